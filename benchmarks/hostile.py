@@ -20,7 +20,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, NamedTuple
 
+import aiomqtt
+import httpx
 import typer
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 from rich.console import Console
 from rich.table import Table
 
@@ -203,6 +207,76 @@ async def noise(ports: Ports) -> None:
                     writer.write(drawn.randbytes(4_000))
                     await writer.drain()
                     writer.close()
+
+
+# ---------------------------------------------------------------- queries and documents of thin clients
+
+
+def thin(ports: Ports) -> aiomqtt.Client:
+    """Mallory over MQTT, whose border broker runs its queries."""
+    level = aiomqtt.ProtocolVersion.V5
+    more = {"username": "mallory", "password": "secret", "identifier": "thin", "protocol": level}
+    return aiomqtt.Client("127.0.0.1", ports.mqtt, **more)  # type: ignore[arg-type]
+
+
+def said(packet: int, *pairs: tuple[str, str], content_type: str = "") -> Properties:
+    properties = Properties(packet)  # type: ignore[no-untyped-call]
+    for pair in pairs:
+        properties.UserProperty = pair
+    if content_type:
+        properties.ContentType = content_type
+    return properties
+
+
+async def tested(ports: Ports, language: str, texts: list[str], payloads: list[bytes], content_type: str) -> None:
+    """Subscribe by these queries, and publish what all of them must be asked about."""
+    async with thin(ports) as client:
+        for number, text in enumerate(texts):
+            query = said(PacketTypes.SUBSCRIBE, ("$where", text), ("$language", language))
+            with suppress(aiomqtt.MqttError):
+                await client.subscribe(f"t/0?{GRANT}{' ' * number}", qos=1, properties=query)
+        for payload in payloads:
+            about = said(PacketTypes.PUBLISH, ("kind", "parking"), ("a", "a" * 5_000), content_type=content_type)
+            with suppress(aiomqtt.MqttError):
+                await client.publish("t/0", payload, qos=1, properties=about)
+        await asyncio.sleep(5)  # while the tests run
+
+
+def document(elements: int) -> bytes:
+    return b"<a>" + b"<b><c><d>1</d></c></b>" * elements + b"</a>"
+
+
+@attack("20 queries //*//*//* over 200 documents of 31 KB")
+async def deep_paths(ports: Ports) -> None:
+    await tested(ports, "xpath", ["//*//*//*[//*]"] * 20, [document(1_400)] * 200, "application/xml")
+
+
+@attack("100 queries of 300 predicates over 500 documents")
+async def many_predicates(ports: Ports) -> None:
+    texts = [" or ".join(f"//d={i}{j}" for i in range(300)) for j in range(100)]
+    await tested(ports, "xpath", texts, [document(20)] * 500, "application/xml")
+
+
+@attack("50 queries of 10,000 predicates")
+async def too_many_predicates(ports: Ports) -> None:
+    await tested(ports, "xpath", [" or ".join(f"//d{i}" for i in range(10_000))] * 50, [document(1)], "application/xml")
+
+
+@attack("100 catastrophic patterns over 200 texts of 5,000 letters")
+async def patterns(ports: Ports) -> None:
+    texts = [f"a LIKE '{'%a' * 40}%b{i}'" for i in range(100)]
+    await tested(ports, "cesql", texts, [b"x"] * 200, "text/plain")
+
+
+@attack("150 XML documents of 1 MB over HTTP, every third one broken")
+async def large_documents(ports: Ports) -> None:
+    head = {"authorization": "Basic bWFsbG9yeTpzZWNyZXQ=", "content-type": "application/xml"}
+    bodies = [document(2_800) + b" " * 900_000, document(2_800) * 15 + b"</a>", b"<a>" * 300_000]
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports.http}", timeout=60, trust_env=False) as client:
+        for _ in range(50):
+            for body in bodies:
+                with suppress(httpx.HTTPError):
+                    await client.post("/events", content=body, headers=head)
 
 
 # ---------------------------------------------------------------- the innocent client

@@ -55,6 +55,7 @@ KINDS: dict[str, str] = {
     "quenched": "An event was dropped at its source because nobody wanted it.",
     "refused": "A request was refused for a reason and changed nothing.",
     "revoked": "A subscription was ended or narrowed, because rights have changed.",
+    "suspended": "A subscription gets no more events, because the exact tests of its queries take too long.",
     "fault": "The peer broke the protocol.",
     "session_ended": "A client's session is over, with whatever its queue held.",
     "relocating": "A client has turned up here, and its session is asked for where it was.",

@@ -93,6 +93,17 @@ def property_of(message: paho.MQTTMessage, name: str) -> Any:
     return getattr(message.properties, name)
 
 
+def keep_properties(device: "Device", callback: str, told: list[Any]) -> None:
+    """Have the properties of each packet that calls paho's `callback` kept in a list."""
+    before = getattr(device.paho, callback)
+
+    def keep(*said: Any) -> None:
+        told.append(said[-1])
+        before(*said)
+
+    setattr(device.paho, callback, keep)
+
+
 class Device:
     """An MQTT client: paho, in a thread of its own, seen from the test's loop."""
 

@@ -31,7 +31,7 @@ class Served:
     def __init__(self, server: BrokerServer, log: io.StringIO) -> None:
         self.server = server
         self.log = log
-        self.inspection = Inspection(server.node, server.server, ActivityMonitor(server.node))
+        self.inspection = Inspection(server.node, server.server, ActivityMonitor(server.node), server.tests)
 
     @property
     def native(self) -> Address:

@@ -17,6 +17,8 @@ from godwit.broker.messages import (
     SessionState,
     SetSessionExpiry,
     Subscribe,
+    SubscribeQuery,
+    Unsubscribe,
 )
 from godwit.filters.events import event
 from godwit.filters.language import parse
@@ -394,6 +396,25 @@ def named_by_hand() -> Network:
     return net
 
 
+def query_by_hand() -> Network:
+    """A client whose queries are kept with its session: asked for, moved, too long, replaced, over."""
+    net = Network(LINE, limits=Limits(note_bytes_max=100))
+    net.start(0.5)
+    net.open("k1", "b1")
+    net.say("b1", "k1", Attach("ann", mode="named"))
+    wanted = Subscribe(("ann", "s"), parse("x > 0"))
+    net.say("b1", "k1", Request(1, SubscribeQuery(wanted, (("xpath", "//x > 0"), ("filter", "x > y")))))
+    net.run(0.5)
+    net.open("k2", "b3")
+    net.say("b3", "k2", Attach("ann", mode="named"))
+    net.run(0.5)
+    net.say("b3", "k2", Request(2, SubscribeQuery(wanted, (("xpath", "//x" * 50),))))
+    net.say("b3", "k2", Request(3, SubscribeQuery(wanted, (("xql", "x"),))))
+    net.say("b3", "k2", Request(4, Unsubscribe(("ann", "s"))))
+    net.run(0.5)
+    return net
+
+
 def late_collection() -> Network:
     """Mode carry: a broker that is out of reach answers late, when the client has already moved on."""
     net = Network(STAR)
@@ -542,5 +563,6 @@ SCRIPTS: dict[str, Callable[[], Network]] = {
     "moving_two_devices_named_graph": partial(two_devices, "named", "graph"),
     "moving_long_queue": long_queue,
     "moving_named_by_hand": named_by_hand,
+    "moving_query_by_hand": query_by_hand,
     "moving_late_collection": late_collection,
 }

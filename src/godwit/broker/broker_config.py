@@ -21,6 +21,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     advertisements: Literal["required", "optional", "off"] = "optional"
     strategy: Literal["gsf", "spcf"] = "gsf"  # graph family: who hears of a subscription (graph.py, spcf.py)
     matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (baselines/hop_routing.py)
+    matcher: Literal["index", "bdd"] = "index"  # how events are matched: the index, or decision diagrams [motion §3]
     contexts_max: int = CONTEXTS_MAX  # spcf, at the source: contexts that a broker tells of before it sums them up
     overlay: tuple[tuple[NodeId, NodeId, float], ...] = ()  # matching at hops: every link and its cost
     expects_strangers: bool = False  # optional advertisements: a new client may publish at once and leave

@@ -15,6 +15,9 @@ from godwit.broker.messages import NodeId
 from godwit.broker.routing import Routing
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
+from godwit.matching.caching_matcher import CachingMatcher
+from godwit.matching.index_matcher import IndexMatcher
+from godwit.matching.matcher import Matcher
 from godwit.registry import Registry
 
 __all__ = ["Checks", "MakeRouting", "family_name", "register_family", "routing_of", "tree_family"]
@@ -47,6 +50,15 @@ def routing_of(
     return _FAMILIES.part(family_name(config))(name, incarnation, neighbours, config, checks)
 
 
+def new_matcher(config: BrokerConfig, index: Callable[[], Matcher]) -> Callable[[], Matcher]:
+    """What makes the matchers of a broker: `index`, unless settings choose decision diagrams."""
+    if config.matcher == "index":
+        return index
+    from godwit.matching.bdd_matcher import BddMatcher  # it loads a large library
+
+    return BddMatcher
+
+
 def tree_family(
     name: NodeId,
     incarnation: int,
@@ -64,20 +76,23 @@ def tree_family(
         advertised=config.advertisements != "off",
         excess_max=config.excess_max,
         further=further,
+        new_matcher=new_matcher(config, CachingMatcher),
     )
 
 
 def _graph(
     name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
 ) -> Routing:
-    return GraphRouting(name, incarnation, neighbours, further=checks)
+    matcher = new_matcher(config, IndexMatcher)
+    return GraphRouting(name, incarnation, neighbours, further=checks, new_matcher=matcher)
 
 
 def _spcf(
     name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
 ) -> Routing:
     forwarding = ContextForwarding(config.contexts_max)
-    return GraphRouting(name, incarnation, neighbours, further=checks, forwarding=forwarding)
+    matcher = new_matcher(config, IndexMatcher)
+    return GraphRouting(name, incarnation, neighbours, further=checks, forwarding=forwarding, new_matcher=matcher)
 
 
 register_family("tree", tree_family)

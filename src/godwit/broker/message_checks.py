@@ -31,6 +31,7 @@ from godwit.broker.messages import (
     Retain,
     SetSessionExpiry,
     Subscribe,
+    SubscribeQuery,
     Unadvertise,
     Unsubscribe,
 )
@@ -134,6 +135,10 @@ def check_request(message: Request) -> None:
             _check_text(wish.reason, "Denied.reason")
         case Subscribe() | Advertise():
             check_wish(wish)
+        case SubscribeQuery():
+            check_wish(wish.subscribe)
+            for language, _ in wish.queries:
+                _check_text(language, "SubscribeQuery.queries")
         case Unsubscribe() | Unadvertise():
             _check_own_id(wish.id)
         case Context():

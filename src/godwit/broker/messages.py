@@ -70,7 +70,9 @@ __all__ = [
     "SessionState",
     "SetSessionExpiry",
     "Subscribe",
+    "SubscribeQuery",
     "SubscriptionsComplete",
+    "Suspended",
     "Synced",
     "Unadvertise",
     "Unsubscribe",
@@ -162,6 +164,13 @@ class Note(msgspec.Struct, frozen=True, tag=True):
 
     key: str
     value: bytes | None
+
+
+class SubscribeQuery(msgspec.Struct, frozen=True, tag=True):
+    """Subscribe by a filter to route by, and keep the queries with my session, for whoever tests them for me."""
+
+    subscribe: Subscribe
+    queries: tuple[tuple[str, str], ...]  # language and text of each; all of them must want an event
 
 
 class SetSessionExpiry(msgspec.Struct, frozen=True, tag=True):
@@ -440,6 +449,7 @@ class Request(msgspec.Struct, frozen=True, tag=True):
         | Retain
         | Note
         | SetSessionExpiry
+        | SubscribeQuery
         | Denied
     )
 
@@ -462,6 +472,13 @@ class Revoked(msgspec.Struct, frozen=True, tag=True):
 
     ended: tuple[str, ...]
     narrowed: tuple[str, ...]
+    reason: str
+
+
+class Suspended(msgspec.Struct, frozen=True, tag=True):
+    """From a gateway: this subscription of yours gets no events until you subscribe again, for this reason."""
+
+    subscription: str
     reason: str
 
 

@@ -37,6 +37,7 @@ from godwit.broker.messages import (
     Subscribe,
 )
 from godwit.broker.predecessor_chain import PredecessorChain, PredecessorChainState
+from godwit.broker.query_notes import Queries, query_note
 from godwit.broker.queues import Queue, QueueState
 from godwit.filters.contexts import key_of
 from godwit.filters.events import Attributes, Event
@@ -255,6 +256,14 @@ class Session:
         if subscribe is not None and binding is not None and is_open(subscribe.filter):
             self.exact.put(name, subscribe.filter, binding, self._whole)
 
+    def set_queries(self, name: str, queries: Queries) -> None:
+        """A subscription was made, replaced or ended: so are its queries, which a gateway tests. (`query_notes.py`)"""
+        if queries or self.notes:
+            note = query_note(name, queries)
+            self.notes.pop(note.key, None)
+            if note.value is not None:
+                self.notes[note.key] = note.value
+
     def wants(self, name: str, event: Event) -> bool:
         """Whether the event matches a subscription, in the client's context of now."""
         return self.exact.get(name, self.subscriptions[name].filter).matches(event)
@@ -383,6 +392,13 @@ class Session:
         """What may be sent now, with its predecessor where these are asked for."""
         deliveries = self.queue.take(now)
         return deliveries if self.chain is None else [self.chain.named(delivery) for delivery in deliveries]
+
+    def unsent(self, publisher: NodeId, after: int, through: int) -> list[QueuedEvent]:
+        """What waits and was not sent of a publisher's events above `after`, up to `through`, in its order."""
+        waiting = (item for item in self.queue.waiting() if item.number > self.queue.sent_up_to)
+        items = [item for item in waiting if item.event.publisher == publisher]
+        items = [item for item in items if after < item.event.sequence <= through]
+        return sorted(items, key=lambda item: item.event.sequence)
 
     def last_receipt(self) -> int:
         """The number of the last receipt that was told: a client without memory counts as having got it."""

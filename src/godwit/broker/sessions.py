@@ -71,10 +71,12 @@ from godwit.broker.messages import (
     Retain,
     SetSessionExpiry,
     Subscribe,
+    SubscribeQuery,
     Unadvertise,
     Unsubscribe,
 )
 from godwit.broker.predecessor_chain import ITEMS_MAX, PredecessorChain
+from godwit.broker.query_notes import NO_QUERIES
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed, unaddressed
@@ -365,7 +367,9 @@ class Sessions:
         """The wish to be carried out, if this request is new and allowed, and what to tell the client. Rules 1, 2."""
         session = self._of(connection)
         check_request(message)
-        number, wish = message.number, message.wish
+        number, asked = message.number, message.wish
+        wish: Wish = asked.subscribe if isinstance(asked, SubscribeQuery) else asked
+        queries = asked.queries if isinstance(asked, SubscribeQuery) else NO_QUERIES
         if number > session.accepted + 1:
             raise PeerFault(f"request {number} after request {session.accepted}: there is one missing")
         if number <= session.accepted:
@@ -377,6 +381,8 @@ class Sessions:
         if self._stamps and isinstance(wish, Publish | Retain):
             wish = self._vouched_for(session, wish)
         reason = self.reason_against(session, wish, now)
+        if reason is None and queries:
+            reason = self.quotas.why_not_queries(session, wish.id[1], queries, self.limits)  # type: ignore[union-attr]
         if reason is not None:
             refused = Refused(number, reason)
             session.refuse(refused)
@@ -399,6 +405,7 @@ class Sessions:
                 session.subscriptions[name] = wish
                 self.quotas.doubt(client)  # retained events may follow
                 session.set_exact(name, self.binding)
+                session.set_queries(name, queries)
                 session.queue.set_rules(name, wish.queue, now)
                 effects += session.gone()
                 if wish.expires is None:
@@ -497,6 +504,7 @@ class Sessions:
         if session.subscriptions.pop(name).share:
             self.touched[session.client] = None
         session.exact.remove(name)
+        session.set_queries(name, NO_QUERIES)
         session.queue.end_rules(name)
         self._expiry.discard((session.client, name))
 
@@ -572,16 +580,9 @@ class Sessions:
         check_fetch_events(message)
         if session.chain is None:
             raise PeerFault("FetchEvents is for clients that have said so with Attach.replicated")
-        unsent = [item for item in session.queue.waiting() if item.number > session.queue.sent_up_to]
-        items = [
-            item
-            for item in unsent
-            if item.event.publisher == message.publisher and message.after < item.event.sequence <= message.through
-        ]
-        items = sorted(items, key=lambda item: item.event.sequence)
+        items = session.unsent(message.publisher, message.after, message.through)
         through = message.through if len(items) <= ITEMS_MAX else items[ITEMS_MAX - 1].event.sequence
-        covered = FetchedEvents(message.publisher, message.after, through, tuple(items[:ITEMS_MAX]))
-        return [Tell(connection, covered)]
+        return [Tell(connection, FetchedEvents(message.publisher, message.after, through, tuple(items[:ITEMS_MAX])))]
 
     # ------------------------------------------------------------ connections
 
@@ -593,8 +594,7 @@ class Sessions:
 
     def _let_go(self, session: Session, reason: str) -> list[Effect]:
         """Close the connection of a session."""
-        connection = session.connection
+        connection, session.connection = session.connection, None
         assert connection is not None
-        session.connection = None
         del self._attached[connection]
         return [Tell(connection, Bye(reason)), Close(connection, reason)]

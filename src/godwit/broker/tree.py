@@ -30,7 +30,7 @@ subscriptions and advertisements need not think of it: most trees have `NoFurthe
 about a.sender. Unadvertising and unsubscribing are ours.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -59,6 +59,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.references import is_open
 from godwit.matching.caching_matcher import CachingMatcher
+from godwit.matching.matcher import Matcher
 from godwit.trace import Record
 
 __all__ = ["HERE", "TreeRouting", "TreeState", "matcher_key"]
@@ -109,6 +110,7 @@ class TreeRouting:
         advertised: bool = True,
         excess_max: float = 0.0,
         further: FurtherEntries | None = None,
+        new_matcher: Callable[[], Matcher] = CachingMatcher,
     ) -> None:
         self.name = name
         self.neighbours = tuple(neighbours)
@@ -120,7 +122,7 @@ class TreeRouting:
         self._reduction, self._excess_max = reduction_of(reduction), excess_max
         self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
-        self.matcher = CachingMatcher()
+        self.matcher = new_matcher()
         self.stale: dict[NodeId, dict[tuple[str, EntryId], None]] = {}  # of a neighbour that has lost its memory
         self.awaiting: dict[str, dict[NodeId, None]] = {  # who have not told us everything yet
             ADVERTISEMENTS: dict.fromkeys(self.neighbours if self.advertised else ()),

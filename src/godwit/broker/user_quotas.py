@@ -20,6 +20,7 @@ from math import inf
 from godwit.broker.effects import Effect
 from godwit.broker.limits import Limits
 from godwit.broker.messages import NodeId, Note
+from godwit.broker.query_notes import Queries, query_note
 from godwit.broker.session import Session
 
 __all__ = ["UserQuotas", "user_of"]
@@ -137,6 +138,11 @@ class UserQuotas:
         user = self._users.get(user_of(client))
         if user is not None:
             user.bytes = inf
+
+    def why_not_queries(self, session: Session, name: str, queries: Queries, limits: Limits) -> str | None:
+        """Why a subscription's queries are not kept; None: they are."""
+        reason = self.why_not_note(session, query_note(name, queries), limits)
+        return None if reason is None else f"the query, with the name of its subscription, is {reason}"
 
     def why_not_note(self, session: Session, note: Note, limits: Limits) -> str | None:
         """Why a note is not taken; None: it is."""

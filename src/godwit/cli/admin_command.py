@@ -90,6 +90,7 @@ def in_short(session: Mapping[str, Any]) -> dict[str, Any]:
         "state": state,
         "queued": session.get("queued"),
         "subs": session.get("subscriptions"),
+        "suspended": session.get("suspended"),
         "advs": session.get("advertisements"),
         "mode": session.get("mode"),
         "session": session.get("session"),

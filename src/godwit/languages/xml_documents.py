@@ -37,7 +37,7 @@ from godwit.errors import BadEvent
 from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, VALUES_MAX, Attributes, Event
 from godwit.filters.values import TEXT_LENGTH_MAX, Value
 from godwit.languages.query import Subject
-from godwit.languages.xml_names import NAMESPACES, PREFIXES
+from godwit.languages.xml_names import NAMESPACES, PREFIXES, is_xml
 from godwit.languages.xml_values import is_plain_number, normalised, number_of, values_of_text
 
 __all__ = [
@@ -78,12 +78,6 @@ READS_AS_NUMBER = re.compile(r"[-+.0-9eE \t\r\n]*").fullmatch
 STRING_VALUE = etree.XPath("string()")
 
 Tree = Any  # an lxml element; its stubs say less than it does
-
-
-def is_xml(content_type: str | None) -> bool:
-    """Whether a payload of this content type is an XML document."""
-    kind = (content_type or "").partition(";")[0].strip().lower()
-    return kind in ("application/xml", "text/xml") or kind.endswith("+xml")
 
 
 def xml_event(data: bytes, attributes: Mapping[str, Value | tuple[Value, ...]] | None = None, **details: Any) -> Event:

@@ -1,9 +1,17 @@
-"""Attributes that every XML event has besides those of its paths. No path of a document has a colon in front of its
-first /."""
+"""What is known of XML without a parser: content types, and attributes that every XML event has besides its paths.
 
-__all__ = ["NAMESPACES", "PREFIXES"]
+No path of a document has a colon in front of its first /.
+"""
+
+__all__ = ["NAMESPACES", "PREFIXES", "is_xml"]
 
 PREFIXES = "xml:prefix"
 """The prefixes of the document's elements; missing when there are none."""
 NAMESPACES = "xml:namespace"
 """The namespaces of its elements, '' for none."""
+
+
+def is_xml(content_type: str | None) -> bool:
+    """Whether a payload of this content type is an XML document."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    return kind in ("application/xml", "text/xml") or kind.endswith("+xml")

@@ -116,6 +116,11 @@ class Message(msgspec.Struct):
     is_retained: bool
     properties: Properties
     shared: Shared = {}
+    plain_payload: bytes | None = None  # for clients below level 5, which get no properties; None: the same
+
+    def payload_at(self, level: int) -> bytes:
+        """The payload for clients of a level."""
+        return self.payload if level >= 5 or self.plain_payload is None else self.plain_payload
 
 
 # ------------------------------------------------------------ inputs

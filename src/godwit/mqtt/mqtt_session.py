@@ -32,6 +32,7 @@ import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
 from godwit.errors import MqttFault
+from godwit.languages.client_queries import ParseClientQuery, client_query
 from godwit.mqtt.connect_refusal import packet_with_reason
 from godwit.mqtt.mqtt_effects import (
     NEVER,
@@ -125,7 +126,9 @@ class AttachedConnection(msgspec.Struct):
 class MqttSession:
     """The protocol with one MQTT client."""
 
-    def __init__(self, settings: MqttSettings, kept: PersistentState | None = None) -> None:
+    def __init__(
+        self, settings: MqttSettings, kept: PersistentState | None = None, parse: ParseClientQuery = client_query
+    ) -> None:
         self.kept = kept or PersistentState()
         self._settings = settings
         self._candidates: dict[str, PendingConnection] = {}
@@ -133,7 +136,7 @@ class MqttSession:
         self._will: Will | None = None
         self._expiry_s = 0
         self._asked: dict[int, tuple[int, int]] = {}  # publications without an answer: packet identifier and QoS
-        self._subscribing = SubscribeRequests(settings)
+        self._subscribing = SubscribeRequests(settings, parse)
 
     @property
     def connection(self) -> str | None:

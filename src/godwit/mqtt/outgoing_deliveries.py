@@ -104,6 +104,11 @@ class OutgoingDeliveries:
         self._unread_max = unread_max
         self.unread = 0  # bytes of PUBLISH that were put out since the client last had read all
 
+    @property
+    def level(self) -> int:
+        """The protocol level of the client."""
+        return self._level
+
     def resume(self) -> list[Effect]:
         """Release again what was released on the last connection. [MQTT-4.4.0-1]"""
         return [self._pubrel(packet_id) for packet_id in self._kept.released]
@@ -177,7 +182,8 @@ class OutgoingDeliveries:
             halves = message.shared.get((level, qos, retain))
             if halves is None:
                 try:
-                    halves = _halves(message.topics[0], message.payload, message.properties, qos, retain, level)
+                    payload = message.payload_at(level)
+                    halves = _halves(message.topics[0], payload, message.properties, qos, retain, level)
                 except UNSAYABLE:
                     return at
                 message.shared[level, qos, retain] = halves

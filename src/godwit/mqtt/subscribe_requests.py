@@ -7,6 +7,7 @@ before its answer; one that is refused goes, and what stood under the same text 
 *Rules.*
 1. An answer is told on the connection that asked, and nowhere else.
 2. Content filters come behind a `?` in the topic filter, or as user properties `$where` for all filters of a SUBSCRIBE.
+   Those of `$where` are in the language that `$language` names.
 
 *Standard.* [mqtt5 §3.8.4, §3.9].
 """
@@ -14,14 +15,23 @@ before its answer; one that is refused goes, and what stood under the same text 
 import msgspec
 
 from godwit.errors import FilterError
+from godwit.languages import NATIVE
+from godwit.languages.client_queries import ParseClientQuery
 from godwit.mqtt.mqtt_effects import AddSubscriptions, Granted, MqttSettings, PersistentState, Subscribed, Wish
 from godwit.mqtt.packets import Suback, Subscribe, Subscription
 from godwit.mqtt.reason_codes import ReasonCode
-from godwit.mqtt.topics import topic_filter
+from godwit.mqtt.topics import TopicFilter, topic_filter
 
-__all__ = ["SubscribeRequests"]
+__all__ = ["SubscribeRequests", "queries_in"]
 
-WHERE = "$where"
+WHERE, LANGUAGE = "$where", "$language"
+
+
+def queries_in(packet: Subscribe) -> tuple[list[str], str]:
+    """The texts of a packet's `$where`, and their language."""
+    pairs = packet.properties.get("user_property", ())
+    languages = [value for name, value in pairs if name == LANGUAGE]
+    return [value for name, value in pairs if name == WHERE], languages[-1] if languages else NATIVE
 
 
 class PendingSubscribe(msgspec.Struct):
@@ -37,8 +47,9 @@ class PendingSubscribe(msgspec.Struct):
 class SubscribeRequests:
     """The requests of a client that wait for the gateway."""
 
-    def __init__(self, settings: MqttSettings) -> None:
+    def __init__(self, settings: MqttSettings, parse: ParseClientQuery) -> None:
         self._settings = settings
+        self._parse = parse
         self._waiting: dict[int, PendingSubscribe] = {}
         self._requests = 0
 
@@ -52,7 +63,7 @@ class SubscribeRequests:
         if any((each.connection, each.packet_id) == (connection, packet_id) for each in self._waiting.values()):
             return Suback(packet_id, (ReasonCode.PACKET_IDENTIFIER_IN_USE,) * len(packet.subscriptions)), ""
         identifier = packet.properties.get("subscription_identifier", 0)
-        wheres = [value for name, value in packet.properties.get("user_property", ()) if name == WHERE]
+        wheres, language = queries_in(packet)
         request = PendingSubscribe(connection, packet_id, [], [], {})
         why = ""
         for subscription in packet.subscriptions:
@@ -62,7 +73,8 @@ class SubscribeRequests:
                 request.codes.append(ReasonCode.QUOTA_EXCEEDED)
                 continue
             try:
-                wish = _wish(subscription, identifier, wheres, is_new=standing is None)
+                topics = topic_filter(subscription.filter, *wheres, language=language, parse=self._parse)
+                wish = _wish(subscription, topics, identifier, is_new=standing is None)
             except FilterError as error:
                 request.codes.append(ReasonCode.TOPIC_FILTER_INVALID)
                 why = str(error)
@@ -107,8 +119,7 @@ class SubscribeRequests:
         return request.connection, Suback(request.packet_id, tuple(codes))
 
 
-def _wish(subscription: Subscription, identifier: int, wheres: list[str], is_new: bool) -> Wish:
-    topics = topic_filter(subscription.filter, *wheres)
+def _wish(subscription: Subscription, topics: TopicFilter, identifier: int, is_new: bool) -> Wish:
     handling = subscription.retain_handling
     wants_retained = topics.share is None and (handling == 0 or (handling == 1 and is_new))  # [MQTT-3.3.1-9] to -11
     return Wish(subscription, topics, identifier, wants_retained)

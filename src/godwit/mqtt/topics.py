@@ -9,6 +9,9 @@ filter on it: routable everywhere, and where the algebra has no exact words (a `
     sport/+?score > 20          of these only events whose content matches, in the filter language
     sport/+/?score > 20         the same, for client libraries that let nothing stand behind a wildcard
 
+Content filters told beside a topic filter may be in another language. Each is a query: its routable filter is part of
+`filter`, and `queries` are those that have an exact test besides.
+
 *Rules.*
 1. A filter never misses: whatever `TopicFilter.matches` accepts, `TopicFilter.filter` accepts. It asks for *some* topic
    only, so this holds for events of native clients with several topics too.
@@ -26,7 +29,7 @@ import re
 
 import msgspec
 
-from godwit.errors import MqttFault
+from godwit.errors import FilterError, FilterTooBig, MqttFault
 from godwit.filters import (
     Event,
     Filter,
@@ -36,7 +39,6 @@ from godwit.filters import (
     complement,
     like,
     one_of,
-    parse,
     some,
     starts_with,
 )
@@ -44,6 +46,8 @@ from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.filters.like_patterns import escaped
 from godwit.filters.sets import PATTERN_LENGTH_MAX
 from godwit.filters.shared_literals import shared_literals
+from godwit.languages import NATIVE, Query, Subject
+from godwit.languages.client_queries import ParseClientQuery, client_query
 from godwit.mqtt.reason_codes import ReasonCode
 
 __all__ = ["TopicFilter", "checked_filter", "checked_name", "checked_text", "matches", "topic_filter"]
@@ -134,23 +138,33 @@ class TopicFilter(msgspec.Struct, frozen=True):
     content: Filter | None
     filter: Filter
     is_exact: bool
+    queries: tuple[Query, ...] = ()  # that must be asked whether they want an event that `filter` lets through
 
     def matches(self, event: Event) -> bool:
         """Whether an event is asked for: by a topic of it, and by its content."""
         topics = event.attributes.get(TOPIC)
         given = topics if isinstance(topics, tuple) else (topics,)
-        return any(isinstance(topic, str) and matches(self.levels, topic) for topic in given) and (
-            self.content is None or self.content.matches(event)
+        return (
+            any(isinstance(topic, str) and matches(self.levels, topic) for topic in given)
+            and (self.content is None or self.content.matches(event))
+            and all(query.wants(Subject(event)) for query in self.queries)
         )
 
 
-def topic_filter(text: str, *where: str) -> TopicFilter:
-    """A topic filter, and the content filters told beside it. Raises `FilterError` when one of these does not parse."""
+def topic_filter(text: str, *where: str, language: str = NATIVE, parse: ParseClientQuery = client_query) -> TopicFilter:
+    """A topic filter, and the queries told beside it, in their language. `FilterError`: one of these does not parse."""
     share, levels, content = split(checked_filter(text))
-    contents = [parse(part, bytes_max=CLIENT_TEXT_BYTES_MAX) for part in (content, *where) if part is not None]
-    wanted = all_of(*contents) if contents else None
+    if sum(map(len, where)) > CLIENT_TEXT_BYTES_MAX:
+        raise FilterTooBig(f"queries of more than {CLIENT_TEXT_BYTES_MAX} bytes, which are the most allowed")
+    queries = [] if content is None else [parse(content, NATIVE)]
+    queries += [parse(part, language) for part in where]
+    tested = tuple(query for query in queries if query.test is not None)
+    if tested and share is not None:  # the member that gets an event may not want it, and another would have
+        raise FilterError("a shared subscription is routed by filters alone: it cannot have a query with an exact test")
+    wanted = all_of(*(query.routable for query in queries)) if queries else None
     routable, is_exact = _on_topic(levels)
-    return TopicFilter(text, share, levels, wanted, routable if wanted is None else all_of(routable, wanted), is_exact)
+    filter = routable if wanted is None else all_of(routable, wanted)
+    return TopicFilter(text, share, levels, wanted, filter, is_exact, tested)
 
 
 def _on_topic(levels: str) -> tuple[Filter, bool]:

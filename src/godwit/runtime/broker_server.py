@@ -38,6 +38,7 @@ from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
 from godwit.runtime.configuration import Configuration, MachineSettings, address_of
+from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.journal import Journal, new_incarnation
 from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.log import LibraryLogHandler, Log, make_log
@@ -57,6 +58,7 @@ LOGGED = {
     "died": "warning",
     "tail_lost": "warning",
     "refused": "info",
+    "suspended": "warning",
     "session_ended": "debug",
 }
 """The kinds of records that are logged, and at which level."""
@@ -90,6 +92,7 @@ class BrokerServer:
         self.server: NativeServer
         self.guard: MemoryGuard
         self.authenticator: Authenticator
+        self.tests: EdgeTests
         self.tls: ssl.SSLContext | None = None
         self.gateway: MqttGateway | None = None  # that takes MQTT over WebSocket, too
         self._forward = LibraryLogHandler(self.log)
@@ -102,6 +105,7 @@ class BrokerServer:
         """Make everything and listen; where, by listener."""
         asyncio.get_running_loop().set_exception_handler(self._on_exception)
         configuration = self.configuration
+        operators = configuration.operators()
         self.authenticator = _authenticator(configuration, self._on_trouble)
         _warm_up()
         self.tls, links = _tls(configuration)
@@ -111,6 +115,8 @@ class BrokerServer:
             self.node = await self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
+            self.tests = EdgeTests(self.node, configuration.edge_limits(), operators, on_record=self._on_record)
+            parts.callback(self.tests.close)
             watch = RightsWatch(self.node, self.authenticator)
             watch.start()
             parts.push_async_callback(watch.stop)
@@ -265,6 +271,7 @@ async def _mqtt(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         traffic=configuration.traffic(),
         memory=broker_server.server.memory,
         rates=broker_server.server.rates,
+        tests=broker_server.tests,
     )
     broker_server.guard.servers.append(gateway)
     return RunningListener(await gateway.listen(address.host, address.port, tls), gateway.close)
@@ -277,7 +284,10 @@ async def _http(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         raise Unavailable(f"HTTP needs {error.name}: install godwit[server]") from None
     said = msgspec.structs.asdict(broker_server.configuration.settled.http)
     server = HttpServer(
-        broker_server.node, broker_server.server, broker_server.authenticator, gateway=broker_server.gateway, **said
+        *(broker_server.node, broker_server.server, broker_server.authenticator),
+        gateway=broker_server.gateway,
+        tests=broker_server.tests,
+        **said,
     )
     broker_server.guard.servers.append(server)
     return RunningListener(await server.listen(address.host, address.port, tls), server.close)
@@ -333,6 +343,7 @@ def _server(broker_server: BrokerServer, links: LinkGuard) -> NativeServer:
 
 def check_parts(configuration: Configuration) -> None:
     """Read what the configuration names without starting anything. GodwitError: why it cannot be used."""
+    configuration.operators()
     _authenticator(configuration)
     _tls(configuration)
 

@@ -16,6 +16,7 @@ from godwit.broker.links import LinkConfig
 from godwit.broker.spcf import CONTEXTS_MAX
 from godwit.mobility.publisher_presence import PublisherSettings
 from godwit.mqtt.mqtt_effects import MqttSettings
+from godwit.runtime.edge_tests import EdgeLimits
 from godwit.runtime.journal import Durability
 from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.wire import FRAME_BYTES_MAX
@@ -26,6 +27,7 @@ __all__ = [
     "Edge",
     "HttpSection",
     "JournalSection",
+    "LanguagesSection",
     "LimitsSection",
     "LinksSection",
     "ListenSection",
@@ -39,6 +41,7 @@ __all__ = [
 
 _LIMITS, _LINK, _MQTT, _TRAFFIC = Limits(), LinkConfig(), MqttSettings(), TrafficLimits()
 _MOVING = PublisherSettings()
+_EDGE = EdgeLimits()
 YEAR_S = 31_536_000
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -67,6 +70,7 @@ class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
     advertisements: Literal["required", "optional", "off"] = "optional"
     strategy: Literal["gsf", "spcf"] = "gsf"
     matching: Literal["source", "hops"] = "source"
+    matcher: Literal["index", "bdd"] = "index"
     contexts_max: Count = CONTEXTS_MAX
     overlay: tuple[Edge, ...] = ()
     movement_rule: Literal["bound", "paper", "anything"] = "bound"
@@ -166,6 +170,9 @@ class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
     partial_bytes_max: Annotated[int, msgspec.Meta(ge=65_536)] = _TRAFFIC.partial_bytes_max
     memory_bytes_max: Annotated[int, msgspec.Meta(ge=2**20)] = _TRAFFIC.memory_bytes_max
     frame_s: SomeSeconds = _TRAFFIC.frame_s
+    test_steps_max: Count = _EDGE.test_steps_max
+    test_ms_per_s: Annotated[float, msgspec.Meta(gt=0, le=1_000)] = _EDGE.test_ms_per_s
+    test_document_bytes_max: Annotated[int, msgspec.Meta(ge=1_024, le=2**20)] = _EDGE.test_document_bytes_max
 
 
 class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,6 +199,13 @@ class HttpSection(msgspec.Struct, frozen=True, kw_only=True):
     origins: tuple[Text, ...] = ()
     connections_max: Count = 1_000
     body_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = 16 * 2**20
+
+
+class LanguagesSection(msgspec.Struct, frozen=True, kw_only=True):
+    """Operators that queries of thin clients may use: the modules that define them, and their names."""
+
+    modules: tuple[Text, ...] = ()
+    operators: tuple[Text, ...] = ()
 
 
 class LogSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,6 +238,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: LimitsSection = LimitsSection()
     mqtt: MqttSection = MqttSection()
     http: HttpSection = HttpSection()
+    languages: LanguagesSection = LanguagesSection()
     log: LogSection = LogSection()
     places: dict[str, str | Annotated[float, msgspec.Meta(ge=0)]] = {}
     publishers: PublishersSection = PublishersSection()

@@ -19,6 +19,7 @@ import re
 import tomllib
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -31,6 +32,7 @@ from godwit.broker.links import LinkConfig
 from godwit.broker.reductions import reductions
 from godwit.errors import BadValue, ConfigurationError, GodwitError
 from godwit.filters.events import NAME_LENGTH_MAX
+from godwit.languages.operators import Operator, operators_named
 from godwit.mobility.extensions import attach_policy_names, component_names
 from godwit.mobility.movement_graphs import Drift, Movement, parse
 from godwit.mobility.possible_values import Movements
@@ -38,6 +40,7 @@ from godwit.mobility.predictors import model_of
 from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherSettings
 from godwit.mqtt.mqtt_effects import MqttSettings
 from godwit.runtime.config_sections import BrokerSettings, Neighbour, PublishersSection
+from godwit.runtime.edge_tests import EdgeLimits
 from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.tcp import Address
 
@@ -132,7 +135,7 @@ class Configuration:
     def broker_config(self) -> BrokerConfig:
         """How the machine routes, and its bounds."""
         broker, links, limits = self.settled.broker, self.settled.links, self.settled.limits
-        same = ("family", "reduction", "excess_max", "advertisements", "strategy", "matching")
+        same = ("family", "reduction", "excess_max", "advertisements", "strategy", "matching", "matcher")
         further = ("contexts_max", "components", "attach_policies")
         return BrokerConfig(
             **{name: getattr(broker, name) for name in (*same, *further)},
@@ -158,6 +161,24 @@ class Configuration:
     def traffic(self) -> TrafficLimits:
         """Bounds on what comes over connections."""
         return TrafficLimits(**_fields_of(TrafficLimits, self.settled.limits))
+
+    def edge_limits(self) -> EdgeLimits:
+        """Bounds on the tests that run for thin clients."""
+        return EdgeLimits(**_fields_of(EdgeLimits, self.settled.limits))
+
+    def operators(self) -> Mapping[str, Operator]:
+        """The operators that queries of thin clients may use: their modules are loaded. ConfigurationError: why not."""
+        said, where = self.settled.languages, self.where
+        for place, module in enumerate(said.modules):
+            try:
+                import_module(module)
+            except Exception as error:  # whatever a module of somebody else raises
+                at, why = where(("languages", "modules", place)), f"{type(error).__name__}: {error}"
+                raise ConfigurationError(f"{at} is {module!r}: the module cannot be loaded: {why}") from error
+        try:
+            return operators_named(said.operators)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{where(('languages', 'operators'))}: {error}") from None
 
     def made(self, incarnation: int) -> "MachineSettings":
         """What the machine is made of."""
@@ -397,6 +418,9 @@ def _broker_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[s
     if broker.excess_max and broker.reduction != "merging":
         at = where(("broker", "excess_max"))
         yield f"{at} is {broker.excess_max}: only the reduction 'merging' lets in an excess; allowed is 0"
+    if broker.matching == "hops" and broker.matcher != "index":
+        at = where(("broker", "matcher"))
+        yield f"{at} is {broker.matcher!r}: with broker.matching = 'hops' allowed is 'index'"
     if broker.matching == "hops":
         yield from _hops_faults(settled, where)
     if WINDOW != settled.limits.window > settled.limits.queue_events_max:

@@ -26,7 +26,7 @@ from typing import Any
 from msgspec import structs
 
 from godwit.broker.client_rights import EFFORT_MAX, NOT_ALLOWED, BeyondGrants, ClientRights, left_of, may_publish
-from godwit.broker.messages import Advertise, Attach, Denied, Publish, Request, Retain, Subscribe
+from godwit.broker.messages import Advertise, Attach, Denied, Publish, Request, Retain, Subscribe, SubscribeQuery
 from godwit.filters.contexts import SENDER
 from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
@@ -106,6 +106,9 @@ class Grants:
             return wish if self.may_publish(wish.event) else Denied(self._not_granted("publish", self.publish))
         if kind is Subscribe:
             return self._within(wish, self.subscribe, "subscribe to")
+        if kind is SubscribeQuery:
+            subscribe = self._within(wish.subscribe, self.subscribe, "subscribe to")
+            return structs.replace(wish, subscribe=subscribe) if type(subscribe) is Subscribe else subscribe
         if kind is Advertise:
             return self._within(wish, self.publish, "publish")
         if kind is Retain:

@@ -47,16 +47,18 @@ from uvicorn.server import ServerState
 
 from godwit import __version__
 from godwit.errors import GodwitError, PeerFault
-from godwit.filters.events import NAME_LENGTH_MAX
+from godwit.filters.events import NAME_LENGTH_MAX, Event
+from godwit.languages import NATIVE
 from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
 from godwit.runtime.authentication import Authenticator, Credentials, Principal, is_local
+from godwit.runtime.edge_tests import EdgeTests
+from godwit.runtime.http_documents import cloud_event, posted_events
 from godwit.runtime.http_events import (
     SESSION_EXPIRY_S,
     BadBody,
     EventStream,
     Publishers,
     checked_session_expiry,
-    events_in,
     resume_position,
     subscription,
 )
@@ -81,7 +83,7 @@ from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import HostConnections, work_of
 from godwit.runtime.tcp import Address, NativeServer
-from godwit.runtime.wire import Intro
+from godwit.runtime.wire import JSON, Intro
 
 __all__ = ["ROUTES", "SOCKETS", "HttpServer", "Problem"]
 
@@ -114,6 +116,9 @@ ROUTES = (
 )
 """Each path: its method, who answers, and whom."""
 
+FORMATS: dict[str, Callable[[Event], bytes]] = {"godwit": JSON.event, "cloudevents": cloud_event}
+"""How events are written to listeners."""
+
 STREAMS = ("listen_to_events", "trace")
 """Those whose answer has no end."""
 
@@ -142,6 +147,7 @@ class HttpServer:
         authenticator: Authenticator,
         *,
         gateway: Any = None,
+        tests: EdgeTests | None = None,
         origins: Iterable[str] = (),
         connections_max: int | None = None,
         body_bytes_max: int = BODY_BYTES_MAX,
@@ -152,9 +158,10 @@ class HttpServer:
         self.gateway = gateway
         self.origins = tuple(origins)
         self.body_bytes_max = body_bytes_max
+        self.tests = EdgeTests(node) if tests is None else tests
         self.activity = ActivityMonitor(node)
-        self.metrics = Metrics(node, server, self.activity)
-        self.inspection = Inspection(node, server, self.activity)
+        self.metrics = Metrics(node, server, self.activity, self.tests)
+        self.inspection = Inspection(node, server, self.activity, self.tests)
         server.questions.answer = self.inspection.answer
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.listening: list[Address] = []
@@ -301,7 +308,7 @@ class HttpServer:
             except Problem as problem:
                 return _json({"error": str(problem), **problem.more}, problem.status)
             except BadBody as bad:
-                return _json({"error": str(bad), "line": bad.line}, 400)
+                return _json({"error": str(bad), **bad.where}, 400)
             except ConnectionClosed as hung:
                 return _json({"error": str(hung)}, 503, {"retry-after": "1"})
             except PeerFault as fault:
@@ -361,7 +368,7 @@ class HttpServer:
         """Publish what is in the body. 202: the journal has it."""
         async with self._in_turn(principal, request) as take:
             body = await self._body(request)
-            events = events_in(body, time())
+            events = await posted_events(body, request.headers, time(), self.tests.worker)
             take(len(events), len(body), 0)
         if self.node.is_held or self.is_closing:
             raise Problem(503, self.node.trouble or "nothing is taken in at the moment")
@@ -411,13 +418,26 @@ class HttpServer:
         client = client or (was[0] if was is not None else principal.name_of(f"sse-{token_hex(8)}"))
         if len(client) > NAME_LENGTH_MAX:
             raise Problem(400, f"a client's name of {len(client)} characters: at most {NAME_LENGTH_MAX} are allowed")
-        wanted = subscription(client, asked.get("filter", ""), asked.get("sender"), retained="retained" in asked)
+        text, language = asked.get("filter") or "TRUE", asked.get("language") or NATIVE
+        if not self.tests.is_quick(text, language):
+            await self.tests.prepare(text, language)
+        query = self.tests.parse(text, language)
+        wanted = subscription(client, query, asked.get("sender"), retained="retained" in asked)
+        form = asked.get("format") or "godwit"
+        if form not in FORMATS:
+            raise Problem(400, f"format is {form[:40]!r}: allowed is {' or '.join(FORMATS)}")
         expiry_s = checked_session_expiry(asked.get("session_expiry_s", str(SESSION_EXPIRY_S)))
         limits = self.node.machine.config.limits  # type: ignore[attr-defined]
         after = None if was is None else was[1:]
-        stream = EventStream(self.node, principal, client, after, limits=limits, on_end=self.drop)
         async with self._in_turn(principal, request) as take:
             take(1, 0, work_of(wanted))
+        stream = EventStream(
+            *(self.node, principal, client, after),
+            limits=limits,
+            tests=self.tests,
+            on_end=self.drop,
+            write_event=FORMATS[form],
+        )
         self.keep(stream)
         try:
             refused = await stream.open(wanted, expiry_s)

@@ -13,6 +13,7 @@ connects again (`Last-Event-ID`), here or at another broker, and the stream goes
    of later ones, or a quarter of a queue's bytes, have been written. So a stream that is resumed
    misses nothing and doubles nothing, as long as no more than that were under way when the connection broke.
 3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits.
+4. What the query of a listener does not want is not written, and counts as written (`edge_tests.py`).
 """
 
 import asyncio
@@ -30,7 +31,17 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, Bye, Delivery, Publish, Retain, Revoked, SetSessionExpiry, Subscribe
+from godwit.broker.messages import (
+    Advertise,
+    Bye,
+    Delivery,
+    Publish,
+    Retain,
+    Revoked,
+    SetSessionExpiry,
+    Subscribe,
+    SubscribeQuery,
+)
 from godwit.broker.queues import event_size
 from godwit.broker.sessions import Wish
 from godwit.client.own_context import asked, written
@@ -39,13 +50,16 @@ from godwit.filters.contexts import checked_context
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import from_json
+from godwit.languages import Query
 from godwit.runtime.authentication import Principal
+from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.in_process_client import InProcessClient
 from godwit.runtime.node import Node
 from godwit.runtime.server_sent_events import ServerSentEvents
 from godwit.runtime.wire import JSON
 
 __all__ = [
+    "EVENTS_MAX",
     "SESSION_EXPIRY_S",
     "BadBody",
     "EventStream",
@@ -72,9 +86,10 @@ LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,
 class BadBody(GodwitError):
     """What was posted is no event."""
 
-    def __init__(self, line: int, reason: str) -> None:
+    def __init__(self, line: int, reason: str, column: int | None = None) -> None:
         super().__init__(reason)
         self.line = line
+        self.where = {"line": line} if column is None else {"line": line, "column": column}
 
 
 # ---------------------------------------------------------------- what is posted
@@ -245,10 +260,10 @@ def resume_position(last_id: str) -> tuple[str, str, int] | None:
     return None if found is None else (unquote(found["client"]), unquote(found["session"]), int(found["number"]))
 
 
-def subscription(client: str, filter: str, sender: str | None, *, retained: bool) -> Subscribe:
+def subscription(client: str, query: Query, sender: str | None, *, retained: bool) -> Subscribe | SubscribeQuery:
     """What a listener asks for. FilterError: that is no filter."""
-    wanted = asked(filter or "TRUE", sender or None)
-    return Subscribe((client, SUBSCRIPTION), wanted, retained=retained)
+    wanted = Subscribe((client, SUBSCRIPTION), asked(query.routable, sender or None), retained=retained)
+    return wanted if query.test is None else SubscribeQuery(wanted, ((query.language, query.text),))
 
 
 def checked_session_expiry(said: str) -> float:
@@ -275,7 +290,9 @@ class EventStream:
         after: tuple[str, int] | None,
         *,
         limits: Limits,
+        tests: EdgeTests,
         on_end: Callable[["EventStream"], None],
+        write_event: Callable[[Event], bytes] = JSON.event,
     ) -> None:
         self.response = ServerSentEvents(self)
         self.client = client
@@ -284,6 +301,9 @@ class EventStream:
         self._unconfirmed_bytes = limits.queue_bytes_max // 4  # a session sends no more when half of it is under way
         self._on_end = on_end
         self._principal = principal
+        self._write_event = write_event
+        self._line = tests.open(client, self._on_tested, self._on_suspended)
+        self._early: list[Delivery] = []  # what came before it was open
         self._waiting: deque[Delivery] = deque()
         self._written: deque[tuple[int, int]] = deque()  # number and size of deliveries that are not confirmed
         self._written_bytes = 0
@@ -298,9 +318,9 @@ class EventStream:
         )
         self._session = ""
         self._is_open = False
-        self._ended = b""  # what the client is told of its rights, if they have changed
+        self._ended = b""  # what the client is told before its stream ends, or of its rights if they have changed
 
-    async def open(self, wanted: Subscribe, expiry_s: float) -> str | None:
+    async def open(self, wanted: Subscribe | SubscribeQuery, expiry_s: float) -> str | None:
         """Subscribe; why that was refused, or None."""
         try:
             attached = await self._talk.attach()
@@ -308,7 +328,9 @@ class EventStream:
             if self._after is not None and (attached.fresh or self._after[0] != attached.session):
                 self._after = None  # its numbers count in another session
             if not attached.fresh:  # it has begun with what was retained then
-                wanted = structs.replace(wanted, retained=False)
+                wanted = _without_retained(wanted)
+            self._line.adopt(attached.notes)
+            self._line.ask(SUBSCRIPTION, wanted.queries if isinstance(wanted, SubscribeQuery) else ())
             reasons = await self._talk.ask([SetSessionExpiry(expiry_s), wanted])
         except BaseException:
             self._talk.hang_up()
@@ -318,30 +340,49 @@ class EventStream:
             self._talk.inner.say(Bye())
         if refused is not None:
             self._talk.hang_up()
-        self._is_open = refused is None
-        return refused
+            self._line.close()
+            return refused
+        self._line.on_answer(SUBSCRIPTION, is_granted=True)
+        self._is_open = True
+        early, self._early = self._early, []
+        self._on_deliveries(early)
+        return None
 
     def _on_deliveries(self, deliveries: list[Delivery]) -> None:
+        if not self._is_open:
+            self._early += deliveries
+            return
         if self._after is not None:
             seen = [delivery for delivery in deliveries if delivery.number <= self._after[1]]
             deliveries = deliveries[len(seen) :]
             if seen:  # its id has come back
                 self._talk.confirm(seen[-1].number)
+        if self._line.is_needed:
+            self._line.put(deliveries)
+        else:
+            self._on_tested(deliveries)
+
+    def _on_tested(self, deliveries: list[Delivery]) -> None:
         self._waiting.extend(deliveries)
         self.response.notice()
+
+    def _on_suspended(self, name: str, reason: str) -> None:
+        """The query of the listener has used up its time: the stream ends, and whoever asks again begins again."""
+        self._ended = _named("suspended", {"ended": True, "reason": reason})
+        self.end()
 
     def _on_revoked(self, revoked: Revoked) -> None:
         """The rights of the client have changed: it is told, and its stream is over if nothing is left of it."""
         if not self._is_open:  # it is about to subscribe again
             return
-        self._ended = msgspec.json.encode({"ended": bool(revoked.ended), "reason": revoked.reason})
+        self._ended = _named("rights", {"ended": bool(revoked.ended), "reason": revoked.reason})
         self.response.notice()
         if revoked.ended:
             self.end()
 
     def _on_closed(self, reason: str) -> None:
         if self._principal.ended_because:
-            self._ended = msgspec.json.encode({"ended": True, "reason": reason})
+            self._ended = _named("rights", {"ended": True, "reason": reason})
         self.end()
 
     def end(self) -> None:
@@ -361,14 +402,18 @@ class EventStream:
         deliveries, self._waiting = self._waiting, deque()
         parts: list[bytes] = []
         for delivery in deliveries:
-            parts += (b"id: ", self._id(delivery.number), b"\ndata: ", JSON.event(delivery.event), b"\n\n")
-            size = event_size(delivery.event)
+            size = 0
+            if delivery.subscriptions:  # rule 4
+                parts += (b"id: ", self._id(delivery.number), b"\ndata: ", self._write_event(delivery.event), b"\n\n")
+                size = event_size(delivery.event)
             self._written.append((delivery.number, size))
             self._written_bytes += size
-        if self._ended:
-            parts += (b"event: rights\ndata: ", self._ended, b"\n\n")
-            self._ended = b""
-        return b"".join(parts)
+        parts.append(self._ended)
+        self._ended = b""
+        data = b"".join(parts)
+        if not data and deliveries:
+            self.on_written()
+        return data
 
     def on_written(self) -> None:
         """Confirm what was written long enough ago. (rule 2)"""
@@ -382,7 +427,19 @@ class EventStream:
     def on_gone(self) -> None:
         """Go; the session stays until it expires."""
         self._talk.hang_up()
+        self._line.close()
         self._on_end(self)
 
     def _id(self, number: int) -> bytes:
         return f"{quote(self.client, safe='')}@{quote(self._session, safe='')}:{number}".encode()
+
+
+def _without_retained(wanted: Subscribe | SubscribeQuery) -> Subscribe | SubscribeQuery:
+    if isinstance(wanted, SubscribeQuery):
+        return structs.replace(wanted, subscribe=structs.replace(wanted.subscribe, retained=False))
+    return structs.replace(wanted, retained=False)
+
+
+def _named(name: str, told: dict[str, Any]) -> bytes:
+    """An event of the stream that is none of the network."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(told))

@@ -24,11 +24,13 @@ from godwit.broker.messages import Bye, Request
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Principal
 from godwit.runtime.client_rates import ClientRate
+from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.in_process_client import connection_name
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import work_of
+from godwit.runtime.socket_queries import SocketQueries
 from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, NativeServer
 from godwit.runtime.wire import JSON, VERSION, Intro
 
@@ -80,6 +82,7 @@ class SocketHost(Protocol):
 
     node: Node
     server: NativeServer
+    tests: EdgeTests
 
     async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
         """Who is at the other end. PeerFault: it may not come in."""
@@ -171,12 +174,17 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
     inner: InProcessConnection | None = None
     rate: ClientRate | None = None
 
-    def on_messages(messages: list[Any]) -> None:
-        for message in messages:
-            socket.write(JSON.encode(message).decode())
+    def write(message: Any) -> None:
+        socket.write(JSON.encode(message).decode())
+
+    def say(message: Any) -> None:
+        if inner is not None:
+            inner.say(message)
+
+    queries = SocketQueries(host.tests, say, write)
 
     def refuse(reason: str) -> None:
-        socket.write(JSON.encode(Bye(reason)).decode())
+        write(Bye(reason))
         socket.close(REFUSED, reason)
 
     async def read() -> None:
@@ -189,7 +197,7 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
                 host.node,
                 connection_name(),
                 principal,
-                on_messages,
+                queries.tell,
                 lambda reason: socket.close(NORMAL, reason),
                 on_end=refuse,
             )
@@ -199,7 +207,7 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
                 await host.room()  # rule 3
                 await inner.room()
                 data = (await _text(websocket)).encode()
-                message = JSON.decode(data)
+                message = await queries.read(data)
                 if type(message) is Intro:  # a sign of life
                     continue
                 inner.say(message)
@@ -218,6 +226,7 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
         await socket.run(read)
     finally:
         host.drop(socket)
+        queries.close()
         if inner is not None:
             inner.hang_up()
         if rate is not None:

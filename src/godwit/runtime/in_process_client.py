@@ -16,7 +16,18 @@ from collections.abc import Callable, Sequence
 from secrets import token_hex
 from typing import Any
 
-from godwit.broker.messages import Accepted, Attach, Attached, Bye, Delivery, Received, Refused, Request, Revoked
+from godwit.broker.messages import (
+    Accepted,
+    Attach,
+    Attached,
+    Bye,
+    Delivery,
+    Received,
+    Refused,
+    Request,
+    Revoked,
+    SubscribeQuery,
+)
 from godwit.broker.sessions import Wish
 from godwit.errors import GodwitError, PeerFault
 from godwit.runtime.authentication import Principal
@@ -72,7 +83,7 @@ class InProcessClient:
         await self._answered(self._welcome)
         return self._welcome.result()
 
-    async def ask(self, wishes: Sequence[Wish]) -> list[str | None]:
+    async def ask(self, wishes: Sequence[Wish | SubscribeQuery]) -> list[str | None]:
         """Have these carried out, in order: for each, why it was refused, or None."""
         if self.closed_because:
             raise ConnectionClosed(self.closed_because)

@@ -19,12 +19,14 @@ from typing import Any
 
 from godwit.broker.effects import Heard
 from godwit.broker.messages import Attach, Refused, Request
+from godwit.broker.query_notes import QUERY, queries_of
 from godwit.errors import GodwitError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import to_text
 from godwit.filters.reasons import failing
 from godwit.runtime.activity_monitor import ActivityMonitor
+from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import NativeConnection, NativeServer
 from godwit.runtime.wire import JSON
@@ -65,7 +67,8 @@ def shown(filter: Filter) -> str:
 class Inspection:
     """Answers questions about one broker."""
 
-    def __init__(self, node: Node, server: NativeServer, activity: ActivityMonitor) -> None:
+    def __init__(self, node: Node, server: NativeServer, activity: ActivityMonitor, tests: EdgeTests) -> None:
+        self._tests = tests
         self._node = node
         self._server = server
         self._activity = activity
@@ -97,7 +100,7 @@ class Inspection:
 
     def sessions(self, limit: int = SHOWN) -> dict[str, Any]:
         """All sessions, in short."""
-        rows = [_in_short(session) for session in islice(self._machine.sessions, limit)]
+        rows = [self._in_short(session) for session in islice(self._machine.sessions, limit)]
         return {"sessions": rows, "more": max(0, len(self._machine.sessions) - limit)}
 
     def session(self, client: str) -> dict[str, Any] | None:
@@ -107,8 +110,8 @@ class Inspection:
             return None
         queue = session.queue
         return {
-            **_in_short(session),
-            "subscribed": [_subscription(session, name) for name in session.subscriptions],
+            **self._in_short(session),
+            "subscribed": [self._subscription(session, name) for name in session.subscriptions],
             "advertised": [{"name": name, "filter": shown(filter)} for name, filter in session.advertisements.items()],
             "context": _plain(session.whole_context()),
             "asserted": list(session.asserted),
@@ -189,7 +192,13 @@ class Inspection:
             "arrivals": [{"at": at, "from": self._name_of(source)} for at, source, _ in arrivals],
             "session": None if session is None else _in_short(session),
             "records": [
-                {"at": at, "kind": record.kind, "client": record.peer, "detail": record.detail}
+                {
+                    "at": at,
+                    "kind": record.kind,
+                    "client": record.peer,
+                    "subscription": record.subscription,
+                    "detail": record.detail,
+                }
                 for at, record in islice(self._activity.records_of(id), SHOWN)
                 if record.peer in (client, id[0]) or record.kind == "lost"
             ],
@@ -205,7 +214,7 @@ class Inspection:
             if event is not None and event.to is not None and not told["is_addressed"]:
                 told["to_fails"] = _failing(event.to, session.whole_context())
             names = [name for name in session.subscriptions if subscription in ("", name)]
-            told["subscriptions"] = [_subscription(session, name, event) for name in names[:SHOWN]]
+            told["subscriptions"] = [self._subscription(session, name, event) for name in names[:SHOWN]]
         told["verdict"] = self._verdict(told, event, client, subscription)
         return told
 
@@ -214,6 +223,9 @@ class Inspection:
         if told["refused"]:
             return f"the event was refused when it was published: {told['refused']}"
         deliveries = told.get("deliveries") or []
+        tested = [record for record in told["records"] if record["kind"] == "residue" and record["detail"]]
+        if tested and (not deliveries or {each["subscription"] for each in tested} >= set(deliveries[-1]["for"])):
+            return f"it {tested[-1]['detail']}"
         if deliveries:
             return str(deliveries[-1]["state"])
         ends = [record for record in told["records"] if record["client"] == client and record["kind"] in ENDS]
@@ -264,6 +276,23 @@ class Inspection:
             for at, connection, sent in islice(self._activity.sent(id), SHOWN)
             if connection in connections
         ]
+
+    def _in_short(self, session: Any) -> dict[str, Any]:
+        """A session in short, with how many of its subscriptions are suspended, if any is."""
+        named = [key.removeprefix(QUERY) for key in session.notes if key.startswith(QUERY)]
+        tested = [self._tests.of(session.client, name) for name in named]
+        suspended = sum(query is not None and bool(query.suspended) for query in tested)
+        return _in_short(session) | ({"suspended": suspended} if suspended else {})
+
+    def _subscription(self, session: Any, name: str, event: Event | None = None) -> dict[str, Any]:
+        """A subscription, with what the tests of its queries have decided here, if it has any."""
+        row = _subscription(session, name, event)
+        said = queries_of({QUERY + name: session.notes[QUERY + name]}) if QUERY + name in session.notes else {}
+        tested = self._tests.of(session.client, name)
+        if name in said:
+            row["queries"] = [{"language": language, "text": text[:TEXT_MAX]} for language, text in said[name]]
+            row |= {} if tested is None or tested.said != said[name] else tested.told()
+        return row
 
     def _clients(self) -> Iterator[tuple[str, str]]:
         """Connections and their clients, of now and as far back as is kept."""

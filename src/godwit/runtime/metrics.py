@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from godwit import __version__
 from godwit.filters.events import Event
 from godwit.runtime.activity_monitor import ActivityMonitor, Histogram
+from godwit.runtime.edge_tests import OUTCOMES, EdgeTests
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import NativeServer
 
@@ -43,6 +44,8 @@ METRICS: dict[str, str] = {
     "godwit_queue_events": "Events in the queues of sessions: sent and not confirmed, or waiting.",
     "godwit_queue_events_max": "Events in the longest queue.",
     "godwit_table_entries": "Entries of a routing table, by table.",
+    "godwit_query_tests_total": "Exact tests of thin clients' queries, by outcome: wanted, residue or failed.",
+    "godwit_suspended_subscriptions_total": "Subscriptions that were suspended because their tests took too long.",
     "godwit_link_up": "Whether the link to a neighbour is open, by peer.",
     "godwit_link_outbox_messages": "Messages to a neighbour that it has not acknowledged, by peer.",
     "godwit_batch_inputs": "Inputs handled in one turn of the loop.",
@@ -66,7 +69,8 @@ METRICS: dict[str, str] = {
 class Metrics(Collector):
     """The metrics of one broker."""
 
-    def __init__(self, node: Node, server: NativeServer, activity: ActivityMonitor) -> None:
+    def __init__(self, node: Node, server: NativeServer, activity: ActivityMonitor, tests: EdgeTests) -> None:
+        self._tests = tests
         self._node = node
         self._server = server
         self._activity = activity
@@ -158,6 +162,11 @@ class Metrics(Collector):
         for kind, count in sorted(activity.counts.items()):
             records.add_metric([kind], count)
         yield records
+        tested = CounterMetricFamily("godwit_query_tests", METRICS["godwit_query_tests_total"], labels=["outcome"])
+        for outcome in OUTCOMES:
+            tested.add_metric([outcome], self._tests.counts[outcome])
+        yield tested
+        yield _counter("godwit_suspended_subscriptions", self._tests.counts["suspended"])
         yield _gauge("godwit_connections", value=len(self._server.connections))
         yield _gauge("godwit_pending_inputs", value=self._node.unhandled)
         memory = _gauge("godwit_memory_bytes", "kind")

@@ -18,6 +18,8 @@ will goes.
 3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level; nor is any while the disk fails.
 4. Deliveries go out as the client reads: its session hears (`Drained`) when what was sent has left, and sends no more
    than `MqttSettings.unread_bytes_max` before that, whatever waits for the client.
+5. While a thread reads a large document that the client publishes, or a query, the client is not read. What has come
+   behind it waits, the end of the connection too: so events of a client stay in order, and none is lost.
 
 *Departures.* Of a client that is taken over by another broker, a will without delay is not published: nobody may speak
 for it here any more.
@@ -33,17 +35,17 @@ from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
-from godwit.mqtt.packets import Puback, Publish
+from godwit.mqtt.packets import Puback, Publish, Subscribe
 from godwit.mqtt.reason_codes import ReasonCode
-from godwit.mqtt.session_notes import OUT, SUB, kept_of, out_note
+from godwit.mqtt.session_notes import OUT, kept_of, out_note
 from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.client_rates import ClientRate
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.loop_timers import LoopTimers
-from godwit.runtime.mqtt_checks import SubscriptionChecks, topic_for
+from godwit.runtime.mqtt_deliveries import MqttDeliveries
 from godwit.runtime.mqtt_events import context_of_properties
 from godwit.runtime.mqtt_requests import Gate
-from godwit.runtime.mqtt_translation import MqttTranslator
+from godwit.runtime.mqtt_translation import MqttTranslator, credentials_of
 from godwit.runtime.node import client_line
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class MqttConnection:
         self._write, self._close, self._pause = write, close, pause
         self.host, self._certificate = host, certificate
         self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size, first_size_max=CONNECT_BYTES_MAX)
-        session = self._session = MqttSession(gateway.settings)
+        self._session = MqttSession(gateway.settings, parse=gateway.tests.parse)
         self._has_said_connect = False
         self._is_open = True  # the client is there
         self._is_attached = False
@@ -95,7 +97,9 @@ class MqttConnection:
         self._greeting_timer = self._loop.call_later(CONNECT_S, self._drop, "no CONNECT came")
         self._attach: mqtt_effects.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
-        self._checks = SubscriptionChecks(lambda: session.kept.subscriptions)
+        self._deliveries: MqttDeliveries | None = None  # while it is attached
+        self._later: tuple[list[Any], MqttFault | None] | None = None  # what came behind a document that is read
+        self._is_lost = False  # the connection is, and such a document is to be published yet
         self._has_partial = False  # a packet has begun and is not complete
         self._confirm = self._confirmed = 0  # up to here deliveries are done; and this was said
         self._is_full = False  # the client does not read
@@ -117,39 +121,64 @@ class MqttConnection:
             self.gateway.memory.on_partial(self, partial, is_new=bool(packets))
             if not self._is_open:
                 return
-        acknowledged: list[int] = []  # in a row
-        session, wishes, now = self._session, self._wishes, self.gateway.now()
-        for packet in packets:
-            kind = type(packet)
-            if kind is Puback and self._has_said_connect:
-                acknowledged.append(packet.packet_id)  # type: ignore[union-attr]
-                continue
-            if acknowledged:
-                self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
-                acknowledged = []
-            if not self._is_open:
-                return
-            if kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:  # type: ignore[arg-type]
-                wishes.publish(packet, number, now)  # type: ignore[arg-type]
-            elif self._has_said_connect:
-                self._tell(mqtt_effects.Heard(self.name, packet))
-            else:
-                self._on_connect(packet)
-        if acknowledged:
-            self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
-        if wishes is not None and (self.gateway.node.holds() or self._is_behind(wishes, UNANSWERED_MAX)):
-            self._hold_back(True)
-        if fault is not None and self._is_open:
-            self._on_fault(fault)
+        if self._later is not None:  # rule 5
+            self._later = ([*self._later[0], *packets], self._later[1] or fault)
+        else:
+            self._take(packets, fault)
         if self.rate is not None:
             work = 0 if self._wishes is None else self._wishes.taken_work()
             if (wait_s := self.rate.take(len(packets), len(data), work, self._loop.time())) > 0:
                 self._rest(wait_s)
         self._flush()
 
+    def _take(self, packets: list[Any], fault: MqttFault | None) -> None:
+        """Handle what came, up to a document that has to be read first."""
+        acknowledged: list[int] = []  # in a row
+        session, wishes, now = self._session, self._wishes, self.gateway.now()
+        for at, packet in enumerate(packets, start=1):
+            kind = type(packet)
+            if kind is Puback and self._has_said_connect:
+                acknowledged.append(packet.packet_id)
+                continue
+            if acknowledged:
+                self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
+                acknowledged = []
+            if not self._is_open:
+                return
+            if kind is Subscribe and wishes is not None and wishes.prepare(packet):
+                self._later, fault = (packets[at - 1 :], fault), None
+                break
+            if kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:
+                wishes.publish(packet, number, now)
+            elif self._has_said_connect:
+                self._tell(mqtt_effects.Heard(self.name, packet))
+            else:
+                self._on_connect(packet)
+            if wishes is not None and wishes.is_reading:
+                self._later, fault = (packets[at:], fault), None
+                break
+        if acknowledged:
+            self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
+        if wishes is not None and (self.gateway.node.holds() or self._is_behind(wishes, UNANSWERED_MAX)):
+            self._hold_back(True)
+        if fault is not None and self._is_open:
+            self._on_fault(fault)
+
+    def _on_read(self) -> None:
+        """A document is published, or refused: go on with what came behind it. (rule 5)"""
+        later, self._later = self._later, None
+        if later is not None:
+            self._take(*later)
+        if self._is_lost and self._later is None:
+            self.connection_lost()
+        self.read_on()
+        self._flush()
+
     def connection_lost(self) -> None:
         """The client is gone."""
-        if self._is_open:
+        if self._later is not None:
+            self._is_lost = True
+        elif self._is_open:
             self._is_open = False
             self._greeting_timer.cancel()
             self.gateway.leave(self)
@@ -202,7 +231,8 @@ class MqttConnection:
 
     def _is_behind(self, wishes: MqttTranslator, unanswered_max: int) -> bool:
         """Whether the broker has more of this client to handle than it should hold."""
-        return wishes.requests.unanswered > unanswered_max or self.gateway.node.is_long(client_line(self.client))
+        is_long = self.gateway.node.is_long(client_line(self.client))
+        return wishes.is_reading or wishes.requests.unanswered > unanswered_max or is_long
 
     def _rest(self, wait_s: float) -> None:
         """The client is too fast: read nothing for a while."""
@@ -233,16 +263,8 @@ class MqttConnection:
 
     def _on_attach(self, effect: mqtt_effects.Attach) -> None:
         """Ask the authenticator who this is."""
-        self._attach, connect = effect, effect.connect
-        password = (connect.password or b"").decode(errors="replace")
-        credentials = Credentials(
-            host=self.host,
-            client=effect.client_id,
-            user=connect.user_name or "",
-            password=password if connect.user_name else "",
-            token="" if connect.user_name else password,
-            certificate=self._certificate,
-        )
+        self._attach = effect
+        credentials = credentials_of(effect, self.host, self._certificate)
         self._hold_back(True)
         self._admitting = self._loop.create_task(self._admit(credentials))
 
@@ -301,8 +323,12 @@ class MqttConnection:
             self._let_go()
             return
         self._is_attached = True
+        line = self.gateway.tests.open(self.client, self._on_tested, self._on_suspended)
+        line.adopt(notes)
+        self._deliveries = MqttDeliveries(self.gateway, self._session, line, self._put_out, self._tell)
         wishes = self._wishes = MqttTranslator(
-            self.gateway, inner, self.client, message, lambda: self._session.kept, self._tell, self._break_off
+            *(self.gateway, inner, self.client, message, lambda: self._session.kept, line),
+            *(self._tell, self._break_off, self._on_read),
         )
         if OUT in notes:
             wishes.keep(OUT, None)
@@ -338,11 +364,8 @@ class MqttConnection:
                 self._on_accepted(accepted)
                 accepted = 0
             if kind is said.Delivery:
-                done = self._on_deliveries(messages, at - 1)
-                if done >= at:
-                    at = done
-                else:
-                    self._on_delivery(message)
+                if self._deliveries is not None:
+                    at = self._deliveries.take(messages, at - 1)
             elif kind is said.Refused and self._wishes is not None:
                 self._wishes.requests.on_refused(message.number, message.reason)
             elif kind is said.Attached:
@@ -371,7 +394,7 @@ class MqttConnection:
         if message.ended and self._wishes is not None and not self._is_over:
             for text in message.ended:
                 self._session.kept.subscriptions.pop(text, None)
-                self._wishes.keep(SUB + text, None)
+                self._wishes.on_ended(text)
             self.stop(ReasonCode.NOT_AUTHORIZED, f"{', '.join(message.ended)[:TOPICS_SHOWN]}: {message.reason}")
 
     def _on_inner_closed(self, reason: str) -> None:
@@ -387,37 +410,21 @@ class MqttConnection:
         self._let_go()
         self._flush()
 
-    def _on_deliveries(self, messages: list[Any], first: int) -> int:
-        """Send what is plain of the deliveries from the first on: that of the next one."""
-        outgoing, wishes = self._session.outgoing, self._wishes
-        if outgoing is None or wishes is None:
-            return first
-        parts: list[bytes] = []
-        done = outgoing.quick(messages, first, self.gateway.message, self._checks.exact, parts)
-        if parts:
-            self._gate.put_all(parts, wishes.requests.said, wishes.requests.accepted)
-        return done
+    def _put_out(self, parts: list[bytes]) -> None:
+        if self._wishes is not None:
+            self._gate.put_all(parts, self._wishes.requests.said, self._wishes.requests.accepted)
 
-    def _on_delivery(self, delivery: said.Delivery) -> None:
-        event = delivery.event
-        message = self.gateway.message(event)
-        names = self._checks.wanted(delivery.subscriptions, event, message, self.client)
-        topics = message.topics
-        topic = topics[0] if len(topics) == 1 else topic_for(names, topics)
-        self._tell(
-            mqtt_effects.Deliver(
-                delivery.number,
-                topic,
-                message.payload,
-                names,
-                message.qos,
-                message.retain,
-                message.is_retained,
-                message.properties,
-                event.expires_at,
-                message.shared,
-            )
-        )
+    def _on_tested(self, deliveries: list[said.Delivery]) -> None:
+        """These have passed the tests of the client's queries, or failed them: then they are for no subscription."""
+        if self._deliveries is not None:
+            self._deliveries.send(deliveries)
+            self._confirm = max(self._confirm, self._session.kept.confirmed)
+            self._flush()
+
+    def _on_suspended(self, name: str, reason: str) -> None:
+        """A subscription gets no more events: told as its end is, by closing the connection. The session stays."""
+        if not self._is_over:
+            self.stop(ReasonCode.QUOTA_EXCEEDED, f"{name[:TOPICS_SHOWN]} is suspended: {reason}")
 
     # ------------------------------------------------------------ effects
 
@@ -493,13 +500,13 @@ class MqttConnection:
             self._wishes.publish(effect.will, 0, self.gateway.now())
 
     def _on_add(self, effect: mqtt_effects.AddSubscriptions) -> None:
-        self._checks.clear()
-        if self._wishes is not None:
+        if self._wishes is not None and self._deliveries is not None:
+            self._deliveries.on_subscriptions_changed()
             self._wishes.subscribe(effect)
 
     def _on_end_subscriptions(self, effect: mqtt_effects.EndSubscriptions) -> None:
-        self._checks.clear()
-        if self._wishes is not None:
+        if self._wishes is not None and self._deliveries is not None:
+            self._deliveries.on_subscriptions_changed()
             self._wishes.unsubscribe(effect)
 
     def _on_give_up(self, effect: mqtt_effects.DropDelivery) -> None:
@@ -571,7 +578,9 @@ class MqttConnection:
             self._inner.hang_up()
         if self._wishes is not None:
             self._accepted = self._wishes.requests.end()
-        self._inner = self._wishes = self._admitting = None  # they hold this connection
+        if self._deliveries is not None:
+            self._deliveries.line.close()
+        self._inner = self._wishes = self._deliveries = self._admitting = None  # they hold this connection
         if self.gateway.clients.get(self.client) is self:
             del self.gateway.clients[self.client]
 

@@ -10,7 +10,12 @@ as it is. What an MQTT client must get as it was sent, and no attribute says, is
 | `mqtt.qos` | the QoS it was published with: it is there if, and only if, the event comes from an MQTT client |
 | `mqtt.retain` | true, if it was published so |
 | `mqtt.properties` | user properties in order, response topic, correlation data and payload format, as JSON |
+| `mqtt.structured` | true, if it was published as a CloudEvent in structured mode |
 | `sender.X` | the context of its publisher, as for every event |
+
+An XML document, and a CloudEvent, is read as `documents.py` says; its attributes take the place of the payload's
+fields. A CloudEvent goes out in structured mode if it came so, or if the client has no user properties (level 4 and
+below); else in binary mode.
 
 An event of a native client goes out with its payload, or, without one, with its attributes as a JSON object.
 
@@ -36,12 +41,25 @@ from godwit.errors import BadEvent, BadValue
 from godwit.filters.contexts import SENDER, checked_context
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, flattened
 from godwit.filters.values import Point
+from godwit.languages import cloud_events
+from godwit.languages.cloud_events import MQTT, is_structured, to_binary, to_structured
+from godwit.languages.xml_names import is_xml
 from godwit.mqtt.mqtt_effects import Message
 from godwit.mqtt.properties import Properties
+from godwit.runtime.documents import Document, as_cloud_event, checked_attributes
 
-__all__ = ["Message", "attributes_of", "context_of_payload", "context_of_properties", "message_of", "properties_of"]
+__all__ = [
+    "Message",
+    "attributes_of",
+    "attributes_of_document",
+    "cloud_headers",
+    "context_of_payload",
+    "context_of_properties",
+    "message_of",
+    "properties_of",
+]
 
-TOPIC, QOS, RETAIN, KEPT = "topic", "mqtt.qos", "mqtt.retain", "mqtt.properties"
+TOPIC, QOS, RETAIN, KEPT, STRUCTURED = "topic", "mqtt.qos", "mqtt.retain", "mqtt.properties", "mqtt.structured"
 RETAINED = "retained"  # a copy that the broker had kept
 JSON_BYTES_MAX = 64 * 1024
 TEXT_MAX = 65_536
@@ -49,6 +67,7 @@ OUR_OWN = 8  # attributes that are not the client's, at most
 CONTEXT = "$ctx"
 QOS_OF_NATIVE = 2  # whatever the subscription is worth
 
+_CLOUD_NAME = re.compile(r"[a-z0-9]+")
 _RESERVED = re.compile(r"topic$|retained$|mqtt\.|sender\.|my\.|\$")
 _JSON = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
@@ -93,6 +112,35 @@ def attributes_of(
     if stamps:
         attributes.update(stamps)
     return attributes
+
+
+def attributes_of_document(
+    document: Document, topic: str, payload: bytes, qos: int, retain: bool, properties: Properties, stamps: Attributes
+) -> Attributes:
+    """The same for a payload that is a document. `BadEvent`: there is no room for all of them."""
+    attributes: dict[str, Any] = {**_user_attributes(properties), **document.attributes}
+    above = attributes.get(TOPIC)  # of a root element that is called so: filters on it must see it
+    attributes[TOPIC] = topic if above is None or not is_xml(document.content_type) else (topic, *_values(above))
+    attributes[QOS] = qos
+    if retain:
+        attributes[RETAIN] = True
+    if is_structured(properties.get("content_type")):
+        attributes[STRUCTURED] = True
+    kept = _kept(properties)
+    if kept and len(kept) <= TEXT_MAX:
+        attributes[KEPT] = kept
+    return checked_attributes({**attributes, **stamps})
+
+
+def cloud_headers(properties: Properties) -> dict[str, str]:
+    """Properties as a CloudEvent in binary mode has them: user properties that are attributes, and the content type."""
+    headers = {name: value for name, value in properties.get("user_property", ()) if _CLOUD_NAME.fullmatch(name)}
+    content_type = properties.get("content_type")
+    return headers if content_type is None else {**headers, MQTT.content_type: content_type}
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _fields(payload: bytes, content_type: str | None) -> dict[str, Any]:
@@ -155,8 +203,10 @@ def message_of(event: Event) -> Message:
     topics = attributes.get(TOPIC, ())
     given: tuple[Any, ...] = topics if isinstance(topics, tuple) else (topics,)
     qos = attributes.get(QOS, QOS_OF_NATIVE)
-    payload = event.payload
+    payload, structured = event.payload, None
     properties = properties_of(event)
+    if "specversion" in attributes and (cloud_event := as_cloud_event(event)) is not None:
+        payload, structured = _as_cloud_event(cloud_event, attributes, properties)
     if payload is None:
         payload = _ENCODER.encode({name: _plain(value) for name, value in attributes.items() if _is_shown(name)})
         properties.setdefault("content_type", "application/json")
@@ -167,7 +217,24 @@ def message_of(event: Event) -> Message:
         attributes.get(RETAIN) is True,
         attributes.get(RETAINED) is True,
         properties,
+        plain_payload=structured,
     )
+
+
+def _as_cloud_event(event: Event, said: Attributes, properties: Properties) -> tuple[bytes | None, bytes | None]:
+    """The payload for clients of level 5, and for those below; `properties` are changed for the former."""
+    try:
+        structured = to_structured(event)
+        if said.get(STRUCTURED) is True:
+            properties["content_type"] = cloud_events.STRUCTURED
+            return structured, structured
+        if "user_property" not in properties:
+            headers, _ = to_binary(event, MQTT)
+            headers.pop(MQTT.content_type, None)
+            properties["user_property"] = tuple(headers.items())
+    except BadEvent:  # it has attributes besides that no CloudEvent can have
+        return event.payload, event.payload
+    return event.payload or b"", structured
 
 
 def properties_of(event: Event) -> Properties:

@@ -28,6 +28,7 @@ from godwit.filters.language import CLIENT_TEXT_BYTES_MAX, ParsedTexts
 from godwit.mqtt import MqttSettings, ReasonCode
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
 from godwit.runtime.client_rates import ClientRates
+from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.memory_account import MemoryAccount, memory_account
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
@@ -58,8 +59,10 @@ class MqttGateway:
         traffic: TrafficLimits | None = None,
         memory: MemoryAccount | None = None,
         rates: ClientRates | None = None,
+        tests: EdgeTests | None = None,
     ) -> None:
         self.node = node
+        self.tests = EdgeTests(node) if tests is None else tests
         self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
         self.broker_name = broker_name
         self.settings = MqttSettings() if settings is None else settings

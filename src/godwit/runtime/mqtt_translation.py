@@ -8,8 +8,12 @@
 3. A topic that begins with `$` is not for clients, but for `$ctx`: what is published there is the client's context. It
    is kept as a note, for events bear it.
 4. What cannot be published is refused with a reason; nothing of it is done.
+5. Documents (XML, CloudEvents) are read before they are published, large ones by a thread, and so are queries in other
+   languages before they are subscribed to: `is_reading` until then.
+6. The queries of a subscription are asked for with it, in one request (`SubscribeQuery`).
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,15 +22,29 @@ import msgspec
 
 from godwit.broker import messages as said
 from godwit.broker.client_rights import NOT_ALLOWED
-from godwit.errors import GodwitError, PeerFault
+from godwit.errors import BadEvent, GodwitError, PeerFault
 from godwit.filters.events import Attributes, Event
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
+from godwit.languages.cloud_events import MQTT
 from godwit.mqtt import mqtt_effects
 from godwit.mqtt.mqtt_effects import NEVER, PersistentState
-from godwit.mqtt.packets import Publish, Will
+from godwit.mqtt.packets import Publish, Subscribe, Will
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.session_notes import SUB, grant_note
+from godwit.mqtt.subscribe_requests import queries_in
+from godwit.runtime.authentication import Credentials
+from godwit.runtime.documents import THREADED_BYTES, Document, mode_of, read_document
+from godwit.runtime.edge_tests import TestLine
 from godwit.runtime.in_process_connection import InProcessConnection
-from godwit.runtime.mqtt_events import CONTEXT, attributes_of, context_of_payload, context_of_properties, stamps_of
+from godwit.runtime.mqtt_events import (
+    CONTEXT,
+    attributes_of,
+    attributes_of_document,
+    cloud_headers,
+    context_of_payload,
+    context_of_properties,
+    stamps_of,
+)
 from godwit.runtime.mqtt_requests import OnAnswer, Requests
 from godwit.runtime.rate_limits import work_of
 from godwit.runtime.wire import NATIVE
@@ -34,7 +52,7 @@ from godwit.runtime.wire import NATIVE
 if TYPE_CHECKING:
     from godwit.runtime.mqtt_gateway import MqttGateway
 
-__all__ = ["MqttTranslator"]
+__all__ = ["MqttTranslator", "credentials_of"]
 
 FILTER_BYTES_MAX = 4_000  # of a topic filter: it must fit into a note
 LIGHT_TOPIC_MAX = 1_024  # characters
@@ -52,12 +70,16 @@ class MqttTranslator:
         client: str,
         attached: said.Attached,
         kept: Callable[[], PersistentState],
+        line: TestLine,
         tell: Callable[[mqtt_effects.Input], None],
         break_off: Callable[[str], None],
+        on_read: Callable[[], None],
     ) -> None:
         self.requests = Requests(inner, attached.accepted, self._on_all_published, self._on_unpublished)
         self._gateway, self._client = gateway, client
-        self._kept, self._tell, self._break_off = kept, tell, break_off
+        self._kept, self._line, self._tell = kept, line, tell
+        self._break_off, self._on_read = break_off, on_read
+        self.is_reading = False  # a document, by a thread
         self._expiry_s: float | None = -1.0
         self._work = 0
         self._base = _whole(attached.notes.get(SEQUENCE))
@@ -120,18 +142,69 @@ class MqttTranslator:
             if topic[0] == "$":
                 self._publish_specially(wanted, number)
                 return
-            event = self._event(wanted, self.requests.said + 1, now)
+            document = None if not wanted.properties else self._document(wanted, number, now)
+            if self.is_reading:
+                return
+            event = self._event(wanted, self.requests.said + 1, now, document)
         except GodwitError as error:
-            self._gateway.counts["refused"] += 1
-            if number:
-                self._on_unpublished(number, str(error), False)
+            self._on_bad(number, error)
             return
+        self._ask_to_publish(event, wanted, on_answer)
+
+    def _on_bad(self, number: int, error: GodwitError) -> None:
+        self._gateway.counts["refused"] += 1
+        if number:
+            code = ReasonCode.PAYLOAD_FORMAT_INVALID if isinstance(error, BadEvent) else None
+            self._on_unpublished(number, str(error), False, code)
+
+    def _ask_to_publish(
+        self, event: Event, wanted: mqtt_effects.PublishEvent | Publish | Will, on_answer: int | None
+    ) -> None:
+        topic = wanted.topic
         self._gateway.counts["published"] += 1
         if wanted.retain:
             self._ask(said.Retain(event, topic, clear=not wanted.payload), on_answer)
         else:
             is_light = not wanted.properties and len(topic) < LIGHT_TOPIC_MAX
             self._ask(said.Publish(event), on_answer, event.payload if is_light else None)
+
+    def _document(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int, now: float) -> Document | None:
+        """What the payload is as a document; None: it is none, or a thread reads it now. (rule 5)"""
+        properties, payload = wanted.properties, wanted.payload
+        content_type, headers = properties.get("content_type"), cloud_headers(properties)
+        mode = mode_of(content_type, headers, MQTT)
+        if not mode or not payload:
+            return None
+        if mode == "batch":
+            raise BadEvent("a batch of CloudEvents: over MQTT each CloudEvent is a message of its own")
+        how = (mode, payload, content_type, headers, MQTT)
+        if len(payload) <= THREADED_BYTES or isinstance(wanted, Will):
+            return read_document(*how)[0]
+        self.is_reading = True
+        reading = self._gateway.tests.worker.start(read_document, *how)
+        reading.add_done_callback(lambda done: self._on_document(done, wanted, number, now))
+        return None
+
+    def _on_document(
+        self,
+        done: "asyncio.Future[list[Document]]",
+        wanted: mqtt_effects.PublishEvent | Publish | Will,
+        number: int,
+        now: float,
+    ) -> None:
+        self.is_reading = False
+        if done.cancelled():  # the broker stops
+            return
+        error = done.exception()
+        try:
+            if error is not None:
+                raise error if isinstance(error, GodwitError) else BadEvent(f"the document cannot be read: {error}")
+            event = self._event(wanted, self.requests.said + 1, now, done.result()[0])
+        except GodwitError as fault:
+            self._on_bad(number, fault)
+        else:
+            self._ask_to_publish(event, wanted, number or None)
+        self._on_read()
 
     def _publish_specially(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int) -> None:
         """What a client publishes to `$ctx` is its context; other topics that begin with `$` are not for clients."""
@@ -145,19 +218,30 @@ class MqttTranslator:
             context = context_of_payload(topic, wanted.payload, self._context)
         self.set_context(context, partial(self._on_published, number) if number else None)
 
-    def _event(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int, now: float) -> Event:
-        properties = wanted.properties
-        attributes = attributes_of(wanted.topic, wanted.payload, wanted.qos, wanted.retain, properties, self._stamps)
+    def _event(
+        self,
+        wanted: mqtt_effects.PublishEvent | Publish | Will,
+        number: int,
+        now: float,
+        document: Document | None = None,
+    ) -> Event:
+        properties, payload, content_type = wanted.properties, wanted.payload, wanted.properties.get("content_type")
+        said = (wanted.topic, payload, wanted.qos, wanted.retain, properties, self._stamps)
+        if document is None:
+            attributes = attributes_of(*said)
+        else:
+            attributes = attributes_of_document(document, *said)
+            payload, content_type = document.payload or b"", document.content_type
         if not properties:
-            return Event(attributes, self._client, self._base + number, wanted.payload, None, now)
+            return Event(attributes, self._client, self._base + number, payload, None, now)
         expiry_s = properties.get("message_expiry_interval")
         to = [value for name, value in properties.get("user_property", ()) if name == TO]
         return Event(
             attributes,
             self._client,
             self._base + number,
-            wanted.payload,
-            properties.get("content_type"),
+            payload,
+            content_type,
             now,
             None if expiry_s is None else now + expiry_s,
             self._gateway.filter_on_context(to[-1]) if to else None,
@@ -172,12 +256,27 @@ class MqttTranslator:
     def _on_all_published(self, numbers: list[int]) -> None:
         self._tell(mqtt_effects.AllAccepted(numbers))
 
-    def _on_unpublished(self, number: int, reason: str, is_denied: bool) -> None:
+    def _on_unpublished(self, number: int, reason: str, is_denied: bool, code: int | None = None) -> None:
         is_denied = is_denied or reason.startswith(NOT_ALLOWED)  # by the machine
-        code = ReasonCode.NOT_AUTHORIZED if is_denied else ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+        code = code or (ReasonCode.NOT_AUTHORIZED if is_denied else ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)
         if reason.startswith("$"):
             code = ReasonCode.TOPIC_NAME_INVALID
         self._tell(mqtt_effects.Accepted(number, code, reason))
+
+    def prepare(self, packet: Subscribe) -> bool:
+        """Whether a thread has to parse a query of this packet first: the packet is to come again. (rule 5)"""
+        texts, language = queries_in(packet)
+        slow = [text for text in texts if not self._gateway.tests.is_quick(text, language)]
+        if not slow or sum(map(len, texts)) > CLIENT_TEXT_BYTES_MAX:
+            return False
+        self.is_reading = True
+        self._gateway.tests.prepare(slow[0], language).add_done_callback(self._on_prepared)
+        return True
+
+    def _on_prepared(self, done: "asyncio.Future[None]") -> None:
+        self.is_reading = False
+        if not done.cancelled():
+            self._on_read()
 
     def subscribe(self, effect: mqtt_effects.AddSubscriptions) -> None:
         """Let these subscriptions stand."""
@@ -192,8 +291,11 @@ class MqttTranslator:
             subscribe = said.Subscribe(
                 (self._client, text), wish.topics.filter, share=wish.topics.share or "", retained=wish.wants_retained
             )
-            self._work += work_of(subscribe)
-            self._ask(subscribe, partial(self._on_subscribed, effect, codes, reasons, place))
+            queries = tuple((query.language, query.text) for query in wish.topics.queries)
+            asked = said.SubscribeQuery(subscribe, queries) if queries else subscribe
+            self._work += work_of(asked)
+            self._line.ask(text, queries)
+            self._ask(asked, partial(self._on_subscribed, effect, codes, reasons, place))
             granted = self._kept().subscriptions.get(text)
             if granted is not None:
                 self.keep(SUB + text, grant_note(granted))
@@ -208,6 +310,7 @@ class MqttTranslator:
         reason: str | None,
         is_denied: bool,
     ) -> None:
+        self._line.on_answer(effect.wishes[place].subscription.filter, reason is None)
         if reason is None:
             codes[place] = effect.wishes[place].subscription.qos
         else:
@@ -233,7 +336,26 @@ class MqttTranslator:
         """Let these stand no more."""
         for text in effect.filters:
             self._ask(said.Unsubscribe((self._client, text)))
-            self.keep(SUB + text, None)
+            self.on_ended(text)
+
+    def on_ended(self, text: str) -> None:
+        """A subscription stands no more."""
+        self._line.end(text)
+        self.keep(SUB + text, None)
+
+
+def credentials_of(effect: mqtt_effects.Attach, host: str, certificate: str) -> Credentials:
+    """What a client that connects from a host says of who it is: without a user name, its password is a token."""
+    connect = effect.connect
+    password = (connect.password or b"").decode(errors="replace")
+    return Credentials(
+        host=host,
+        client=effect.client_id,
+        user=connect.user_name or "",
+        password=password if connect.user_name else "",
+        token="" if connect.user_name else password,
+        certificate=certificate,
+    )
 
 
 def _whole(note: bytes | None) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from godwit.broker.messages import Advertise, Context, Subscribe
+from godwit.broker.messages import Advertise, Context, Subscribe, SubscribeQuery
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import is_local
 
@@ -60,6 +60,8 @@ class TrafficLimits(msgspec.Struct, frozen=True):
 def work_of(wish: Any) -> int:
     """What a wish costs, besides 1 for its message and 1 for each KiB of it: the more, the longer its filter is."""
     kind = type(wish)
+    if kind is SubscribeQuery:
+        return work_of(wish.subscribe) + sum(len(text) for _, text in wish.queries)
     if kind is Subscribe or kind is Advertise:
         return FILTER_WORK + LITERAL_WORK * int(wish.filter.size)
     return CONTEXT_WORK if kind is Context else 0

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -11,13 +12,17 @@ import pytest
 from godwit.baselines import HopRouting
 from godwit.broker import Broker, BrokerConfig
 from godwit.broker import families as module
+from godwit.broker.effects import Heard, Opened, Tell
 from godwit.broker.families import family_name, register_family
 from godwit.broker.graph import GraphRouting
 from godwit.broker.gsf import SubscriptionForwarding
+from godwit.broker.messages import Attach, Delivery, Publish, Request, Subscribe, Unsubscribe
 from godwit.broker.reductions import REDUCTIONS, Simple, reduction_of, reductions, register_reduction
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
 from godwit.errors import ConfigurationError
+from godwit.filters import event, parse
+from godwit.mobility import mobile_broker
 from godwit.registry import Registry
 
 
@@ -104,3 +109,44 @@ def test_the_broker_and_its_mobility_load_no_baseline() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert "godwit.broker.families" in loaded.stdout
     assert "godwit.baselines" not in loaded.stdout
+
+
+FILTERS = ["n > 3", "n < 3 AND k = 'a'", "k = 'b' OR n IN (1, 2)", "NOT (k = 'a')", "k LIKE '%a%'", "TRUE", "m IS NULL"]
+
+
+@pytest.mark.parametrize(("family", "strategy"), [("tree", "gsf"), ("graph", "gsf"), ("graph", "spcf")])
+def test_a_broker_with_decision_diagrams_does_what_one_with_the_index_does(family: str, strategy: str) -> None:
+    def deliveries(matcher: Any) -> list[Any]:
+        config = BrokerConfig(family=family, strategy=strategy, matcher=matcher)  # type: ignore[arg-type]
+        broker = mobile_broker("b1", {}, config)
+        for name in ("ann", "bob", "van"):
+            broker.handle(Opened(name, {}), 0.0)
+            broker.handle(Heard(name, Attach(name)), 0.0)
+        numbers = Counter[str]()
+        told: list[Any] = []
+
+        def ask(client: str, wish: Any) -> None:
+            numbers[client] += 1
+            effects = broker.handle(Heard(client, Request(numbers[client], wish)), 0.0)
+            told.extend(
+                (effect.connection, effect.message.event.sequence, sorted(effect.message.subscriptions))
+                for effect in effects
+                if isinstance(effect, Tell) and isinstance(effect.message, Delivery)
+            )
+
+        for place, text in enumerate(FILTERS):
+            for client in ("ann", "bob")[: 1 + place % 2]:
+                ask(client, Subscribe((client, f"s{place}"), parse(text)))
+        sequence = 0
+        for n in range(6):
+            for k in ("a", "b", "ab"):
+                sequence += 1
+                ask("van", Publish(event({"n": n, "k": k}, publisher="van", sequence=sequence)))
+            ask("ann", Subscribe(("ann", "s0"), parse(f"n > {n}")))
+            if n == 3:
+                ask("bob", Unsubscribe(("bob", "s3")))
+        return sorted(told)
+
+    found = deliveries("bdd")
+    assert found == deliveries("index")
+    assert len(found) > 20

@@ -14,6 +14,7 @@ from godwit.errors import BadValue, ConfigurationError
 from godwit.mqtt.mqtt_effects import MqttSettings
 from godwit.runtime.config_sections import BrokerSection, BrokerSettings, LimitsSection, LinksSection, MqttSection
 from godwit.runtime.configuration import Override, address_of, load
+from godwit.runtime.edge_tests import EdgeLimits
 from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.tcp import Address
 
@@ -217,7 +218,7 @@ def test_what_is_printed_is_read_as_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "machine", "besides"),
     [
-        (LimitsSection, Limits, {"frame_bytes_max", *TrafficLimits.__struct_fields__}),
+        (LimitsSection, Limits, {"frame_bytes_max", *TrafficLimits.__struct_fields__, *EdgeLimits.__struct_fields__}),
         (LinksSection, LinkConfig, {"tls", "secret"}),
         (MqttSection, MqttSettings, set()),
         (BrokerSection, BrokerConfig, {"name", "movement_rule"}),
@@ -245,3 +246,51 @@ def test_an_origin_that_no_page_has_is_a_fault(tmp_path: Path, origin: str) -> N
 def test_a_neighbour_whom_no_broker_can_be_is_a_fault(tmp_path: Path, name: str) -> None:
     [fault] = faults_of(f'[neighbours]\n"{name}" = ""\n', tmp_path)
     assert "is the name of no broker" in fault
+
+
+# ---------------------------------------------------------------- operators
+
+
+MODULE = """
+from godwit.languages import operator
+
+@operator("is_{name}")
+def is_{name}(value):
+    return value == "{name}"
+"""
+
+
+def test_operators_are_loaded_from_the_modules_that_the_configuration_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "operators_of_ours.py").write_text(MODULE.format(name="ours"))
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "godwit.toml"
+    file.write_text("[languages]\nmodules = ['operators_of_ours']\noperators = ['is_ours']\n")
+    assert list(load(file).operators()) == ["is_ours"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("modules = ['no_such_module']", "modules[0] is 'no_such_module': the module cannot be loaded: ModuleNotFound"),
+        ("modules = ['broken_operators']", "the module cannot be loaded: ZeroDivisionError"),
+        ("operators = ['nobody_has_this']", "operators: there is no operator 'nobody_has_this': known are"),
+    ],
+)
+def test_operators_that_cannot_be_had_are_faults_with_their_place(
+    text: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_operators.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "godwit.toml"
+    file.write_text(f"[languages]\n{text}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load(file).operators()
+    assert f"{file}:2: languages." in str(caught.value)
+    assert fault in str(caught.value)
+
+
+def test_decision_diagrams_do_not_go_with_matching_at_hops(tmp_path: Path) -> None:
+    text = "[broker]\nfamily = 'graph'\nmatching = 'hops'\nmatcher = 'bdd'\n"
+    assert any("broker.matcher is 'bdd'" in fault for fault in faults_of(text, tmp_path))

@@ -297,7 +297,7 @@ def _asf(overlay: Overlay, matcher: str) -> Net:
     for broker, neighbours in tree.neighbours().items():
         machine = TreeRouting(broker, neighbours, reduction="simple", advertised=False)
         if matcher == "plain":
-            machine.matcher = PlainTree()  # type: ignore[assignment]
+            machine.matcher = PlainTree()
         machines[broker] = machine
     return Net(machines, tree)
 

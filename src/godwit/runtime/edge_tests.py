@@ -1,0 +1,473 @@
+"""The exact tests of thin clients' queries, run by the gateway of their border broker, off the hot path.
+
+*Theory.* The session of a thin client (MQTT, HTTP, WebSocket) is subscribed by the routable filter. What the session
+delivers passes through a `TestLine` before it is written to the client's socket: an event that no query of the client
+wants is a negative residue, and counts as received. [motion §5, §6] A line without queries is not asked at all.
+
+Tests take their turns. In one turn of the event loop each line has a slice of `SLICE_S`, and all lines together have
+`TURN_S`; what is left waits for the next turn. So a client with expensive queries delays its own deliveries first.
+While the loop has other work the tests rest after each turn, for `REST_FACTOR` times as long as it took. Each
+subscription has a budget of time per second. Past it the subscription is suspended: its client is told, its events
+count as failed and are not delivered, until the client subscribes again.
+
+*Rules.*
+1. Deliveries of a line leave in the order in which they came, those that nobody wants too: without subscriptions.
+2. Whatever a test does, it ends: it has `EdgeLimits.test_steps_max` steps. An XML document of more than
+   `test_document_bytes_max` bytes is not tested, and counts as failed. One of more than `THREADED_BYTES` is parsed by
+   a thread; meanwhile its line waits, and no other.
+3. An event is parsed once for all lines that test it while it is remembered (`SUBJECTS_MAX`, `SUBJECT_BYTES_MAX`).
+4. While the answer to a subscription that replaces another is awaited, an event that either wants is delivered.
+5. A query that cannot be parsed here (its language is not installed, its operator not allowed) is suspended.
+6. Counts and budgets of a subscription outlive its connection, so that nobody gets a new budget by connecting again.
+   What is kept for that is bounded (`KEPT_MAX`).
+7. A text in another language than our own is parsed by the thread that parses documents, unless it is remembered.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from time import perf_counter
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from godwit.broker.effects import Trace
+from godwit.broker.messages import Delivery
+from godwit.broker.query_notes import Queries, queries_of
+from godwit.errors import FilterError
+from godwit.filters.events import Attributes, Event
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
+from godwit.languages import NATIVE
+from godwit.languages.client_queries import ClientQueries, answer_to
+from godwit.languages.operators import NO_OPERATORS, Operator
+from godwit.languages.query import Query, Subject
+from godwit.languages.xml_names import is_xml
+from godwit.runtime.documents import THREADED_BYTES, DocumentWorker
+from godwit.runtime.node import Node
+from godwit.runtime.rate_limits import TokenBucket
+from godwit.trace import Record
+
+__all__ = ["OUTCOMES", "EdgeLimits", "EdgeQuery", "EdgeTests", "TestLine"]
+
+TURN_S = 0.004
+SLICE_S = 0.002
+IDLE_S = 0.0003  # between two turns, above which the loop had something else to do
+REST_FACTOR = 3
+SUBJECTS_MAX = 32
+SUBJECT_BYTES_MAX = 2**19  # of payloads: a parsed document takes a multiple of them
+KEPT_MAX = 10_000
+OUTCOMES = ("wanted", "residue", "failed")
+SHOWN = 200  # characters of a query in a record
+
+OnTested = Callable[[list[Delivery]], None]
+OnSuspended = Callable[[str, str], None]
+
+
+class EdgeLimits(msgspec.Struct, frozen=True):
+    """Bounds on the tests that a broker runs for thin clients."""
+
+    test_steps_max: int = 20_000  # of one test; a step is about a microsecond
+    test_ms_per_s: float = 100.0  # that the tests of one subscription may take, on average
+    test_document_bytes_max: int = 2**20  # of an XML document that is tested
+
+
+class EdgeQuery:
+    """The queries of one subscription, and what their tests have decided."""
+
+    __slots__ = ("_budget", "_queries", "failed", "failure", "last_failure", "residues", "said", "suspended", "wanted")
+
+    def __init__(self, said: Queries, queries: tuple[Query, ...], budget: TokenBucket, suspended: str = "") -> None:
+        self.said = said
+        self.wanted = 0
+        self.residues = 0  # events that passed the routable filter in vain
+        self.failed = 0  # of these: no test could be made
+        self.failure = ""  # why, of the last test; "": it was made
+        self.last_failure = ""  # the last there was
+        self.suspended = suspended  # why; "": it is not
+        self._queries = queries
+        self._budget = budget
+
+    def wants(self, subject: Subject, clock: Callable[[], float], untestable: str = "") -> bool:
+        """Whether an event is wanted; `untestable`: why that cannot be told."""
+        is_wanted = False
+        self.failure = self.suspended or untestable
+        if not self.failure:
+            is_wanted = self._tested(subject, clock)
+        if is_wanted:
+            self.wanted += 1
+            return True
+        self.residues += 1
+        if self.failure:
+            self.failed += 1
+            self.last_failure = self.failure
+        return False
+
+    def _tested(self, subject: Subject, clock: Callable[[], float]) -> bool:
+        began, is_wanted = clock(), False
+        try:
+            is_wanted = all(query.wants(subject) for query in self._queries)
+        except (FilterError, RecursionError) as error:
+            self.failure = str(error) or type(error).__name__
+        now = clock()
+        if self._budget.take(now - began, now) > 0:
+            allowed_ms = self._budget.rate * 1e3
+            self.suspended = f"its tests take more than {allowed_ms:g} ms per second (limits.test_ms_per_s)"
+        return is_wanted
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether a test asks for the client's own context."""
+        return any(query.references for query in self._queries)
+
+    def resume(self) -> None:
+        """The client has subscribed once more."""
+        if self._queries:
+            self.suspended = ""
+
+    def told(self) -> dict[str, Any]:
+        """What was decided, as plain data."""
+        return {
+            "wanted": self.wanted,
+            "residues": self.residues,
+            "failed": self.failed,
+            "last_failure": self.last_failure,
+            "suspended": self.suspended,
+        }
+
+
+class TestLine:
+    """The deliveries of one client on their way through the tests of its queries."""
+
+    __test__ = False  # no test of ours
+
+    def __init__(self, tests: "EdgeTests", client: str, on_tested: OnTested, on_suspended: OnSuspended) -> None:
+        self.client = client
+        self._tests = tests
+        self._on_tested, self._on_suspended = on_tested, on_suspended
+        self._queries: dict[str, EdgeQuery] = {}
+        self._asked: dict[str, list[EdgeQuery | None]] = {}  # to replace those above, in order; None: no query
+        self._waiting: deque[Delivery] = deque()
+        self._work: Iterator[Delivery | None] | None = None  # on the one that was the first of them
+        self._suspended: list[str] = []  # subscriptions of which the client is to be told
+        self._is_open = True
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether deliveries have to come through here."""
+        return bool(self._queries or self._asked or self._waiting or self._work is not None)
+
+    # ------------------------------------------------------------ queries
+
+    def adopt(self, notes: Mapping[str, bytes]) -> None:
+        """The client has come to its session, which has these notes."""
+        for name, said in queries_of(notes).items():
+            query = self._queries[name] = self._tests.query(self.client, name, said)
+            self._tests.keep(self.client, name, query)
+
+    def ask(self, name: str, said: Queries) -> None:
+        """The client is about to subscribe with these queries, or with none. (rule 4)"""
+        if said or name in self._queries or name in self._asked:
+            self._asked.setdefault(name, []).append(self._tests.query(self.client, name, said) if said else None)
+
+    def on_answer(self, name: str, is_granted: bool) -> None:
+        """The subscription that was asked for stands, or does not."""
+        if name not in self._asked:
+            return
+        asked = self._asked[name].pop(0)
+        if not self._asked[name]:
+            del self._asked[name]
+        if is_granted and asked is None:
+            self.end(name)
+        elif is_granted and asked is not None:
+            asked.resume()
+            self._queries[name] = asked
+            self._tests.keep(self.client, name, asked)
+
+    def end(self, name: str) -> None:
+        """A subscription is over."""
+        if self._queries.pop(name, None) is not None:
+            self._tests.forget(self.client, name)
+
+    # ------------------------------------------------------------ deliveries
+
+    def put(self, deliveries: Iterable[Delivery]) -> None:
+        """These have come, and leave when they are tested. (rule 1)"""
+        self._waiting.extend(deliveries)
+        self._tests.schedule(self)
+
+    def close(self) -> None:
+        """The client is gone: its session keeps what waits here."""
+        self._is_open = False
+        self._waiting.clear()
+        self._work = None
+        self._tests.leave(self)
+
+    def run(self, until: float) -> bool:
+        """Test until that time has come or nothing waits. Whether more is to be done in the next turn."""
+        done: list[Delivery] = []
+        tests, waiting = self._tests, self._waiting
+        is_parsed = True
+        while self._work is not None or waiting:
+            if self._work is None:
+                is_parsed = tests.is_parsed(waiting[0].event, self)
+                if not is_parsed:
+                    break
+                self._work = self._tested(waiting.popleft())
+            tested = next(self._work)
+            if tested is not None:
+                done.append(tested)
+                self._work = None
+            if tests.clock() >= until:
+                break
+        if done:
+            self._on_tested(done)
+        for name in self._taken_suspended():
+            self._on_suspended(name, self._queries[name].suspended)
+        return is_parsed and (self._work is not None or bool(waiting))
+
+    def _tested(self, delivery: Delivery) -> Iterator[Delivery | None]:
+        """None after each test; the delivery at last, for the subscriptions that want it."""
+        event, wanted = delivery.event, list[str]()
+        for name in delivery.subscriptions:
+            choices = [self._queries.get(name), *self._asked.get(name, ())]
+            if any(query is None or self._wants(name, query, event) for query in choices):
+                wanted.append(name)
+            else:
+                self._tests.on_residue(self.client, name, event, choices)
+            yield None
+        if len(wanted) < len(delivery.subscriptions):
+            delivery = structs.replace(delivery, subscriptions=tuple(wanted))
+        yield delivery
+
+    def _wants(self, name: str, query: EdgeQuery, event: Event) -> bool:
+        was_suspended = bool(query.suspended)
+        is_wanted = self._tests.wants(query, event, self.client)
+        if query.suspended and not was_suspended:
+            self._tests.on_suspended(self.client, name, query)
+            self._suspended.append(name)
+        return is_wanted
+
+    def _taken_suspended(self) -> list[str]:
+        names, self._suspended = self._suspended, []
+        return [name for name in names if name in self._queries and self._queries[name].suspended]
+
+
+class EdgeTests:
+    """The tests of all thin clients of a broker."""
+
+    def __init__(
+        self,
+        node: Node,
+        limits: EdgeLimits | None = None,
+        operators: Mapping[str, Operator] = NO_OPERATORS,
+        clock: Callable[[], float] = perf_counter,
+        on_record: Callable[[Record, float], None] = lambda record, now: None,
+    ) -> None:
+        self._on_record = on_record
+        self.limits = EdgeLimits() if limits is None else limits
+        self.counts: Counter[str] = Counter()  # wanted, residue, failed, suspended
+        self.clock = clock
+        self.lines: dict[TestLine, None] = {}
+        self._node = node
+        self._texts = ClientQueries(operators)
+        self._kept: dict[tuple[str, str], EdgeQuery] = {}  # by client and subscription (rule 6)
+        self._subjects: dict[int, Subject] = {}  # by the event's address
+        self._subject_bytes = 0
+        self._parsed: dict[int, None] = {}  # of these, those whose document a thread has parsed
+        self._parsing: dict[int, list[TestLine]] = {}  # lines that wait for a document
+        self._due: dict[TestLine, None] = {}
+        self._is_scheduled = False
+        self._ended_at = 0.0  # when the last turn did
+        self.rest_factor = REST_FACTOR
+        self.worker = DocumentWorker()
+
+    def parse(self, text: str, language: str = NATIVE) -> Query:
+        """The query that a client's text says. `FilterError`: it says none."""
+        return self._texts.parse(text, language)
+
+    def is_quick(self, text: str, language: str) -> bool:
+        """Whether `parse` answers at once: our own language is parsed quickly, and other texts are remembered."""
+        return language == NATIVE or (text, language) in self._texts or len(text) > CLIENT_TEXT_BYTES_MAX
+
+    def prepare(self, text: str, language: str) -> "asyncio.Future[None]":
+        """Have a thread parse a text: `parse` answers at once when that is done. (rule 7)"""
+        prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def remember(done: "asyncio.Future[Query | FilterError]") -> None:
+            if done.cancelled():  # the broker stops
+                prepared.cancel()
+                return
+            error = done.exception()
+            found = done.result() if error is None else FilterError(f"the query cannot be parsed: {error}")
+            self._texts.remember(text, language, found)
+            if not prepared.done():
+                prepared.set_result(None)
+
+        self.worker.start(answer_to, text, language, self._texts.operators).add_done_callback(remember)
+        return prepared
+
+    def open(self, client: str, on_tested: OnTested, on_suspended: OnSuspended) -> TestLine:
+        """A line for a client that has come; `close` it when the client is gone."""
+        line = TestLine(self, client, on_tested, on_suspended)
+        self.lines[line] = None
+        return line
+
+    def leave(self, line: TestLine) -> None:
+        """A line is closed."""
+        self.lines.pop(line, None)
+        self._due.pop(line, None)
+
+    def close(self) -> None:
+        """Parse no more documents."""
+        self.worker.close()
+
+    # ------------------------------------------------------------ queries
+
+    def query(self, client: str, name: str, said: Queries) -> EdgeQuery:
+        """The queries of a subscription, with what was counted of the same ones before. (rules 5 and 6)"""
+        known = self._kept.get((client, name))
+        if known is not None and known.said == said:
+            return known
+        rate = self.limits.test_ms_per_s / 1e3
+        budget = TokenBucket(rate, rate, self.clock())
+        try:
+            return EdgeQuery(said, tuple(self.parse(text, language) for language, text in said), budget)
+        except FilterError as error:
+            return EdgeQuery(said, (), budget, f"this broker cannot test it: {error}")
+
+    def keep(self, client: str, name: str, query: EdgeQuery) -> None:
+        """Remember the counts and the budget of a subscription. (rule 6)"""
+        self._kept.pop((client, name), None)
+        self._kept[client, name] = query
+        while len(self._kept) > KEPT_MAX:
+            del self._kept[next(iter(self._kept))]
+
+    def forget(self, client: str, name: str) -> None:
+        """A subscription is over."""
+        self._kept.pop((client, name), None)
+
+    def of(self, client: str, name: str) -> EdgeQuery | None:
+        """What is known of a subscription's tests here."""
+        return self._kept.get((client, name))
+
+    # ------------------------------------------------------------ turns
+
+    def schedule(self, line: TestLine) -> None:
+        """A line has something to test."""
+        self._due[line] = None
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Give the lines their slices, one after the other, until the turn is over."""
+        self._is_scheduled = False
+        began = self.clock()
+        is_idle = began - self._ended_at <= IDLE_S
+        ends = began + TURN_S
+        for line in list(self._due):
+            if self._due.pop(line, 0) is None and line.run(min(ends, self.clock() + SLICE_S)):
+                self._due[line] = None
+            if self.clock() >= ends:
+                break
+        self._ended_at = self.clock()
+        if self._due and not self._is_scheduled:
+            self._is_scheduled = True
+            loop, rest_s = asyncio.get_running_loop(), 0.0 if is_idle else self.rest_factor * (self._ended_at - began)
+            loop.call_later(rest_s, self._turn) if rest_s else loop.call_soon(self._turn)
+
+    # ------------------------------------------------------------ events
+
+    def wants(self, query: EdgeQuery, event: Event, client: str) -> bool:
+        """Run the tests of a subscription, in its client's context of now."""
+        subject = self.subject(event)
+        subject.context = self._context_of(client) if query.needs_context else None
+        is_wanted = query.wants(subject, self.clock, self._why_untestable(event))
+        self.counts["wanted" if is_wanted else "failed" if query.failure else "residue"] += 1
+        return is_wanted
+
+    def _context_of(self, client: str) -> Attributes | None:
+        machine: Any = self._node.machine
+        session = machine.sessions.session(client)
+        return None if session is None else session.whole_context()
+
+    def subject(self, event: Event) -> Subject:
+        """The event as tests see it. (rule 3)"""
+        known = self._subjects.get(id(event))
+        if known is not None:  # and of this event: while it is remembered, its address is nobody else's
+            return known
+        return self._remember(Subject(event, self.limits.test_steps_max))
+
+    def _remember(self, subject: Subject) -> Subject:
+        size = len(subject.event.payload or b"")
+        self._subject_bytes += size
+        if len(self._subjects) >= SUBJECTS_MAX or self._subject_bytes > SUBJECT_BYTES_MAX:
+            self._subjects.clear()
+            self._parsed.clear()
+            self._subject_bytes = size
+        self._subjects[id(subject.event)] = subject
+        return subject
+
+    def _why_untestable(self, event: Event) -> str:
+        size, size_max = len(event.payload or b""), self.limits.test_document_bytes_max
+        if size <= size_max or not is_xml(event.content_type):
+            return ""
+        return f"a document of {size:,} bytes: at most {size_max:,} are tested (limits.test_document_bytes_max)"
+
+    def is_parsed(self, event: Event, line: TestLine) -> bool:
+        """Whether an event can be tested now; if not, the line goes on when its document is parsed. (rule 2)"""
+        size, key = len(event.payload or b""), id(event)
+        if size <= THREADED_BYTES or size > self.limits.test_document_bytes_max or not is_xml(event.content_type):
+            return True
+        if key in self._parsed and key in self._subjects:
+            return True
+        waiting = self._parsing.get(key)
+        if waiting is not None:
+            waiting.append(line)
+            return False
+        self._parsing[key] = [line]
+        subject = self.subject(event)
+        self.worker.start(_parse, subject).add_done_callback(lambda done: self._on_parsed(done, subject))
+        return False
+
+    def _on_parsed(self, done: "asyncio.Future[None]", subject: Subject) -> None:
+        if not done.cancelled():
+            done.exception()  # the test meets it again, and says so
+        key = id(subject.event)
+        if self._subjects.get(key) is not subject:  # it was forgotten meanwhile
+            self._remember(subject)
+        self._parsed[key] = None
+        for line in self._parsing.pop(key, ()):
+            if line in self.lines:
+                self.schedule(line)
+
+    # ------------------------------------------------------------ records
+
+    def on_residue(self, client: str, name: str, event: Event, queries: list[EdgeQuery | None]) -> None:
+        """An event has passed the routable filter of a subscription in vain."""
+        told = []
+        for query in queries:
+            if query is not None:
+                shown = ", ".join(f"{language}: {text}" for language, text in query.said)[:SHOWN]
+                failure = f": {query.failure}"[:SHOWN] if query.failure else ""
+                told.append(f"{'could not be tested by' if failure else 'failed the exact test'} {shown}{failure}")
+        detail = f"passed the routable filter, {' and '.join(told)}"
+        record = Record("residue", client, "", event.publisher, event.sequence, name, detail=detail)
+        self._record(record)
+
+    def on_suspended(self, client: str, name: str, query: EdgeQuery) -> None:
+        """A subscription has used up its budget."""
+        self.counts["suspended"] += 1
+        self._record(Record("suspended", client, subscription=name, detail=query.suspended))
+
+    def _record(self, record: Record) -> None:
+        if self._node.watch is not None:
+            self._node.watch.on_effects([Trace(record)], self._node.now)
+        self._on_record(record, self._node.now)
+
+
+def _parse(subject: Subject) -> None:
+    from godwit.languages.xml_documents import document_of
+
+    document_of(subject)

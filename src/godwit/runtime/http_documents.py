@@ -1,0 +1,63 @@
+"""Documents over HTTP: what `POST /events` makes of XML and CloudEvents, and CloudEvents as listeners get them.
+
+*Rules.*
+1. XML is told by its content type, CloudEvents by theirs (structured mode, batch) or by the header `ce-specversion`
+   (binary mode).
+2. A document that is not well formed publishes nothing: the answer names line and column, or which one of a batch.
+"""
+
+import re
+from collections.abc import Mapping
+
+from godwit.client.own_context import written
+from godwit.errors import BadEvent, GodwitError
+from godwit.filters.events import Event
+from godwit.languages.cloud_events import HTTP, to_structured
+from godwit.runtime.documents import (
+    Document,
+    DocumentWorker,
+    as_cloud_event,
+    checked_attributes,
+    mode_of,
+    read_document,
+)
+from godwit.runtime.http_events import EVENTS_MAX, BadBody, events_in
+from godwit.runtime.wire import JSON
+
+__all__ = ["cloud_event", "posted_events"]
+
+WHERE = re.compile(r"line (?P<line>\d+), column (?P<column>\d+): ")
+
+
+async def posted_events(body: bytes, headers: Mapping[str, str], now: float, worker: DocumentWorker) -> list[Event]:
+    """The events in a body, of whatever type it is. They have no publisher yet."""
+    content_type = headers.get("content-type")
+    mode = mode_of(content_type, headers, HTTP)
+    if not mode:
+        return events_in(body, now)
+    try:
+        documents = await worker.read(len(body), read_document, mode, body, content_type, headers, HTTP)
+    except BadEvent as error:
+        found = WHERE.match(str(error))
+        if found is None:
+            raise BadBody(1, str(error)) from None
+        raise BadBody(int(found["line"]), str(error), int(found["column"])) from None
+    if len(documents) > EVENTS_MAX:
+        raise BadBody(EVENTS_MAX + 1, f"{len(documents)} events: at most {EVENTS_MAX} go in one request")
+    return [_event(number, document, now) for number, document in enumerate(documents, start=1)]
+
+
+def _event(number: int, document: Document, now: float) -> Event:
+    try:
+        made = Event(checked_attributes(document.attributes), "", 0, document.payload, document.content_type)
+        return written(made, {}, None, published_at=now)
+    except GodwitError as error:
+        raise BadBody(number, str(error)) from None
+
+
+def cloud_event(event: Event) -> bytes:
+    """An event as a CloudEvent in JSON. One with attributes that no CloudEvent can have is the data of one."""
+    try:
+        return to_structured(as_cloud_event(event) or event)
+    except BadEvent:
+        return to_structured(Event({}, event.publisher, event.sequence, JSON.event(event), "application/json"))

@@ -1,0 +1,249 @@
+"""Queries and documents of clients that speak the JSON twin over WebSocket.
+
+*Theory.* A client in a browser numbers its requests and confirms its deliveries itself, and all of that goes to the
+machine as it is. Three things are done on the way. A `Subscribe` with a `language` becomes one with the routable filter
+and the query beside it. Deliveries pass the tests of such queries. And a document that is published as a payload is
+read.
+
+*Rules.*
+1. One message of the client is one message to the machine: numbers stay the client's.
+2. A query that does not parse, and a document that cannot be read, is refused (`Denied`, and so `Refused`) and changes
+   nothing.
+3. A delivery that no query wants counts as received once all before it are: the client never sees its number.
+4. A replicated client must get every event of its session, so it tests its own queries: here they are refused.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from godwit.broker.messages import (
+    Accepted,
+    Attach,
+    Attached,
+    Delivery,
+    Denied,
+    Publish,
+    Received,
+    Refused,
+    Request,
+    Retain,
+    Subscribe,
+    SubscribeQuery,
+    Suspended,
+    Unsubscribe,
+)
+from godwit.errors import BadEvent, FilterError, PeerFault
+from godwit.filters.events import Event
+from godwit.languages import NATIVE, Query
+from godwit.languages.cloud_events import HTTP
+from godwit.runtime.documents import checked_attributes, mode_of, read_document
+from godwit.runtime.edge_tests import EdgeTests, TestLine
+from godwit.runtime.wire import JSON
+
+__all__ = ["SocketQueries"]
+
+REASON_CHARS_MAX = 1_000
+REPLICATED = "a replicated client tests its own queries: subscribe by a filter"
+SHARED = "a shared subscription is routed by filters alone: it cannot have a query with an exact test"
+BATCH = "a batch of CloudEvents: publish each on its own"
+
+
+class Confirmations:
+    """Which deliveries a client has got, when some never reach it. (rule 3)"""
+
+    def __init__(self) -> None:
+        self._sent: deque[int] = deque()  # to the client, and not confirmed by it
+        self._highest = 0  # of all, those that were not sent too
+        self._confirmed = 0
+
+    def on_sent(self, number: int) -> None:
+        """A delivery was sent."""
+        self._sent.append(number)
+        self._highest = number
+
+    def on_dropped(self, number: int) -> None:
+        """A delivery was not sent, because nobody wants it."""
+        self._highest = number
+
+    def on_received(self, number: int) -> None:
+        """The client has got every delivery up to a number."""
+        while self._sent and self._sent[0] <= number:
+            self._sent.popleft()
+        self._highest = max(self._highest, number)
+
+    def taken(self) -> int:
+        """Up to which delivery all is confirmed, if that is news; else 0."""
+        number = self._sent[0] - 1 if self._sent else self._highest
+        if number <= self._confirmed:
+            return 0
+        self._confirmed = number
+        return number
+
+
+class SocketQueries:
+    """One client. `say` tells the machine something, `write` the client."""
+
+    def __init__(self, tests: EdgeTests, say: Callable[[Any], Any], write: Callable[[Any], None]) -> None:
+        self._tests = tests
+        self._say, self._write = say, write
+        self._line: TestLine | None = None
+        self._is_replicated = False
+        self._client = ""
+        self._asked: deque[tuple[int, str]] = deque()  # subscriptions without an answer: number and name
+        self._confirmations = Confirmations()
+
+    def close(self) -> None:
+        """The client is gone."""
+        if self._line is not None:
+            self._line.close()
+
+    # ------------------------------------------------------------ from the client
+
+    async def read(self, data: bytes) -> Any:
+        """The message that the client has sent, as the machine is to hear it."""
+        message = await self._parsed(data) if b'"filter"' in data else JSON.decode(data)
+        kind = type(message)
+        if kind is Request and type(message.wish) in (Publish, Retain):
+            return await self._published(message)
+        if kind is Attach:
+            self._client, self._is_replicated = message.client, message.replicated
+        elif kind is Request:
+            self._note(message)
+        elif kind is Received:
+            self._confirmations.on_received(message.number)
+            return Received(max(self._confirmations.taken(), message.number))
+        return message
+
+    async def _parsed(self, data: bytes) -> Any:
+        """A message with filters that are texts in some language. (rule 2)"""
+        try:
+            said = msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            return JSON.decode(data)  # which says what is wrong
+        kind = said.get("type") if isinstance(said, dict) else None
+        asked = [said.get("wish")] if kind == "Request" else said.get("wanted") if kind == "Attach" else None
+        queries = [await self._taken_query(each) for each in asked] if isinstance(asked, list) else []
+        if not any(queries):
+            return JSON.decode(data)
+        message = JSON.decode(msgspec.json.encode(said))
+        if type(message) is Attach:
+            return _with_filters(message, queries)
+        [query] = queries
+        assert query is not None
+        if isinstance(query, FilterError):
+            return Request(message.number, Denied(str(query)[:REASON_CHARS_MAX]))
+        subscribe = structs.replace(message.wish, filter=query.routable)
+        if query.test is None:
+            return Request(message.number, subscribe)
+        if self._is_replicated or subscribe.share:
+            return Request(message.number, Denied(REPLICATED if self._is_replicated else SHARED))
+        return Request(message.number, SubscribeQuery(subscribe, ((query.language, query.text),)))
+
+    async def _taken_query(self, said: Any) -> Query | FilterError | None:
+        """The query of a subscription, whose place in the data another filter takes; None: it has none."""
+        is_subscription = isinstance(said, dict) and said.get("type") == "Subscribe"
+        if not is_subscription or not ("language" in said or isinstance(said.get("filter"), str)):
+            return None
+        language, text = said.pop("language", NATIVE), said.get("filter")
+        said["filter"] = "TRUE"
+        try:
+            if not isinstance(language, str):
+                raise FilterError("language is a text, such as 'xpath'")
+            text = text if isinstance(text, str) else msgspec.json.encode(text).decode()
+            if not self._tests.is_quick(text, language):
+                await self._tests.prepare(text, language)
+            return self._tests.parse(text, language)
+        except FilterError as error:
+            return error
+
+    def _note(self, message: Request) -> None:
+        """What a request means for the tests."""
+        wish, line = message.wish, self._line
+        if line is None:
+            return
+        if isinstance(wish, SubscribeQuery):
+            self._asked.append((message.number, wish.subscribe.id[1]))
+            line.ask(wish.subscribe.id[1], wish.queries)
+        elif isinstance(wish, Subscribe) and line.is_needed:
+            self._asked.append((message.number, wish.id[1]))
+            line.ask(wish.id[1], ())
+        elif isinstance(wish, Unsubscribe):
+            line.end(wish.id[1])
+
+    async def _published(self, message: Request) -> Request:
+        """A request to publish, with the document in it read."""
+        wish: Any = message.wish
+        event: Event = wish.event
+        mode = mode_of(event.content_type, (), HTTP)
+        if not mode or not event.payload:
+            return message
+        payload, no_headers = event.payload, dict[str, str]()
+        how = (mode, payload, event.content_type, no_headers, HTTP)
+        try:
+            if mode == "batch":
+                raise BadEvent(BATCH)
+            [document] = await self._tests.worker.read(len(payload), read_document, *how)
+            attributes = checked_attributes({**event.attributes, **document.attributes})
+        except BadEvent as error:
+            return Request(message.number, Denied(str(error)[:REASON_CHARS_MAX]))
+        event = replace(event, attributes=attributes, payload=document.payload, content_type=document.content_type)
+        return Request(message.number, structs.replace(wish, event=event))
+
+    # ------------------------------------------------------------ to the client
+
+    def tell(self, messages: list[Any]) -> None:
+        """What the machine tells the client; deliveries come when they are tested."""
+        for message in messages:
+            kind = type(message)
+            if kind is Delivery and self._line is not None and self._line.is_needed:
+                self._line.put([message])
+                continue
+            if kind is Attached:
+                self._begin(message)
+            elif kind is Accepted:
+                self._answer(message.number, is_granted=True)
+            elif kind is Refused:
+                self._answer(message.number - 1, is_granted=True)
+                self._answer(message.number, is_granted=False)
+            elif kind is Delivery:
+                self._confirmations.on_sent(message.number)
+            self._write(message)
+
+    def _begin(self, attached: Attached) -> None:
+        if self._line is not None:
+            self._line.close()
+        self._line = self._tests.open(self._client, self._on_tested, self._on_suspended)
+        if not self._is_replicated:
+            self._line.adopt(attached.notes)
+
+    def _answer(self, number: int, *, is_granted: bool) -> None:
+        while self._line is not None and self._asked and self._asked[0][0] <= number:
+            self._line.on_answer(self._asked.popleft()[1], is_granted)
+
+    def _on_tested(self, deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            if delivery.subscriptions:
+                self._confirmations.on_sent(delivery.number)
+                self._write(delivery)
+            else:
+                self._confirmations.on_dropped(delivery.number)
+        if number := self._confirmations.taken():
+            self._say(Received(number))
+
+    def _on_suspended(self, name: str, reason: str) -> None:
+        self._write(Suspended(name, reason))
+
+
+def _with_filters(attach: Attach, queries: list[Query | FilterError | None]) -> Attach:
+    """A greeting whose wishes have the filters of these queries, one by one; None: as it is."""
+    wanted: list[Any] = []
+    for wish, query in zip(attach.wanted, queries, strict=True):
+        if isinstance(query, FilterError):
+            raise PeerFault(f"Attach.wanted: {query}")
+        wanted.append(wish if query is None else structs.replace(wish, filter=query.routable))
+    return structs.replace(attach, wanted=tuple(wanted))

@@ -1,0 +1,402 @@
+"""The exact tests of thin clients: the same answers as queries give themselves, in order, in turns, within bounds."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from godwit.broker.messages import Delivery
+from godwit.broker.query_notes import query_note
+from godwit.errors import FilterError
+from godwit.filters.events import Event, event
+from godwit.languages import Operator, parse_query
+from godwit.languages.xml_documents import xml_event
+from godwit.runtime.documents import THREADED_BYTES
+from godwit.runtime.edge_tests import KEPT_MAX, SLICE_S, TURN_S, EdgeLimits, EdgeTests, TestLine
+from tests.network.waiting import a_turn
+
+XPATH = "/car[number(speed) > number(limit)]"
+TREE = b"<a>%b</a>" % (b"<b><c><d>1</d></c></b>" * 100)
+
+
+class Watch:
+    """What of a node the tests use."""
+
+    def __init__(self) -> None:
+        self.watch, self.now, self.records = self, 0.0, list[Any]()
+
+    def on_effects(self, effects: list[Any], now: float) -> None:
+        self.records += [effect.record for effect in effects]
+
+
+class Clock:
+    """A clock that goes on by so much each time that somebody looks."""
+
+    def __init__(self, step_s: float) -> None:
+        self.now, self.step_s = 0.0, step_s
+
+    def __call__(self) -> float:
+        self.now += self.step_s
+        return self.now
+
+
+class Client:
+    """A client's line, and what has come through it."""
+
+    def __init__(self, tests: EdgeTests, name: str = "ann") -> None:
+        self.came: list[Delivery] = []
+        self.suspended: list[str] = []
+        self.line: TestLine = tests.open(name, self.came.extend, lambda name, reason: self.suspended.append(name))
+
+    def subscribe(self, text: str, language: str = "xpath", name: str = "s") -> None:
+        self.line.ask(name, ((language, text),))
+        self.line.on_answer(name, is_granted=True)
+
+    def put(self, events: Iterable[Event], *names: str) -> None:
+        numbered = enumerate(events, start=1)
+        self.line.put([Delivery(number, each, names or ("s",)) for number, each in numbered])
+
+    @property
+    def wanted(self) -> list[int]:
+        return [delivery.number for delivery in self.came if delivery.subscriptions]
+
+
+def edge(step_s: float = 0.0, operators: Any = None, **limits: Any) -> EdgeTests:
+    tests = EdgeTests(Watch(), EdgeLimits(**limits), operators or {}, Clock(step_s))  # type: ignore[arg-type]
+    tests.rest_factor = 0  # this clock says that the loop is busy
+    return tests
+
+
+def car(speed: int, limit: int = 50) -> Event:
+    return xml_event(b"<car><speed>%d</speed><limit>%d</limit></car>" % (speed, limit), publisher="p", sequence=speed)
+
+
+async def turns(until: Callable[[], bool], at_most: int = 10_000) -> int:
+    """How many turns of the loop it takes."""
+    for count in range(at_most):
+        if until():
+            return count
+        await a_turn()
+    raise AssertionError(f"not so after {at_most} turns")
+
+
+QUERIES = [
+    ("xpath", XPATH),
+    ("xpath", "//speed = 60"),
+    ("xpath", "not(//limit)"),
+    ("xql", "car[speed > 55]"),
+    ("cesql", "type = 'a' AND EXISTS n"),
+    ("cql2-text", "n > m"),
+    ("filter", "n > 1"),
+]
+EVENTS = [*map(car, (40, 50, 60, 70)), xml_event(b"<bus/>"), *(event({"n": n, "m": 2, "type": "a"}) for n in (1, 2, 3))]
+
+
+@pytest.mark.parametrize(("language", "text"), QUERIES)
+def test_a_line_gives_the_answers_of_the_query(language: str, text: str) -> None:
+    async def scene() -> None:
+        client, query = Client(edge()), parse_query(text, language)
+        client.subscribe(text, language)
+        routed = [each for each in EVENTS if query.routable.matches(each)]
+        client.put(routed)
+        await turns(lambda: len(client.came) == len(routed))
+        assert [each.number for each in client.came] == list(range(1, len(routed) + 1))
+        assert client.wanted == [number for number, each in enumerate(routed, 1) if query.matches(each)]
+
+    asyncio.run(scene())
+
+
+def test_a_delivery_is_for_the_subscriptions_that_want_it_and_each_residue_is_on_record() -> None:
+    async def scene() -> None:
+        tests = edge()
+        client = Client(tests)
+        client.subscribe(XPATH, name="fast")
+        client.subscribe("//speed = 40", name="slow")
+        client.put([car(40), car(60)], "fast", "slow", "any")
+        await turns(lambda: len(client.came) == 2)
+        assert [each.subscriptions for each in client.came] == [("slow", "any"), ("fast", "any")]
+        assert tests.counts == {"wanted": 2, "residue": 2}
+        records = tests._node.records  # type: ignore[attr-defined]
+        assert [(each.kind, each.sequence, each.subscription) for each in records] == [
+            ("residue", 40, "fast"),
+            ("residue", 60, "slow"),
+        ]
+
+    asyncio.run(scene())
+
+
+def test_a_client_without_queries_needs_no_line() -> None:
+    async def scene() -> None:
+        line = Client(edge()).line
+        line.ask("s", ())
+        line.adopt({"sub/s": b"", "query/t": b"what is no query"})
+        assert not line.is_needed
+
+    asyncio.run(scene())
+
+
+# ---------------------------------------------------------------- turns
+
+
+def test_an_innocent_client_waits_for_one_turn_whatever_others_have_to_test() -> None:
+    async def scene() -> None:
+        tests = edge(step_s=SLICE_S / 4)
+        hostile = [Client(tests, f"mallory/{n}") for n in range(3)]
+        for client in hostile:
+            client.subscribe(XPATH)
+            client.put([car(60)] * 500)
+        ann = Client(tests)
+        ann.subscribe(XPATH)
+        ann.put([car(60)])
+        waited = await turns(lambda: bool(ann.came))
+        assert waited <= len(hostile) + 2  # each has a slice before her
+        assert all(len(client.came) < 20 for client in hostile)
+        await turns(lambda: all(len(client.came) == 500 for client in hostile))
+
+    asyncio.run(scene())
+
+
+def test_one_delivery_for_many_subscriptions_takes_many_turns() -> None:
+    async def scene() -> None:
+        tests = edge(step_s=SLICE_S)
+        client = Client(tests)
+        names = [f"s{n}" for n in range(100)]
+        for name in names:
+            client.subscribe(XPATH, name=name)
+        client.put([car(60)], *names)
+        assert await turns(lambda: bool(client.came)) >= 50
+        assert client.came[0].subscriptions == tuple(names)
+
+    asyncio.run(scene())
+
+
+def test_a_turn_ends_when_its_time_is_over() -> None:
+    async def scene() -> None:
+        tests = edge(step_s=TURN_S)
+        clients = [Client(tests, f"c{n}") for n in range(10)]
+        for client in clients:
+            client.subscribe(XPATH)
+            client.put([car(60)])
+        await turns(lambda: any(client.came for client in clients))
+        assert sum(bool(client.came) for client in clients) < len(clients)
+        await turns(lambda: all(client.came for client in clients))
+
+    asyncio.run(scene())
+
+
+def test_while_the_loop_has_other_work_tests_rest_for_longer_than_they_take() -> None:
+    async def scene() -> None:
+        tests = edge(step_s=TURN_S)
+        tests.rest_factor = 3
+        client = Client(tests)
+        client.subscribe(XPATH)
+        client.put([car(60)] * 10)
+        loop = asyncio.get_running_loop()
+        rests: list[float] = []
+        later = loop.call_later
+
+        def call_later(delay: float, *args: Any) -> Any:
+            rests.append(delay)
+            return later(0, *args)
+
+        loop.call_later = call_later  # type: ignore[method-assign,assignment]
+        await turns(lambda: len(client.came) == 10)
+        assert rests
+        assert all(rest >= 3 * TURN_S for rest in rests)
+
+    asyncio.run(scene())
+
+
+def test_while_a_thread_parses_a_large_document_others_go_on_and_it_is_parsed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from godwit.languages import xml_documents
+
+    async def scene() -> None:
+        tests, go, parsed = edge(), threading.Event(), list[int]()
+        parse = xml_documents.parsed_document
+
+        def slowly(data: bytes) -> Any:
+            parsed.append(threading.get_ident())
+            assert go.wait(60)
+            return parse(data)
+
+        large = xml_event(b"<car><speed>60</speed>%b</car>" % (b"<x>1</x>" * (THREADED_BYTES // 4)))
+        monkeypatch.setattr(xml_documents, "parsed_document", slowly)
+        readers = [Client(tests, f"reader/{n}") for n in range(3)]
+        for client in readers:
+            client.subscribe("//speed = 60")
+            client.put([large])
+        other = Client(tests, "other")
+        other.subscribe("n > m", "cql2-text")
+        other.put([event({"n": 2, "m": 1})])
+        await turns(lambda: bool(other.came))
+        assert not any(client.came for client in readers)
+        go.set()
+        while not all(client.came for client in readers):
+            await a_turn()
+        assert [client.wanted for client in readers] == [[1]] * 3
+        assert parsed != [threading.get_ident()]
+        assert len(parsed) == 1
+        tests.close()
+
+    asyncio.run(scene())
+
+
+# ---------------------------------------------------------------- bounds
+
+
+@pytest.mark.parametrize("text", ["//*//*//*", "//*[//*[//*]]", "//b[count(//*) > count(//c)]"])
+def test_a_test_of_too_many_steps_fails_and_the_client_goes_on(text: str) -> None:
+    async def scene() -> None:
+        tests = edge(test_steps_max=1_000)
+        client = Client(tests)
+        client.subscribe(text)
+        client.put([xml_event(TREE)])
+        await turns(lambda: bool(client.came))
+        query = tests.of("ann", "s")
+        assert query is not None
+        assert (query.failed, query.wanted) == (1, 0)
+        assert "1000 steps" in query.last_failure
+        assert client.wanted == []
+
+    asyncio.run(scene())
+
+
+def test_past_its_budget_a_subscription_is_suspended_until_it_is_asked_for_again() -> None:
+    async def scene() -> None:
+        tests = edge(step_s=0.01, test_ms_per_s=20.0)
+        client = Client(tests)
+        client.subscribe(XPATH)
+        client.put([car(60)] * 200)
+        await turns(lambda: len(client.came) == 200)
+        assert client.suspended == ["s"]
+        assert 0 < len(client.wanted) < 200
+        query = tests.of("ann", "s")
+        assert query is not None
+        assert query.wanted + query.failed == 200
+        assert tests.counts["suspended"] == 1
+        client.line.close()
+        again = Client(tests)
+        again.line.adopt({query_note("s", (("xpath", XPATH),)).key: query_note("s", (("xpath", XPATH),)).value or b""})
+        again.put([car(60)])
+        await turns(lambda: bool(again.came))
+        assert again.wanted == []  # to connect again does not help
+        again.came.clear()
+        again.subscribe(XPATH)
+        again.put([car(60)])
+        await turns(lambda: bool(again.came))
+        assert again.wanted == [1]
+
+    asyncio.run(scene())
+
+
+def test_a_document_larger_than_allowed_is_not_tested_and_counts_as_failed() -> None:
+    async def scene() -> None:
+        tests = edge(test_document_bytes_max=1_024)
+        client = Client(tests)
+        client.subscribe("//c")
+        client.put([xml_event(TREE), xml_event(b"<c/>")])
+        await turns(lambda: len(client.came) == 2)
+        assert client.wanted == [2]
+        query = tests.of("ann", "s")
+        assert query is not None
+        assert "limits.test_document_bytes_max" in query.last_failure
+
+    asyncio.run(scene())
+
+
+def test_what_is_kept_of_subscriptions_is_bounded() -> None:
+    async def scene() -> None:
+        tests = edge()
+        client = Client(tests)
+        for number in range(KEPT_MAX + 10):
+            client.subscribe(XPATH, name=f"s{number}")
+            client.line.on_answer(f"s{number}", is_granted=True)
+        assert tests.of("ann", "s0") is None
+        assert tests.of("ann", f"s{KEPT_MAX + 9}") is not None
+
+    asyncio.run(scene())
+
+
+# ---------------------------------------------------------------- replacing
+
+
+def test_until_a_replacement_is_answered_an_event_that_either_wants_is_delivered() -> None:
+    async def scene() -> None:
+        client = Client(edge())
+        client.subscribe(XPATH)
+        client.line.ask("s", (("xpath", "//speed = 40"),))
+        client.put([car(30), car(40), car(60)])
+        await turns(lambda: len(client.came) == 3)
+        assert client.wanted == [2, 3]
+        client.came.clear()
+        client.line.on_answer("s", is_granted=False)
+        client.put([car(40), car(60)])
+        await turns(lambda: len(client.came) == 2)
+        assert client.wanted == [2]
+
+    asyncio.run(scene())
+
+
+def test_two_replacements_under_way_are_answered_in_order() -> None:
+    async def scene() -> None:
+        client = Client(edge())
+        client.line.ask("s", (("xpath", "//speed = 40"),))
+        client.line.ask("s", (("xpath", "//speed = 60"),))
+        client.line.on_answer("s", is_granted=True)
+        client.line.on_answer("s", is_granted=False)
+        client.put([car(40), car(60)])
+        await turns(lambda: len(client.came) == 2)
+        assert client.wanted == [1]
+
+    asyncio.run(scene())
+
+
+def test_a_query_that_this_broker_cannot_parse_is_suspended_with_the_reason() -> None:
+    async def scene() -> None:
+        tests = edge()
+        client = Client(tests)
+        note = query_note("s", (("xpath", "sounds_like(//a, 'b')"),))
+        client.line.adopt({note.key: note.value or b""})
+        client.put([car(60)])
+        await turns(lambda: bool(client.came))
+        query = tests.of("ann", "s")
+        assert query is not None
+        assert query.suspended.startswith("this broker cannot test it: ")
+        assert (client.wanted, query.failed) == ([], 1)
+
+    asyncio.run(scene())
+
+
+# ---------------------------------------------------------------- operators
+
+
+def test_operators_that_the_broker_allows_are_run_and_one_that_raises_fails_the_test() -> None:
+    def is_even(value: str) -> bool:
+        return int(value) % 2 == 0
+
+    async def scene() -> None:
+        tests = edge(operators={"is_even": Operator("is_even", is_even)})
+        client = Client(tests)
+        client.subscribe("is_even(//speed)")
+        client.put([car(60), car(61), xml_event(b"<car><speed>fast</speed></car>")])
+        await turns(lambda: len(client.came) == 3)
+        assert client.wanted == [1]
+        query = tests.of("ann", "s")
+        assert query is not None
+        assert "the operator 'is_even' failed" in query.last_failure
+
+    asyncio.run(scene())
+
+
+def test_an_unknown_operator_is_refused_with_the_names_of_the_known() -> None:
+    async def scene() -> None:
+        tests = edge(operators={"is_even": Operator("is_even", bool)})
+        with pytest.raises(FilterError) as caught:
+            tests.parse("sounds_like(//a, 'b')", "xpath")
+        assert "sounds_like" in str(caught.value)
+
+    asyncio.run(scene())
