@@ -136,6 +136,10 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "choices_of": "is not found by values: it is asked",
         "signs_of _signs_of_set": "has no signs: no pattern covers it, and it asks for none",
     },
+    "godwit.languages.single_values": {"split_by_values _range": "is no end of a range: as it is"},
+    "godwit.languages.xql.routable": {
+        "_implies _values": "is not known to be within: the filter gets a row of its own"
+    },
     "godwit.mobility.possible_values": {"_open_set": "nothing to fill in", "Movements.loosened": "asks for the sign"},
 }
 """By module and function: what is done with any other class than those it names, which is right for every value set."""

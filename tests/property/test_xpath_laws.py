@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from godwit.languages import Subject, parse_query
-from godwit.languages.xml_documents import xml_event
+from godwit.languages.xml_documents import xml_event, xml_subject
 from godwit.languages.xpath.language import filter_bounds
-from tests.property.xml_strategies import documents, small_documents, xpath_queries
+from tests.property.xml_strategies import documents, is_certain, small_documents, xpath_queries
 
 
 @settings(max_examples=200)
@@ -26,3 +26,11 @@ def test_what_is_wanted_passes_the_filter_and_what_passes_the_lower_bound_is_wan
 def test_printed_and_parsed_again_is_the_same_query(text: str) -> None:
     query = parse_query(text, "xpath")
     assert parse_query(query.text, "xpath") == query
+
+
+@settings(max_examples=300)
+@given(xpath_queries(), st.lists(st.one_of(small_documents(), documents()), min_size=1, max_size=4))
+def test_what_is_certain_is_wanted(text: str, data: list[bytes]) -> None:
+    query = parse_query(text, "xpath")
+    for subject in map(xml_subject, data):
+        assert query.wants(subject) or not is_certain(query, subject)

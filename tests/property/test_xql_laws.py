@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 
 from godwit.filters import Event
 from godwit.languages import Subject, parse_query
-from godwit.languages.xml_documents import xml_event
+from godwit.languages.xml_documents import xml_event, xml_subject
 from godwit.languages.xql.evaluating import Evaluation, Place, is_true
 from godwit.languages.xql.nodes import document_node_of
 from godwit.languages.xql.parsing import parsed_query
 from godwit.languages.xql.printing import printed_query
 from godwit.languages.xql.routable import FilterTarget, bounds_of_document_query
 from godwit.languages.xql.tree import Expression
-from tests.property.xml_strategies import documents, queries, small_documents, small_queries
+from tests.property.xml_strategies import documents, is_certain, queries, small_documents, small_queries
 
 
 def holds(said: Expression, event: Event) -> bool:
@@ -49,3 +49,13 @@ def test_printed_and_parsed_again_is_the_same_query(said: Expression) -> None:
     assert printed_query(again) == printed_query(parsed_query(printed_query(again)))
     query = parse_query(text, "xql")
     assert parse_query(query.text, "xql") == query
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(small_queries(), queries()), st.lists(st.one_of(small_documents(), documents()), min_size=1, max_size=4)
+)
+def test_what_is_certain_is_wanted(said: Expression, data: list[bytes]) -> None:
+    query = parse_query(printed_query(said), "xql")
+    for subject in map(xml_subject, data):
+        assert query.wants(subject) or not is_certain(query, subject)

@@ -4,6 +4,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from hypothesis import strategies as st
 
+from godwit.languages import Query, Subject
+from godwit.languages.xml_documents import structure_of
 from godwit.languages.xql.tree import (
     And,
     Applied,
@@ -215,10 +217,10 @@ def xpath_queries() -> st.SearchStrategy[str]:
         st.sampled_from(["b", "*", "*[local-name() = 'b']"]), st.builds(lambda said: f"b[{said}]", conditions)
     )
     paths = st.builds(
-        lambda start, step, sign, end: f"{start}{sign}{step}/{end}" if end else f"{start}{sign}{step}",
-        st.sampled_from(["a", "/a", "a", "./a", "*", "m:a"]),
+        lambda start, step, sign, end: f"{start}{sign if start else '//'}{step}{f'/{end}' if end else ''}",
+        st.sampled_from(["a", "/a", "a", "./a", "*", "m:a", "", "//b", "//m:a"]),
         steps,
-        st.sampled_from(["/", "/", "/", "//"]),
+        st.sampled_from(["/", "/", "/", "//", "//"]),
         st.one_of(st.just(""), ends),
     )
     root = conditions.map(lambda said: f"/a[{said}]")
@@ -231,3 +233,15 @@ def xpath_queries() -> st.SearchStrategy[str]:
     )
     negated = tests.map(lambda said: f"not({said})")
     return st.one_of(tests, tests, negated).map(lambda said: f"declare namespace m = 'urn:n'; {said}")
+
+
+def is_certain(query: Query, subject: Subject) -> bool:
+    """Whether an event passes the filter of a query and needs no test."""
+    known, structure = query.certainty(), structure_of(subject)
+    assert structure is not None
+    return (
+        known is not None
+        and query.routable.matches(subject.event)
+        and structure.meets(known.assumptions)
+        and (known.filter is None or known.filter.matches(subject.event))
+    )

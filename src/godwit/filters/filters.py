@@ -209,6 +209,7 @@ class _Combination(_Node):
     def __eq__(self, other: object) -> bool:
         return self is other or (
             type(self) is type(other)
+            and len(self.parts) == len(other.parts)  # no part is there twice
             and (
                 self.parts == other.parts
                 or (hash(self) == hash(other) and frozenset(self.parts) == frozenset(other.parts))

@@ -12,6 +12,8 @@ edge of the network. What passes the first and fails the second is a negative re
 4. A query is data and the code of its language. Nothing that a client sends is run as code.
 5. A test that asks for the subscriber's own context says so (`Query.references`). Who runs it gives the context of the
    moment (`Subject.context`), or refuses the query.
+6. Certainty never errs: an event that passes the routable filter and is certain passes the test.
+7. A query that no event can match has FALSE as its routable filter, as far as its language can tell.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,12 +21,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from godwit.errors import QueryTooCostly
-from godwit.filters import Attributes, Event, Filter, Reference
+from godwit.filters import FALSE, Attributes, Event, Filter, Reference
 from godwit.filters.effort import Effort
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.registry import Registry
 
-__all__ = ["LANGUAGES", "NATIVE", "TEST_STEPS_MAX", "Language", "Query", "Subject", "parse_query"]
+__all__ = ["LANGUAGES", "NATIVE", "TEST_STEPS_MAX", "Certainty", "Language", "Query", "Subject", "parse_query"]
 
 TEST_STEPS_MAX = 100_000
 """Steps of one exact test. A step is about a microsecond."""
@@ -54,6 +56,10 @@ class Subject:
         made: Made = self._derived[what]
         return made
 
+    def has_derived(self, what: str) -> bool:
+        """Whether this was made already."""
+        return what in self._derived
+
     def begin(self) -> None:
         """Another test begins, with all its steps."""
         self.effort = Effort(self._steps_max)
@@ -68,6 +74,18 @@ Test = Callable[[Subject], bool]
 
 
 @dataclass(frozen=True, slots=True)
+class Certainty:
+    """What is wanted without a test: an event that matches `filter` and meets the assumptions. (rule 6)
+
+    `filter` is None where it is the routable one. Assumptions are for the language to understand: those of XML are
+    about the structure of the document.
+    """
+
+    filter: Filter | None
+    assumptions: frozenset[Any] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """What is wanted, as some language says it. `text` is its printed form, which parses to an equal query."""
 
@@ -76,6 +94,22 @@ class Query:
     routable: Filter
     test: Test | None = None  # None: the routable filter is exact
     references: tuple[Reference, ...] = ()  # what the test asks of the subscriber's own context (rule 5)
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it is known that no event can be wanted."""
+        return self.routable == FALSE
+
+    def certainty(self) -> Certainty | None:
+        """What is wanted without a test, worked out anew each time; None when nothing is.
+
+        Tests may have a method `certainty(routable)` that tells it.
+        """
+        if self.test is None:
+            return Certainty(None)
+        tell = getattr(self.test, "certainty", None)
+        told: Certainty | None = None if tell is None else tell(self.routable)
+        return told
 
     def wants(self, subject: Subject) -> bool:
         """Whether an event that has passed the routable filter is wanted."""

@@ -25,41 +25,34 @@ The attributes are what brokers route by, so they must never hide what an exact 
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from math import inf, nextafter
-from sys import intern
+from collections.abc import Mapping
 from typing import Any
 
 from lxml import etree
 
 from godwit.errors import BadEvent
-from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, VALUES_MAX, Attributes, Event
-from godwit.filters.values import TEXT_LENGTH_MAX, Value
+from godwit.filters.events import ATTRIBUTES_MAX, VALUES_MAX, Attributes, Event
+from godwit.filters.values import Value
 from godwit.languages.query import Subject
-from godwit.languages.xml_names import NAMESPACES, PREFIXES, is_xml
-from godwit.languages.xml_values import is_plain_number, normalised, number_of, values_of_text
+from godwit.languages.xml_flattening import Structure, flattened
+from godwit.languages.xml_names import is_xml
+from godwit.languages.xml_trees import Tree
 
 __all__ = [
     "CONTENT_TYPE",
-    "DEPTH_MAX",
     "DOCUMENT_BYTES_MAX",
-    "Tree",
     "document_of",
     "flattened_document",
     "is_xml",
-    "local_name",
-    "node_text",
     "parsed_document",
-    "written_name",
+    "structure_of",
     "xml_event",
+    "xml_subject",
 ]
 
 DOCUMENT_BYTES_MAX = 1_048_576
-DEPTH_MAX = 64
 CONTENT_TYPE = "application/xml"
-LOOK = ""  # the value that says: look into the document
-PRESERVE = "{http://www.w3.org/XML/1998/namespace}space"
+DOCUMENT, STRUCTURE = "xml document", "xml structure"  # what is derived from an event
 WHERE = re.compile(r",? *line \d+, column \d+.*$", re.DOTALL)
 PARSER = etree.XMLParser(
     resolve_entities=False,
@@ -73,11 +66,6 @@ ELEMENTS_MAX = VALUES_MAX
 SMALL_BYTES_MAX = 4 * ATTRIBUTES_MAX  # in so many bytes there are not too many attributes or elements
 MANY_ATTRIBUTES: Any = etree.XPath(f"//*[@*[{ATTRIBUTES_MAX}]]")  # lxml takes the square of their number to list them
 MANY_ELEMENTS: Any = etree.XPath(f"count(//*) > {ELEMENTS_MAX}")
-REMEMBERED_LENGTH_MAX = 64  # of texts: most come again
-READS_AS_NUMBER = re.compile(r"[-+.0-9eE \t\r\n]*").fullmatch
-STRING_VALUE = etree.XPath("string()")
-
-Tree = Any  # an lxml element; its stubs say less than it does
 
 
 def xml_event(data: bytes, attributes: Mapping[str, Value | tuple[Value, ...]] | None = None, **details: Any) -> Event:
@@ -85,14 +73,36 @@ def xml_event(data: bytes, attributes: Mapping[str, Value | tuple[Value, ...]] |
 
     `attributes` are further ones. Those of the document are not replaced by them: brokers rely on these.
     """
-    found = flattened_document(parsed_document(data))
-    merged = {**(attributes or {}), **found}
-    return Event(merged, payload=data, **{"content_type": CONTENT_TYPE, **details})
+    return xml_subject(data, attributes, **details).event
+
+
+def xml_subject(
+    data: bytes, attributes: Mapping[str, Value | tuple[Value, ...]] | None = None, **details: Any
+) -> Subject:
+    """The same, ready to be tested: the document is not parsed and flattened a second time."""
+    root = parsed_document(data)
+    found, structure = flattened(root)
+    merged = {**attributes, **found} if attributes else found
+    subject = Subject(Event(merged, payload=data, **{"content_type": CONTENT_TYPE, **details}))
+    if is_xml(subject.event.content_type):
+        subject.derived(DOCUMENT, lambda _: root)
+        subject.derived(STRUCTURE, lambda _: structure)
+    return subject
 
 
 def document_of(subject: Subject) -> Tree | None:
     """The root of the tested event's document, parsed once; None when the event is no XML document."""
-    return subject.derived("xml document", _document_or_none)
+    return subject.derived(DOCUMENT, _document_or_none)
+
+
+def structure_of(subject: Subject) -> Structure | None:
+    """The structure of the tested event's document; None when the event is no XML document."""
+
+    def structure(_: Event) -> Structure | None:
+        root = document_of(subject)
+        return None if root is None else flattened(root)[1]
+
+    return subject.derived(STRUCTURE, structure)
 
 
 def _document_or_none(event: Event) -> Tree | None:
@@ -155,162 +165,6 @@ def _declares_entities(data: bytes, at: int) -> BadEvent:
     )
 
 
-def local_name(tag: str) -> str:
-    """The name of an element or attribute without its namespace."""
-    return tag.rpartition("}")[2]
-
-
-def written_name(element: Tree) -> str:
-    """The name of an element as the document writes it."""
-    prefix = element.prefix
-    return f"{prefix}:{local_name(element.tag)}" if prefix else local_name(element.tag)
-
-
-def written_attributes(element: Tree) -> Iterator[tuple[str, str, str]]:
-    """Each XML attribute of an element: its name as written, its name with the namespace, its text."""
-    prefixes: dict[str, str] | None = None
-    for key, text in element.attrib.items():
-        if key[0] != "{":
-            yield key, key, text
-            continue
-        if prefixes is None:
-            prefixes = {uri: prefix or "" for prefix, uri in reversed(element.nsmap.items())}
-            prefixes["http://www.w3.org/XML/1998/namespace"] = "xml"
-        uri, _, name = key[1:].partition("}")
-        yield f"{prefixes.get(uri, '')}:{name}", key, text
-
-
-def node_text(element: Tree, preserve: bool | None = None) -> str:
-    """XQL's `text()` of an element: its texts and those below it, with spaces between them, normalised. (rule 3)"""
-    if preserve is None:
-        preserve = _preserves(element)
-    if preserve:
-        return str(STRING_VALUE(element))
-    if len(element) == 0:
-        return normalised(element.text or "")
-    return normalised(" ".join(element.itertext()))
-
-
-def _preserves(element: Tree) -> bool:
-    while element is not None:
-        space = element.get(PRESERVE)
-        if space is not None:
-            return bool(space == "preserve")
-        element = element.getparent()
-    return False
-
-
 def flattened_document(root: Tree) -> Attributes:
     """The attributes of a document. See the module's head."""
-    flattening = _Flattening()
-    flattening.element(root, local_name(root.tag), 1, False)
-    return flattening.attributes()
-
-
-def _values_held(raw: str, text: str) -> tuple[tuple[Value, ...], bool]:
-    """The values as which a text is held, which XQL takes as `text`; and whether they tell all of it."""
-    values = values_of_text(text)
-    is_plain = raw == text != "" and (type(values[0]) is str or is_plain_number(text))
-    return (values if is_plain or text == "" else (*values, LOOK)), is_plain
-
-
-@lru_cache(maxsize=8_192)
-def _held(raw: str) -> tuple[tuple[Value, ...], bool]:
-    return _values_held(raw, normalised(raw))
-
-
-class _Flattening:
-    """The values found so far, by path."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, dict[Value, None]] = {}
-        self.count = 0
-        self.names: set[tuple[str, str | None]] = set()  # tags with their prefixes
-        self.paths: dict[tuple[str, str], str] = {}  # of a child, by its parent's path and its tag
-
-    def attributes(self) -> Attributes:
-        """The attributes of the document."""
-        found = self.found
-        namespaces = {tag[1:].partition("}")[0] if tag[0] == "{" else "" for tag, _ in self.names}
-        found[NAMESPACES] = dict.fromkeys(sorted(namespaces))
-        prefixes = sorted({prefix for _, prefix in self.names if prefix})
-        if prefixes:
-            found[PREFIXES] = dict.fromkeys(prefixes)
-        return {
-            intern(name): next(iter(values)) if len(values) == 1 else tuple(values) for name, values in found.items()
-        }
-
-    def element(self, element: Tree, path: str, depth: int, preserve: bool) -> None:
-        """Collect an element, and what is below it."""
-        if depth > DEPTH_MAX:
-            raise BadEvent(f"line {element.sourceline}, column 1: elements nested deeper than {DEPTH_MAX} levels")
-        self.names.add((element.tag, element.prefix))
-        if element.attrib:
-            for name, _, text in written_attributes(element):
-                if name == "xml:space":
-                    preserve = text == "preserve"
-                self.text(f"{path}/@{name}", text, False, element)
-        if len(element) == 0:
-            self.text(path, element.text or "", preserve, element)
-            return
-        self.add(path, LOOK, element)
-        self.complex_numbers(path, element)
-        paths = self.paths
-        for child in element:
-            tag = child.tag
-            if type(tag) is str:
-                below = paths.get((path, tag))
-                if below is None:
-                    below = paths[path, tag] = f"{path}/{local_name(tag)}"
-                self.element(child, below, depth + 1, preserve)
-
-    def complex_numbers(self, path: str, element: Tree) -> None:
-        """The numbers of an element that holds elements: XPath joins its texts, XQL puts spaces between them."""
-        together = str(STRING_VALUE(element))
-        if not READS_AS_NUMBER(together):  # the usual case, at once
-            return
-        for text in (together, normalised(" ".join(element.itertext()))):
-            self.numbers(path, text, element)
-
-    def text(self, path: str, raw: str, preserve: bool, element: Tree) -> None:
-        """Hold a text."""
-        if len(raw) <= REMEMBERED_LENGTH_MAX and not preserve:
-            values, is_plain = _held(raw)
-        elif len(raw) > TEXT_LENGTH_MAX:
-            values, is_plain = (LOOK,), False
-        else:
-            values, is_plain = _values_held(raw, raw if preserve else normalised(raw))
-        for value in values:
-            self.add(path, value, element)
-        if not is_plain:
-            self.numbers(path, raw, element)
-
-    def numbers(self, path: str, text: str, element: Tree) -> None:
-        """The number that a text reads as, and those next to it where readers may round differently."""
-        number = number_of(text)
-        if number is None:
-            return
-        self.add(path, number, element)
-        if not is_plain_number(normalised(text)):
-            low = high = float(number)
-            for _ in range(2):
-                low, high = nextafter(low, -inf), nextafter(high, inf)
-                for near in (low, high):
-                    if abs(near) != inf:
-                        self.add(path, near, element)
-
-    def add(self, path: str, value: Value, element: Tree) -> None:
-        values = self.found.get(path)
-        if values is None:
-            if len(path) > NAME_LENGTH_MAX:
-                raise BadEvent(
-                    f"line {element.sourceline}, column 1: a path of {len(path)} characters ({path[:60]}…): "
-                    f"at most {NAME_LENGTH_MAX} are allowed"
-                )
-            if len(self.found) >= ATTRIBUTES_MAX - 2:
-                raise BadEvent(f"line {element.sourceline}, column 1: more than {ATTRIBUTES_MAX - 2} different paths")
-            values = self.found[path] = {}
-        self.count += 1
-        if self.count > VALUES_MAX:
-            raise BadEvent(f"line {element.sourceline}, column 1: more than {VALUES_MAX} values in the document")
-        values[value] = None
+    return flattened(root)[0]

@@ -1,14 +1,18 @@
 """What is known of XML without a parser: content types, and attributes that every XML event has besides its paths.
 
-No path of a document has a colon in front of its first /.
+No path of a document has a colon in front of its first /, and none begins with one.
 """
 
-__all__ = ["NAMESPACES", "PREFIXES", "is_xml"]
+__all__ = ["ANYWHERE", "NAMESPACES", "PREFIXES", "REPEATED", "is_xml"]
 
 PREFIXES = "xml:prefix"
 """The prefixes of the document's elements; missing when there are none."""
 NAMESPACES = "xml:namespace"
 """The namespaces of its elements, '' for none."""
+ANYWHERE = "//"
+"""In front of a name: the elements of that name, wherever they are in the document."""
+REPEATED = "xml:repeated"
+"""The paths at which there is more than one element; missing when there are none."""
 
 
 def is_xml(content_type: str | None) -> bool:

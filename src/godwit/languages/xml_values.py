@@ -31,13 +31,22 @@ NUMBER = re.compile(r"[ \t\r\n]*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-
 PLAIN_NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 PLAIN_DIGITS_MAX = 15  # of these a double keeps all
 NUMBER_CHARACTERS = frozenset("0123456789.-")  # of canonical writings
-SPACES = re.compile(r"[ \t\r\n]+")
+WHITE = " \t\r\n"
+SPACES = re.compile(rf"[{WHITE}]+")
 
 
 def normalised(text: str) -> str:
     """A text without space around it, and one space wherever there is any within. (rule 3)"""
-    quick = " ".join(text.split())
-    return text if quick == text else SPACES.sub(" ", text).strip(" ")
+    if not text or (
+        text[0] not in WHITE
+        and text[-1] not in WHITE
+        and "  " not in text
+        and "\n" not in text
+        and "\t" not in text
+        and "\r" not in text
+    ):
+        return text
+    return SPACES.sub(" ", text).strip(" ")
 
 
 def number_of(text: str) -> int | float | None:

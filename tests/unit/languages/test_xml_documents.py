@@ -9,16 +9,22 @@ from godwit.languages.xml_documents import (
     document_of,
     flattened_document,
     is_xml,
-    node_text,
     parsed_document,
     xml_event,
 )
+from godwit.languages.xml_trees import node_text
 
 
 def attributes(text: str) -> object:
-    found = dict(flattened_document(parsed_document(text.encode())))
-    found.pop("xml:namespace")
-    return found
+    """The attributes of paths."""
+    found = flattened_document(parsed_document(text.encode()))
+    return {name: values for name, values in found.items() if not name.startswith(("//", "xml:"))}
+
+
+def by_name(text: str) -> object:
+    """The attributes of names."""
+    found = flattened_document(parsed_document(text.encode()))
+    return {name: values for name, values in found.items() if name.startswith("//")}
 
 
 def test_analogous_paths_are_collected_and_attributes_have_an_at_sign() -> None:
@@ -47,7 +53,41 @@ def test_the_number_of_an_element_that_holds_elements_is_held() -> None:
 
 
 def test_space_that_is_to_be_preserved_is() -> None:
-    assert attributes("<a xml:space='preserve'> x </a>") == {"a/@xml:space": "preserve", "a": " x "}
+    assert attributes("<a xml:space='preserve'> x </a>") == {"a/@xml:space": "preserve", "a": (" x ", "")}
+    assert attributes("<a xml:space='preserve'>x<b xml:space='default'> y </b><c>z</c></a>") == {
+        "a": "",
+        "a/@xml:space": "preserve",
+        "a/b": ("y", ""),
+        "a/b/@xml:space": "default",
+        "a/c": "z",
+    }
+
+
+def test_elements_of_a_name_are_collected_wherever_they_are() -> None:
+    text = "<a><b c='1'>x</b><d><b c='2'>y</b><b>x</b></d><e>5</e><e><f>7</f></e></a>"
+    assert by_name(text) == {"//a": "", "//b": ("x", "y"), "//b/@c": (1, 2), "//d": "", "//e": ("", 5, 7), "//f": 7}
+    assert attributes(text) == {
+        "a": "",
+        "a/b": "x",
+        "a/b/@c": 1,
+        "a/d": "",
+        "a/d/b": ("y", "x"),
+        "a/d/b/@c": 2,
+        "a/e": ("", 5, 7),
+        "a/e/f": 7,
+    }
+
+
+def test_paths_of_several_elements_are_told() -> None:
+    assert flattened_document(parsed_document(b"<a><b/><c><b/></c></a>")).get("xml:repeated") is None
+    found = flattened_document(parsed_document(b"<a><b/><b/><c x='1'/><d><c/><c/></d></a>"))
+    assert found["xml:repeated"] == ("a/b", "a/d/c")
+
+
+def test_a_long_text_is_not_held_a_second_time() -> None:
+    long = "x" * 65
+    assert attributes(f"<a><b>{long}</b><b>y</b></a>") == {"a": "", "a/b": (long, "y")}
+    assert by_name(f"<a><b>{long}</b><b>y</b></a>") == {"//a": "", "//b": ("", "y")}
 
 
 def test_elements_are_named_without_their_namespace_and_the_document_tells_which_there_are() -> None:
@@ -57,6 +97,10 @@ def test_elements_are_named_without_their_namespace_and_the_document_tells_which
         "a/b/@p:c": 1,
         "a/b/@d": 2,
         "a/b": "t",
+        "//a": "",
+        "//b/@p:c": 1,
+        "//b/@d": 2,
+        "//b": "t",
         "xml:namespace": ("u", "v"),
         "xml:prefix": "p",
     }
@@ -64,7 +108,7 @@ def test_elements_are_named_without_their_namespace_and_the_document_tells_which
 
 def test_the_event_of_a_document_carries_it_and_keeps_the_attributes_of_the_document() -> None:
     event = xml_event(b"<a>1</a>", {"a": 2, "topic": "x"}, publisher="p")
-    assert event.attributes == {"a": 1, "topic": "x", "xml:namespace": ""}
+    assert event.attributes == {"a": 1, "//a": 1, "topic": "x", "xml:namespace": ""}
     assert (event.payload, event.content_type, event.publisher) == (b"<a>1</a>", "application/xml", "p")
 
 
@@ -120,10 +164,11 @@ LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "ha"}">' for n i
         (b"<a>" * 100 + b"</a>" * 100, "elements nested deeper than 64 levels"),
         (b"<a>" + b"x" * 1_048_576 + b"</a>", "an XML document of 1,048,583 bytes: at most 1,048,576 are allowed"),
         (b"<a " + b" ".join(b"a%d=''" % n for n in range(90_000)) + b"/>", "an element of 1000 attributes or more"),
-        (b"<a>" + b"".join(b"<b%d/>" % n for n in range(999)) + b"</a>", "more than 998 different paths"),
+        (b"<a>" + b"".join(b"<b%d/>" % n for n in range(500)) + b"</a>", "more than 997 different paths and names"),
         (b"<a>" + b"<b/>" * 90_000 + b"</a>", "a document of more than 10,000 elements"),
         (b"<a>" + b"<b c='x'>y</b>" * 6_000 + b"</a>", "more than 10000 values"),
         (b"<" + b"n" * 300 + b"/>", "a path of 300 characters"),
+        (b"<" + b"n" * 255 + b"/>", "a path of 257 characters"),
     ],
 )
 def test_a_bad_document_is_refused_with_the_place(data: bytes, fault: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from lxml import etree
 
 from godwit.filters.values import order_key
-from godwit.languages.xml_documents import Tree, node_text, written_attributes, written_name
+from godwit.languages.xml_trees import Tree, node_text, written_attributes, written_name
 from godwit.languages.xml_values import canonical, normalised, number_of, values_of_text
 
 __all__ = ["SERIALIZED", "UNHELD", "Iel", "Part", "iel_of", "iel_text", "is_shown", "part_text"]

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.tiers.iel import SERIALIZED, UNHELD, Iel, Part
+from godwit.languages.xml_names import ANYWHERE
 from godwit.languages.xml_values import NUMBER_CHARACTERS
 from godwit.languages.xql.evaluating import as_text, compares
 from godwit.languages.xql.printing import literal_text
@@ -95,14 +96,21 @@ class _Target:
     def negated(self, formula: Isl) -> Isl:
         return negated(formula)
 
+    def single(self, path: str | None) -> Isl:
+        return FALSE
+
     def element(self, parent: str, name: Element) -> tuple[str | None, bool]:
-        if "*" in (name.name, name.prefix) or (name.name == SERIALIZED and parent and "/" not in parent):
+        if (
+            parent == ANYWHERE
+            or "*" in (name.name, name.prefix)
+            or (name.name == SERIALIZED and parent and "/" not in parent)
+        ):
             return None, False
         written = f"{name.prefix}:{name.name}" if name.prefix else name.name
         return f"{parent}/{written}" if parent else written, True
 
     def attribute(self, parent: str, name: Attribute) -> tuple[str | None, bool]:
-        if "*" in (name.name, name.prefix) or not parent:
+        if "*" in (name.name, name.prefix) or parent in ("", ANYWHERE):
             return None, False
         return f"{parent}/@{f'{name.prefix}:' if name.prefix else ''}{name.name}", True
 

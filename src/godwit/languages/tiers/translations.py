@@ -8,7 +8,8 @@ from godwit.languages.systems import PubSubSystem, Translation
 from godwit.languages.tiers.iel import Iel, iel_of
 from godwit.languages.tiers.isl import Isl, isl_of, islmatch
 from godwit.languages.tiers.spear import Sel, Ssl, sel_of, spearmatch, ssl_of
-from godwit.languages.xml_documents import Tree, flattened_document
+from godwit.languages.xml_documents import flattened_document
+from godwit.languages.xml_trees import Tree
 from godwit.languages.xql.evaluating import Evaluation, Place, is_true
 from godwit.languages.xql.nodes import Document
 from godwit.languages.xql.routable import FilterTarget, bounds_of_document_query

@@ -4,29 +4,37 @@
 1. An expression is compiled once. It is asked of the document node: `alert/info` and `/alert/info` are the same.
 2. What it gives is taken as a truth value, as XPath's `boolean()` does.
 3. lxml cannot be stopped within an expression. So the steps of a test are estimated before it, from the size of the
-   document and the expression's degree (`parsing.py`), and a test that would take more than it may is not begun.
+   document and what is known of the expression (`parsing.py`), and a test that would take more than it may is not
+   begun.
 4. Regular expressions, which lxml offers, are off: their time is not bounded.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 from godwit.errors import FilterError, FilterSyntaxError
-from godwit.filters import FALSE, Filter, one_of, only
+from godwit.filters import FALSE, Event, Filter, one_of, only
 from godwit.languages.bounds import Bounds
 from godwit.languages.operators import NO_OPERATORS, Operator
-from godwit.languages.query import LANGUAGES, Query, Subject
+from godwit.languages.query import LANGUAGES, Certainty, Query, Subject
 from godwit.languages.xml_names import NAMESPACES
 from godwit.languages.xpath.parsing import Understood, understood
-from godwit.languages.xql.routable import FilterTarget, bounds_of_document_query
+from godwit.languages.xql.routable import (
+    FilterTarget,
+    bounds_of_document_query,
+    certainty_of_document_query,
+    routable_filter,
+)
 
 __all__ = ["XPATH", "XPathLanguage", "filter_bounds"]
 
 XPATH = "xpath"
 NODES_PER_STEP = 20  # that lxml looks at in a microsecond
+CHARACTERS_PER_NODE = 50  # that it reads in that time
 BYTES_PER_NODE = 8  # of a document, at least
+SMALL_BYTES_MAX, SMALL_DEPTH = 4_096, 16  # of documents whose size is not worth to find out
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +44,12 @@ class XPathTest:
     expression: str
     prefixes: tuple[tuple[str, str], ...]
     degree: int
+    parts: int
+    strings: int
     operators: Mapping[str, Operator]
+    text: str = ""
     _compiled: list[Any] = field(default_factory=list, compare=False, repr=False)
+    readings: list[Understood] = field(default_factory=list, compare=False, repr=False)
 
     def __call__(self, subject: Subject) -> bool:
         from lxml import etree
@@ -47,14 +59,16 @@ class XPathTest:
         root = document_of(subject)
         if root is None:
             return False
-        nodes = len(subject.event.payload or b"") // BYTES_PER_NODE + 1
-        if self.degree > 1:
-            nodes = subject.derived("number of nodes", lambda _: sum(1 for _ in root.iter()))
-        subject.spend(1 + nodes**self.degree // NODES_PER_STEP)  # rule 3
+        subject.spend(self.steps(subject.derived("xml size", lambda event: _size(event, root))))  # rule 3
         try:
             return _boolean(self.compiled()(root.getroottree()))
         except etree.XPathError as error:
             raise FilterError(f"the XPath expression cannot be evaluated: {error}") from error
+
+    def steps(self, size: "_Size") -> int:
+        """About how long the test takes at most, in steps. (rule 3)"""
+        looks = self.parts * size.nodes + self.strings * size.characters // CHARACTERS_PER_NODE
+        return int(1 + looks * size.nodes ** (self.degree - 1) // NODES_PER_STEP)
 
     def compiled(self) -> Any:
         """The expression for lxml. (rules 1 and 4)"""
@@ -72,8 +86,18 @@ class XPathTest:
             self._compiled.append(compiled)
         return self._compiled[0]
 
+    def certainty(self, routable: Filter) -> Certainty | None:
+        """When the expression need not be evaluated."""
+        if not self.readings:
+            self.readings.append(understood(self.text, self.operators))
+        [read] = self.readings
+        return certainty_of_document_query(read.said, _target(read, self.operators), routable)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return (XPathTest, (self.expression, self.prefixes, self.degree, self.operators))
+        return (
+            XPathTest,
+            (self.expression, self.prefixes, self.degree, self.parts, self.strings, self.operators, self.text),
+        )
 
 
 class XPathLanguage:
@@ -86,21 +110,39 @@ class XPathLanguage:
         from lxml import etree
 
         read = understood(text, operators)
-        test = XPathTest(read.expression, tuple(sorted(read.prefixes.items())), read.degree, operators)
+        prefixes = tuple(sorted(read.prefixes.items()))
+        test = XPathTest(read.expression, prefixes, read.degree, read.parts, read.strings, operators, text.strip())
+        test.readings.append(read)
         try:
             test.compiled()
         except etree.XPathSyntaxError as error:  # lxml knows more than we do
             raise FilterSyntaxError(f"{error} in the XPath expression", 1, 1, text) from None
-        return Query(XPATH, text.strip(), _bounds(read, operators).upper, test)
+        return Query(XPATH, text.strip(), routable_filter(read.said, _target(read, operators)), test)
+
+
+class _Size(NamedTuple):
+    """How large a document is: its nodes, and the characters of the texts of all elements."""
+
+    nodes: int
+    characters: int
+
+
+def _size(event: Event, root: Any) -> _Size:
+    size = len(event.payload or b"")
+    if size <= SMALL_BYTES_MAX:
+        return _Size(size // BYTES_PER_NODE + 1, size * SMALL_DEPTH)
+    depths = {root.getparent(): 0}
+    deepest = 1
+    for node in root.iter():
+        depths[node] = depth = depths[node.getparent()] + 1
+        deepest = max(deepest, depth)
+    return _Size(len(depths), size * deepest)
 
 
 def filter_bounds(text: str) -> Bounds:
     """The bounds of a query: the filter that it is routed by, and one that holds for nothing but what it wants."""
-    return _bounds(understood(text), NO_OPERATORS)
-
-
-def _bounds(read: Understood, operators: Mapping[str, Operator]) -> Bounds:
-    return bounds_of_document_query(read.said, _target(read, operators))
+    read = understood(text)
+    return bounds_of_document_query(read.said, _target(read, NO_OPERATORS))
 
 
 def _target(read: Understood, operators: Mapping[str, Operator]) -> FilterTarget:

@@ -5,21 +5,26 @@ tell how long it may take. The grammar is the whole of XPath 1.0. What is built 
 which claims about filters are known, with `Unknown` for what XQL has not.
 
 *Rules.*
-1. Names are bound to namespaces by the query's prologue; an unbound prefix is an error. In the tree names have no
-   prefix, and `namespaces` has all that are named, '' for none.
+1. Names are bound to namespaces by the query's prologue; an unbound prefix is an error. In the tree names have their
+   namespace in place of a prefix, and `namespaces` has all that are named, '' for none.
 2. Functions that XPath applies to the first node of a set (`contains(a, 'x')`) hold only if they hold for some node:
-   `Weak`.
+   `Weak`, and the same where there is one node.
 3. `degree` is the power of the document's size with which evaluation grows: each axis that leads to many nodes (`//`,
-   `ancestor`, `following` ...) multiplies, in a predicate for each node that it is asked of.
+   `ancestor`, `following` ...) multiplies, in a predicate for each node that it is asked of; there `..` and paths from
+   the document lead to many nodes too. `parts` counts words and
+   signs, each of which may take a look at every node; `strings` counts comparisons and calls, each of which may take
+   the text of every node.
 """
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from godwit.errors import FilterSyntaxError, FilterTooBig
 from godwit.filters.language.scanning import Fault
-from godwit.languages.xml_values import number_of
+from godwit.languages.xml_scanning import NAME, token_pattern, tokens_of
+from godwit.languages.xml_values import is_plain_number, number_of
 from godwit.languages.xql.tree import (
     And,
     Applied,
@@ -46,13 +51,8 @@ TEXT_LENGTH_MAX = 32_768
 PARTS_MAX = 2_000
 NESTING_MAX = 40
 
-NAME = r"[^\W\d][\w.\-·]*"
-TOKEN = re.compile(
-    rf"""[ \t\r\n]*(?:
-    (?P<text>"[^"]*"|'[^']*') | (?P<number>\d+(?:\.\d*)?|\.\d+) | (?P<name>{NAME})
-    | (?P<sign>//|::|\.\.|!=|<=|>=|[/.@*:\[\](),=<>|+\-$]) | (?P<end>\Z)
-    )""",
-    re.VERBOSE,
+TOKEN = token_pattern(
+    rf"(?P<number>\d+(?:\.\d*)?|\.\d+)|(?P<name>{NAME})|(?P<sign>//|::|\.\.|!=|<=|>=|[/.@*:\[\](),=<>|+\-$])"
 )
 PROLOGUE = re.compile(rf"""\s*declare\s+namespace\s+({NAME})\s*=\s*("[^"]*"|'[^']*')\s*;""")
 FUNCTIONS = frozenset(
@@ -70,6 +70,7 @@ FUNCTIONS = frozenset(
         *("boolean", "not", "true", "false", "lang", "number", "sum", "floor", "ceiling", "round"),
     ]
 )
+SLOW_FUNCTIONS = {"translate": 16}  # times as slow as others
 NODE_TYPES = frozenset(["node", "text", "comment", "processing-instruction"])
 NEAR_AXES = frozenset(["child", "attribute", "self", "parent", "namespace"])
 FAR_AXES = frozenset(
@@ -79,9 +80,13 @@ FAR_AXES = frozenset(
     ]
 )
 COMPARISONS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+LEVELS = {"or": 1, "and": 2, "=": 3, "!=": 3, "+": 5, "-": 5, "*": 6, "div": 6, "mod": 6}
+LEVELS |= dict.fromkeys(("<", "<=", ">", ">="), 4)
+"""Operators, from the loosest binding to the tightest."""
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 UNKNOWN = Unknown()
 NODES = Call("node")  # nodes that nothing is known of
+PARENT = Call("node", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,8 @@ class Understood:
     said: Expression
     namespaces: frozenset[str]
     degree: int
+    parts: int
+    strings: int
 
 
 def understood(text: str, operators: Collection[str] = ()) -> Understood:
@@ -115,6 +122,8 @@ def understood(text: str, operators: Collection[str] = ()) -> Understood:
         said.truth(),
         frozenset(reader.namespaces),
         max(said.degree, 1),
+        len(reader.tokens),
+        reader.strings,
     )
 
 
@@ -134,6 +143,7 @@ class _Part:
     said: Expression
     kind: str  # "nodes", "truth", "text", "number", "unknown"
     degree: int = 0
+    is_plain: bool = True  # of a number: whether every reader reads it alike
 
     def truth(self) -> Expression:
         """The part where a truth value is wanted: of nodes, whether there are some."""
@@ -150,25 +160,14 @@ class _Reader:
     at: int = 0
     nesting: int = 0
     predicate_depth: int = 0
+    strings: int = 0
     relative: list[int] = field(default_factory=list)  # where paths begin that are asked of the document
     kinds: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        offset = self.start
-        while not self.kinds or self.kinds[-1] != "end":
-            found = TOKEN.match(self.text, offset)
-            if found is None:
-                start = len(self.text) - len(self.text[offset:].lstrip(" \t\r\n"))
-                quoted = self.text[start] in "'\""
-                character = f"the character {self.text[start]!a} has no meaning here"
-                raise Fault("the text that begins here has no end" if quoted else character, start)
-            kind = str(found.lastgroup)
-            self.kinds.append(kind)
-            self.tokens.append(found[kind])
-            self.starts.append(found.start(kind))
-            offset = found.end()
+        self.kinds, self.tokens, self.starts = tokens_of(self.text, TOKEN, self.start)
         if len(self.tokens) > 4 * PARTS_MAX:
             raise FilterTooBig(f"an XPath expression of more than {4 * PARTS_MAX:,} words and signs")
 
@@ -209,41 +208,28 @@ class _Reader:
         self.nesting += 1
         if self.nesting > NESTING_MAX:
             raise FilterTooBig(f"an XPath expression nested deeper than {NESTING_MAX} brackets")
-        parts = [self.conjunction()]
-        while self.word("or"):
-            parts.append(self.conjunction())
+        part = self.operation(1)
         self.nesting -= 1
-        return parts[0] if len(parts) == 1 else _truth(Or(tuple(part.truth() for part in parts)), *parts)
+        return part
 
-    def conjunction(self) -> _Part:
-        parts = [self.equality()]
-        while self.word("and"):
-            parts.append(self.equality())
-        return parts[0] if len(parts) == 1 else _truth(And(tuple(part.truth() for part in parts)), *parts)
-
-    def equality(self) -> _Part:
-        left = self.relation()
-        while (sign := self.sign("=", "!=")) is not None:
-            left = _compared(COMPARISONS[sign], left, self.relation())
-        return left
-
-    def relation(self) -> _Part:
-        left = self.sum()
-        while (sign := self.sign("<", "<=", ">", ">=")) is not None:
-            left = _compared(COMPARISONS[sign], left, self.sum())
-        return left
-
-    def sum(self) -> _Part:
-        left = self.product()
-        while self.sign("+", "-"):
-            left = _unknown("unknown", left, self.product())
-        return left
-
-    def product(self) -> _Part:
+    def operation(self, least: int) -> _Part:
+        """An expression whose operators bind at least so tightly."""
         left = self.signed()
-        while self.sign("*") or self.word("div", "mod"):
-            left = _unknown("unknown", left, self.signed())
+        while (level := self.level()) >= least:
+            token = self.tokens[self.at]
+            parts = [left]
+            while self.tokens[self.at] == token and self.kinds[self.at] != "text":
+                self.at += 1
+                parts.append(self.operation(level + 1))
+                if level > 2:
+                    break
+            self.strings += 1
+            left = _operated(token, parts)
         return left
+
+    def level(self) -> int:
+        """How tightly the operator binds that stands here; 0 when there is none."""
+        return LEVELS.get(self.tokens[self.at], 0) if self.kinds[self.at] in ("sign", "name") else 0
 
     def signed(self) -> _Part:
         signs = 0
@@ -253,7 +239,7 @@ class _Reader:
         if not signs:
             return part
         if isinstance(part.said, Literal) and part.kind == "number" and signs == 1:
-            return _Part(Literal(-part.said.value), "number")  # type: ignore[operator]
+            return _Part(Literal(-part.said.value), "number", is_plain=part.is_plain)  # type: ignore[operator]
         return _unknown("unknown", part)
 
     def union(self) -> _Part:
@@ -279,7 +265,7 @@ class _Reader:
             self.at += 1
             number = number_of(token)
             assert number is not None
-            return _Part(Literal(number), "number")
+            return _Part(Literal(number), "number", is_plain=is_plain_number(token))
         if token == "$" and kind == "sign":
             raise Fault("variables have no value here", self.starts[self.at])
         is_call = kind == "name" and following == "(" and token not in NODE_TYPES
@@ -296,13 +282,12 @@ class _Reader:
             first = self.call()
         picks, degree = self.predicates()
         if picks:
-            first = _Part(
-                Filtered(first.said if first.kind == "nodes" else NODES, picks), "nodes", first.degree + degree
-            )
+            degree = max(first.degree, 1) + degree if degree else first.degree
+            first = _Part(Filtered(first.said if first.kind == "nodes" else NODES, picks), "nodes", degree)
         if self.tokens[self.at] not in ("/", "//") or self.kinds[self.at] != "sign":
             return first
         start = first.said if first.kind == "nodes" else NODES
-        steps, degree = self.steps([Step(start)], first.degree)
+        steps, degree = self.steps([Step(start)], _Growth(first.degree, first.degree))
         return _Part(_path(False, steps), "nodes", degree)
 
     def location(self) -> _Part:
@@ -311,27 +296,30 @@ class _Reader:
         opening = self.sign("/", "//")
         if opening == "/" and not self.begins_step():
             return _Part(Path(True, ()), "nodes")
-        term, far = self.step()
-        degree = far + (opening == "//")
-        steps, degree = self.steps([Step(term, opening == "//")], degree)
+        is_far = opening == "//" or (opening == "/" and self.predicate_depth > 0)  # asked again for each node
+        term, far, within = self.step()
+        growth = _Growth().after(far + is_far, within, 0)
+        steps, degree = self.steps([Step(term, opening == "//")], growth)
         return _Part(_path(opening is not None, steps), "nodes", degree)
 
-    def steps(self, steps: list[Step], degree: int) -> tuple[list[Step], int]:
+    def steps(self, steps: list[Step], growth: "_Growth") -> tuple[list[Step], int]:
         while (sign := self.sign("/", "//")) is not None:
-            term, far = self.step()
-            degree += far + (sign == "//")
+            term, far, within = self.step()
+            if term is PARENT and growth.far:  # each of many nodes leads to one, and is looked for among those found
+                far = 1
+            growth = growth.after(far + (sign == "//"), within, 0 if self.predicate_depth else 1)
             steps.append(Step(term, sign == "//"))
-        return steps, degree
+        return steps, growth.degree
 
     def begins_step(self) -> bool:
         return self.kinds[self.at] == "name" or self.tokens[self.at] in (".", "..", "@", "*")
 
-    def step(self) -> tuple[Expression, int]:
-        """One step, and by how much evaluation grows with it."""
+    def step(self) -> tuple[Expression, int, int]:
+        """One step, whether it leads to many nodes from one, and the degree of what is asked of each."""
         if self.sign("."):
-            return Current(), 0
+            return Current(), 0, 0
         if self.sign(".."):
-            return NODES, 0
+            return PARENT, int(self.predicate_depth > 0), 0
         axis = "child"
         if self.sign("@"):
             axis = "attribute"
@@ -356,7 +344,8 @@ class _Reader:
             assert isinstance(name, Literal)
             test, picks = Element(str(name.value), "*"), picks[1:]
         picks = tuple(UNKNOWN if _asks_name(pick) else pick for pick in picks)
-        return (Filtered(test, picks) if picks else test), degree + (axis in FAR_AXES)
+        far = axis in FAR_AXES or (axis == "parent" and self.predicate_depth > 0)
+        return (Filtered(test, picks) if picks else test), int(far), degree
 
     def node_test(self, axis: str) -> Expression:
         if self.kinds[self.at] == "name" and self.tokens[self.at] in NODE_TYPES and self.tokens[self.at + 1] == "(":
@@ -386,8 +375,9 @@ class _Reader:
             self.at += 1
         if axis == "attribute":
             return Attribute("*", "*") if prefix else Attribute(name)
-        self.namespaces.add(self.prefixes[prefix] if prefix else "")
-        return Element(name)
+        namespace = self.prefixes[prefix] if prefix else ""
+        self.namespaces.add(namespace)
+        return Element(name, f"{{{namespace}}}")
 
     def predicates(self) -> tuple[tuple[Expression, ...], int]:
         picks: list[Expression] = []
@@ -413,6 +403,7 @@ class _Reader:
                 tuple(sorted(FUNCTIONS)),
             )
         self.at += 2
+        self.strings += SLOW_FUNCTIONS.get(name, 1)
         arguments: list[_Part] = []
         if not self.sign(")"):
             arguments.append(self.expression())
@@ -450,6 +441,28 @@ class _Reader:
         return _unknown("unknown", *arguments)
 
 
+class _Growth(NamedTuple):
+    """How evaluation of a path grows: with so many steps that lead to many nodes, and in all. (rule 3)"""
+
+    far: int = 0
+    degree: int = 0
+
+    def after(self, far: int, within: int, least: int) -> "_Growth":
+        """With one more step; `within` is asked of each of its nodes, of which there may be many by `least`."""
+        far += self.far
+        return _Growth(far, max(self.degree, far, max(far, least) + within if within else 0))
+
+
+def _operated(operator: str, parts: list[_Part]) -> _Part:
+    if operator == "or":
+        return _truth(Or(tuple(part.truth() for part in parts)), *parts)
+    if operator == "and":
+        return _truth(And(tuple(part.truth() for part in parts)), *parts)
+    if operator in COMPARISONS:
+        return _compared(COMPARISONS[operator], *parts)
+    return _unknown("unknown", *parts)
+
+
 def _truth(said: Expression, *parts: _Part) -> _Part:
     return _Part(said, "truth", max((part.degree for part in parts), default=0))
 
@@ -466,7 +479,7 @@ def _path(absolute: bool, steps: list[Step]) -> Expression:
 
 def _of_first(said: Expression, compare: Expression) -> Expression:
     """A test of the first node of a set: of one that has one node, the test itself. (rule 2)"""
-    return compare if isinstance(said, Current | Attribute) and said != Attribute("*", "*") else Weak(compare)
+    return compare if isinstance(said, Current | Attribute) and said != Attribute("*", "*") else Weak(compare, "one")
 
 
 def _asks_name(pick: Expression) -> bool:
@@ -484,7 +497,20 @@ def _compared(operator: str, left: _Part, right: _Part) -> _Part:
         said = Weak(And((left.said, right.said)))
     elif value is not None:
         said = _against(operator, left, value)
+        if not (right.is_plain if right.kind == "number" else is_plain_number(str(value))) and _compares_numbers(said):
+            said = Weak(_compared_nodes(said))  # lxml may read the number otherwise
     return _Part(said, "truth", degree)
+
+
+def _compares_numbers(said: Expression) -> bool:
+    compare = said.inner if isinstance(said, Weak) else said
+    return isinstance(compare, Compare) and isinstance(compare.right, Literal) and type(compare.right.value) is not str
+
+
+def _compared_nodes(said: Expression) -> Expression:
+    compare = said.inner if isinstance(said, Weak) else said
+    assert isinstance(compare, Compare)
+    return compare.left
 
 
 def _against(operator: str, left: _Part, value: str | int | float) -> Expression:
@@ -499,10 +525,10 @@ def _against(operator: str, left: _Part, value: str | int | float) -> Expression
         nodes = _without_text_step(left.said)
         if nodes is None:
             return Compare(operator, left.said, Literal(value))
-        return Weak(Compare(operator, nodes, Literal(value)) if operator == "eq" else nodes)
+        return Compare("eq", nodes, Literal(value)) if operator == "eq" and value else Weak(nodes)
     if left.kind == "first text" and operator == "eq" and value:
         assert isinstance(left.said, Applied)
-        return Weak(Compare("eq", left.said.of, Literal(value)))
+        return _of_first(left.said.of, Compare("eq", left.said.of, Literal(value)))
     return UNKNOWN
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from godwit.errors import FilterError
 from godwit.languages.operators import Operator
+from godwit.languages.xml_trees import local_name
 from godwit.languages.xml_values import canonical, number_of
 from godwit.languages.xql import nodes
 from godwit.languages.xql.nodes import AttributeNode, Document, Node, TextNode, node_string
@@ -173,7 +174,9 @@ class Evaluation:
             return []
         below = nodes.children(node)
         self.spend(len(below))
-        return [each for each in below if nodes.is_element(each) and _is_named(each, wanted)]
+        name, prefix = wanted.name, wanted.prefix
+        named = [each for each in below if type(tag := each.tag) is str and (name == "*" or local_name(tag) == name)]
+        return named if prefix == "*" else [each for each in named if (each.prefix or "") == prefix]
 
     def _filtered(self, items: list[Item], condition: Expression) -> list[Item]:
         return [
@@ -375,7 +378,7 @@ def _identity(item: Item) -> Any:
     return (type(item) is bool, item)
 
 
-def _is_named(node: Node, wanted: Element | Attribute) -> bool:
+def _is_named(node: AttributeNode, wanted: Attribute) -> bool:
     if wanted.name not in ("*", nodes.base_name(node)):
         return False
     if wanted.prefix == "*":
@@ -384,13 +387,7 @@ def _is_named(node: Node, wanted: Element | Attribute) -> bool:
     if prefix == wanted.prefix:
         return True
     # all attributes from a namespace are also those without prefix on its elements
-    return bool(
-        wanted.prefix
-        and not prefix
-        and wanted.name == "*"
-        and isinstance(node, AttributeNode)
-        and nodes.prefix_of(node.owner) == wanted.prefix
-    )
+    return bool(wanted.prefix and not prefix and wanted.name == "*" and nodes.prefix_of(node.owner) == wanted.prefix)
 
 
 def _indexed(items: list[Item], index: Index) -> list[Item]:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from godwit.filters import Filter
 from godwit.languages.operators import NO_OPERATORS, Operator
-from godwit.languages.query import LANGUAGES, Query, Subject
+from godwit.languages.query import LANGUAGES, Certainty, Query, Subject
 from godwit.languages.xql.parsing import parsed_query
 from godwit.languages.xql.printing import printed_query
-from godwit.languages.xql.routable import FilterTarget, bounds_of_document_query
+from godwit.languages.xql.routable import FilterTarget, certainty_of_document_query, routable_filter
 from godwit.languages.xql.tree import Expression
 
 __all__ = ["XQL", "XqlLanguage"]
@@ -31,6 +32,10 @@ class XqlTest:
             return False
         return is_true(Evaluation(document, self.operators, subject.spend).result(self.said, Place(document)))
 
+    def certainty(self, routable: Filter) -> Certainty | None:
+        """When the query need not be evaluated."""
+        return certainty_of_document_query(self.said, FilterTarget(operators=self.operators), routable)
+
 
 class XqlLanguage:
     """The language of docs/reference/xql.md."""
@@ -40,8 +45,8 @@ class XqlLanguage:
     def parse(self, text: str, operators: Mapping[str, Operator] = NO_OPERATORS) -> Query:
         """The query that a text says."""
         said = parsed_query(text, operators)
-        bounds = bounds_of_document_query(said, FilterTarget(operators=operators))
-        return Query(XQL, printed_query(said), bounds.upper, XqlTest(said, operators))
+        routable = routable_filter(said, FilterTarget(operators=operators))
+        return Query(XQL, printed_query(said), routable, XqlTest(said, operators))
 
 
 LANGUAGES.register(XQL, XqlLanguage())

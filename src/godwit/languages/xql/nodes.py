@@ -16,7 +16,8 @@ from typing import Any
 from lxml import etree
 
 from godwit.languages.query import Subject
-from godwit.languages.xml_documents import Tree, document_of, local_name, node_text, written_attributes, written_name
+from godwit.languages.xml_documents import document_of
+from godwit.languages.xml_trees import Tree, local_name, node_text, written_attributes, written_name
 from godwit.languages.xml_values import normalised
 
 __all__ = ["AttributeNode", "Document", "Node", "TextNode", "document_node_of", "node_string"]

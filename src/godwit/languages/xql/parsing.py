@@ -11,11 +11,11 @@ is a path.
 2. An operator or function that is neither XQL's nor among the given ones is an error that lists the known ones.
 """
 
-import re
 from collections.abc import Collection
 
 from godwit.errors import FilterSyntaxError, FilterTooBig
 from godwit.filters.language.scanning import Fault
+from godwit.languages.xml_scanning import NAME, token_pattern, tokens_of
 from godwit.languages.xml_values import number_of
 from godwit.languages.xql.tree import (
     And,
@@ -44,13 +44,9 @@ TEXT_LENGTH_MAX = 32_768
 PARTS_MAX = 2_000
 NESTING_MAX = 40
 
-NAME = r"[^\W\d][\w.\-·]*"
-TOKEN = re.compile(
-    rf"""[ \t\r\n]*(?:
-    (?P<dollar>\$[A-Za-z_]\w*\$) | (?P<name>{NAME}) | (?P<number>-?(?:\d+(?:\.\d+)?|\.\d+)) | (?P<text>"[^"]*"|'[^']*')
-    | (?P<sign>//|!=|<=|>=|[/.@*:\[\](),!=<>|?]) | (?P<end>\Z)
-    )""",
-    re.VERBOSE,
+TOKEN = token_pattern(
+    rf"(?P<dollar>\$[A-Za-z_]\w*\$)|(?P<name>{NAME})|(?P<number>-?(?:\d+(?:\.\d+)?|\.\d+))"
+    r"|(?P<sign>//|!=|<=|>=|[/.@*:\[\](),!=<>|?])"
 )
 OPERATORS = WORDS - {"not", "any", "all"}  # words that stand between operands
 BEGINS_OPERAND = frozenset([".", "@", "*", "("])
@@ -71,37 +67,13 @@ class _Parser:
 
     def __init__(self, text: str, operators: Collection[str]) -> None:
         self.operators = frozenset(operators)
-        self.kinds: list[str] = []
-        self.tokens: list[str] = []
-        self.starts: list[int] = []
+        self.kinds, tokens, self.starts = tokens_of(text, TOKEN)
+        self.tokens = [
+            token.strip("$") if kind == "dollar" else token for kind, token in zip(self.kinds, tokens, strict=True)
+        ]
         self.at = 0
         self.parts = 0
         self.nesting = 0
-        self._scan(text)
-
-    def _scan(self, text: str) -> None:
-        offset = 0
-        while True:
-            found = TOKEN.match(text, offset)
-            if found is None:
-                start = len(text) - len(text[offset:].lstrip(" \t\r\n"))
-                quoted = text[start] in "'\""
-                raise Fault(
-                    "the text that begins here has no end"
-                    if quoted
-                    else f"the character {text[start]!a} has no meaning here",
-                    start,
-                )
-            kind = str(found.lastgroup)
-            token = found[kind]
-            if kind == "dollar":
-                token = token[1:-1]
-            self.kinds.append(kind)
-            self.tokens.append(token)
-            self.starts.append(found.start(kind))
-            if kind == "end":
-                return
-            offset = found.end()
 
     # ------------------------------------------------------------ tokens
 

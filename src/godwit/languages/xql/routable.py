@@ -8,26 +8,36 @@
 - a filter may rely on a value (`somewhere`) only at a path where no '' is: then each value is the whole text of an
   element.
 
+All that of filters that must hold for any document. Where the document is at hand, more is known of it (`Structure`):
+`certainty_of_document_query` makes the filter of a query under assumptions that it lists. Most queries are said
+entirely by a filter then.
+
 *Rules.*
 1. Names are without namespaces. That an element has no other namespace than is meant is told by `guard`, a filter on
    the namespaces of the whole document; without it nothing is relied on.
-2. XPath's engine rounds numbers in its own way: where `rounds`, numbers that are not whole are compared with some room.
+2. XPath's engine rounds numbers in its own way. Plain ones (`is_plain_number`) it orders as we do: it reads equal ones
+   alike, and two that differ do so by more than 40 doubles. Others are held with numbers on both sides
+   (`xml_texts.py`), so that comparisons by size find one that meets them. For equality there is some room.
+3. Where assumptions are made, every use that is made of one is noted: `assumed` is the set of them.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from math import inf, nextafter
 
 from godwit.errors import FilterTooBig
 from godwit.filters import (
     EVERYTHING,
     FALSE,
+    NOTHING,
     TRUE,
     And,
     Filter,
     Missing,
     Only,
     Or,
+    Some,
+    Value,
     ValueSet,
     all_of,
     all_of_kind,
@@ -47,24 +57,33 @@ from godwit.filters import (
     some,
     starts_with,
 )
+from godwit.filters.sets import OneOf
 from godwit.filters.values import TEXT_LENGTH_MAX, Kind
 from godwit.languages.bounds import Bounds, opposite
 from godwit.languages.operators import NO_OPERATORS, Operator
-from godwit.languages.xml_names import NAMESPACES, PREFIXES
+from godwit.languages.query import Certainty
+from godwit.languages.xml_flattening import Assumption
+from godwit.languages.xml_names import ANYWHERE, NAMESPACES, PREFIXES, REPEATED
 from godwit.languages.xml_values import NUMBER_CHARACTERS, values_of_text
 from godwit.languages.xql.tree import Attribute, Element, Expression
 from godwit.languages.xql.weakening import Claim, Weakening
 
-__all__ = ["NO_PREFIXES", "FilterTarget", "bounds_of_document_query"]
+__all__ = ["NO_PREFIXES", "FilterTarget", "bounds_of_document_query", "certainty_of_document_query", "routable_filter"]
 
 ROOM_STEPS = 8  # doubles on each side of a number that XPath's engine may have read
 NO_PREFIXES = missing(PREFIXES)
 OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+NUMBER_SETS = {"lt": less_than, "le": at_most, "gt": more_than, "ge": at_least}
 LOOK = one_of([""])
 NOT_LOOK = complement(LOOK)
 
 
-def bounds_of_document_query(said: Expression, target: "FilterTarget") -> Bounds:
+def routable_filter(said: Expression, target: "FilterTarget") -> Filter:
+    """The filter to route a query by that is asked of a document."""
+    return bounds_of_document_query(said, target, is_lower_wanted=False).upper
+
+
+def bounds_of_document_query(said: Expression, target: "FilterTarget", is_lower_wanted: bool = True) -> Bounds:
     """The bounds of a query that is asked of a document."""
     try:
         claim = Weakening(target).of_query(said)
@@ -73,7 +92,57 @@ def bounds_of_document_query(said: Expression, target: "FilterTarget") -> Bounds
     upper = claim.upper
     if target.namespace and claim.needs_node:
         upper = all_of(upper, some(NAMESPACES, one_of([target.namespace])))
-    return Bounds(present(NAMESPACES) if upper == TRUE else upper, claim.somewhere)
+    lower = claim.somewhere if is_lower_wanted else FALSE
+    return Bounds(present(NAMESPACES) if upper == TRUE else upper, lower)
+
+
+def certainty_of_document_query(said: Expression, target: "FilterTarget", routable: Filter) -> Certainty | None:
+    """What is known to be wanted of documents that meet some assumptions; None when nothing is."""
+    assumed: set[Assumption] = set()
+    try:
+        lower = Weakening(replace(target, guard=TRUE, assumed=assumed)).of_query(said).somewhere
+    except FilterTooBig:
+        return None
+    if lower == FALSE:
+        return None
+    lower = _without_parents(lower)
+    plain = frozenset(path for kind, path, _ in assumed if kind == "plain")
+    return Certainty(None if _implies(routable, lower, plain) else lower, frozenset(assumed))
+
+
+def _without_parents(filter: Filter) -> Filter:
+    """A conjunction that does not ask for elements where it asks for what is in them."""
+    if not isinstance(filter, And):
+        return filter
+    asked = [part.attribute for part in filter.parts if isinstance(part, Some)]
+
+    def is_needless(part: Filter) -> bool:
+        if not isinstance(part, Some) or part.values != EVERYTHING:
+            return False
+        return asked.count(part.attribute) > 1 or any(each.startswith(f"{part.attribute}/") for each in asked)
+
+    return all_of(*(part for part in filter.parts if not is_needless(part)))
+
+
+def _implies(f: Filter, g: Filter, plain: frozenset[str]) -> bool:
+    """Whether what matches `f` matches `g`, where no '' is held at the paths that are plain. May say no if unsure."""
+    if g in (f, TRUE) or f == FALSE:
+        return True
+    if isinstance(g, And):
+        return all(_implies(f, part, plain) for part in g.parts)
+    if isinstance(f, Or):
+        return all(_implies(part, g, plain) for part in f.parts)
+    if isinstance(f, And):
+        return any(_implies(part, g, plain) for part in f.parts)
+    if isinstance(g, Or):
+        return any(_implies(f, part, plain) for part in g.parts)
+    if isinstance(f, Some) and isinstance(g, Some) and f.attribute == g.attribute and f.attribute in plain:
+        return f.values == LOOK or (isinstance(f.values, OneOf) and set(f.values.values) <= {*_values(g), ""})
+    return False
+
+
+def _values(filter: Some) -> Iterable[Value]:
+    return filter.values.values if isinstance(filter.values, OneOf) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +155,22 @@ class FilterTarget:
     namespace: str = ""  # of all elements that the query names, if it is one
     true: Filter = TRUE
     false: Filter = FALSE
+    assumed: set[Assumption] | None = None  # rule 3
+
+    def _assumes(self, kind: str, path: str, name: str = "") -> bool:
+        if self.assumed is None:
+            return False
+        self.assumed.add((kind, path, name))
+        return True
+
+    def single(self, path: str | None) -> Filter:
+        if path is None or path in ("", ANYWHERE):
+            return FALSE
+        if self._assumes("single", path):
+            return TRUE
+        if path.startswith(ANYWHERE) or "/@" in path:  # of these it is not told
+            return FALSE
+        return opposite(some(REPEATED, one_of([path])))
 
     def all_of(self, parts: list[Filter]) -> Filter:
         return FALSE if FALSE in parts else all_of(*(part for part in parts if part != TRUE))
@@ -97,12 +182,18 @@ class FilterTarget:
         return _opposite(formula)
 
     def element(self, parent: str, name: Element) -> tuple[str | None, bool]:
-        if name.name == "*":
-            return None, False
-        return f"{parent}/{name.name}" if parent else name.name, name.prefix == ""
+        prefix, local = name.prefix, name.name
+        path = f"{ANYWHERE}{local}" if parent == ANYWHERE else f"{parent}/{local}" if parent else local
+        if prefix == "*":
+            return path, True
+        if prefix[:1] == "{":  # of XPath: a namespace
+            self._assumes("tag", path, local if prefix == "{}" else f"{prefix}{local}")
+            return path, True
+        assumes = self._assumes("written", path, f"{prefix}:{local}" if prefix else local)
+        return path, assumes or not prefix
 
     def attribute(self, parent: str, name: Attribute) -> tuple[str | None, bool]:
-        if name.name == "*" or name.prefix == "*" or not parent:
+        if name.name == "*" or name.prefix == "*" or parent in ("", ANYWHERE):
             return None, False
         return f"{parent}/@{name.prefix + ':' if name.prefix else ''}{name.name}", True
 
@@ -110,6 +201,7 @@ class FilterTarget:
         return present(path), self.all_of([present(path), self.guard])
 
     def compared(self, path: str, operator: str, value: str | float, holds: bool) -> Claim[Filter]:
+        self._assumes("plain", path)
         if operator in self.operators:
             return self._by_operator(path, operator, value, holds)
         if not isinstance(value, str):
@@ -130,9 +222,13 @@ class FilterTarget:
         )
 
     def _some(self, path: str, sets: list[ValueSet]) -> Filter:
+        if self.assumed is not None and LOOK in sets:
+            sets = [values for values in sets if values is not LOOK] or [NOTHING]
         return some(path, sets[0]) if len(sets) == 1 else self.any_of([some(path, values) for values in sets])
 
     def _rely(self, path: str, sets: list[ValueSet]) -> Filter:
+        if self.assumed is not None:
+            return self._some(path, sets)
         return self.all_of([self._some(path, sets), only(path, NOT_LOOK), self.guard])
 
     def _numbers(self, operator: str, value: float) -> "_Sets":
@@ -142,24 +238,19 @@ class FilterTarget:
 
     def _number_sets(self, operator: str, value: float) -> tuple[list[ValueSet], list[ValueSet]]:
         """The numbers that may compare so, and those that surely do. (rule 2)"""
-        low = high = value
-        if self.rounds and isinstance(value, float):
-            for _ in range(ROOM_STEPS):
-                low, high = nextafter(low, -inf), nextafter(high, inf)
         match operator:
             case "eq":
-                return [between(low, high)], [one_of([value])] if low == high else []
+                if not self.rounds or isinstance(value, int) or self.assumed is not None:
+                    return [one_of([value])], [one_of([value])]
+                low = high = value
+                for _ in range(ROOM_STEPS):
+                    low, high = nextafter(low, -inf), nextafter(high, inf)
+                return [between(low, high)], []
             case "ne":
-                may = [less_than(high), more_than(low)] if low == high else [all_of_kind(Kind.NUMBER)]
-                return may, [less_than(low), more_than(high)]
-            case "lt":
-                return [less_than(high)], [less_than(low)]
-            case "le":
-                return [at_most(high)], [at_most(low)]
-            case "gt":
-                return [more_than(low)], [more_than(high)]
+                found = [less_than(value), more_than(value)]
             case _:
-                return [at_least(low)], [at_least(high)]
+                found = [NUMBER_SETS[operator](value)]
+        return found, found
 
     def _equal_texts(self, path: str, text: str, holds: bool) -> Claim[Filter]:
         held = values_of_text(text) if len(text) <= TEXT_LENGTH_MAX else ()
@@ -167,6 +258,9 @@ class FilterTarget:
             return self._claim(path, _Sets([LOOK], [], [EVERYTHING], []), holds)
         is_canonical = len(held) == 1 and not isinstance(held[0], str)
         value = held[0] if is_canonical else text
+        if is_canonical and self._assumes("canonical", path):
+            equal, other = [one_of([value])], [complement(one_of([value]))]
+            return self._claim(path, _Sets(equal, equal, other, other), holds)
         if not holds:
             may_not = EVERYTHING if text == "" else complement(one_of([value]))
             return Claim(

@@ -36,7 +36,10 @@ ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Child elements of a name: `book`, `my:book`, `*:book`, `my:*`, `*`. No prefix: names without one."""
+    """Child elements of a name: `book`, `my:book`, `*:book`, `my:*`, `*`. No prefix: names without one.
+
+    XPath has namespaces in place of prefixes: `{urn:x}`, `{}` for none.
+    """
 
     name: str
     prefix: str = ""
@@ -156,9 +159,13 @@ class Intersect:
 
 @dataclass(frozen=True, slots=True)
 class Weak:
-    """What another language has and XQL has not, but holds only if this does."""
+    """What another language has and XQL has not, but holds only if this does.
+
+    `needs` says when it is the same: "one" when there is at most one node on the left of the comparison, "" never.
+    """
 
     inner: "Expression"
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,12 @@ where it is right, and under `$not$`, where it would lose events, something else
 *Rules.*
 1. At most one node can be at the place of the root element, and of its attributes: there `somewhere` and `everywhere`
    are one, and conditions keep their correlation. Elsewhere two conditions on one element may be met by two elements.
-2. Behind `//` and `*` the path is not known, and nothing is said of what is there.
+2. Behind `//` and `*` the path is not known, but names are: targets may know the elements of a name wherever they are.
+   These are more than are meant, but for `//name` asked of the document.
 3. A claim about nodes of a path may be made of more nodes than the query means (a prefix that is not looked at): then
    `somewhere` is false.
 4. Formulas grow with the query, not faster: each formula of a condition uses one formula of each part.
+5. A formula may tell that there is at most one node at a place (`single`): then it is as at the root element.
 
 What formulas are made of is the business of a `Target`: our own filters (`routable.py`) and the paper's tiers.
 """
@@ -89,13 +91,15 @@ class Claim(Generic[Formula]):
 class Location:
     """A place of the document."""
 
-    path: str | None  # None: not known; "": the document itself
+    path: str | None  # None: not known; "": the document itself; "//": anywhere in it
     is_single: bool = False
     is_exact: bool = True  # whether the nodes at the path are just those that are meant
 
 
 DOCUMENT = Location("", is_single=True)
-NOWHERE = Location(None, is_exact=False)
+UNKNOWN = Location(None, is_exact=False)
+SOMEWHERE = Location("//", is_exact=False)
+EVERYWHERE = Location("//")
 
 
 class Target(Protocol[Formula]):
@@ -119,7 +123,10 @@ class Target(Protocol[Formula]):
         """The formula does not hold."""
 
     def element(self, parent: str, name: Element) -> tuple[str | None, bool]:
-        """The path of child elements, and whether just they are there."""
+        """The path of child elements, and whether just they are there. `parent` may be //."""
+
+    def single(self, path: str | None) -> Formula:
+        """What holds only if there is at most one node at the path. (rule 5)"""
 
     def attribute(self, parent: str, name: Attribute) -> tuple[str | None, bool]:
         """The path of attributes."""
@@ -141,6 +148,7 @@ class Weakening(Generic[Formula]):
     target: Target[Formula]
     work: int = 0
     depth: int = 0
+    unfound: int = 0  # expressions of which it is not known what they find
 
     def of_query(self, said: Expression) -> Claim[Formula]:
         """The claim about a query, asked of a document."""
@@ -159,8 +167,10 @@ class Weakening(Generic[Formula]):
                 return self.negated(self.truth(inner, at), at)
             case Compare():
                 return self.comparison(said, at)
-            case Weak(inner=inner):
+            case Weak(inner=inner, needs=needs):
                 weak = self.truth(inner, at)
+                if needs == "one" and isinstance(inner, Compare):
+                    return self.of_one(weak, inner.left, at)
                 return self.only_upper(weak.upper, weak.needs_node)
             case Call(name="true"):
                 return self.here(at)
@@ -188,9 +198,9 @@ class Weakening(Generic[Formula]):
         """The claim that there is a node."""
         if at.path == "":
             return Claim(self.target.true, self.true, self.true)
-        if at.path is None or not at.is_exact:
+        if at.path in (None, "//") or not at.is_exact:
             return Claim(self.target.true, self.false, self.true)
-        path = at.path
+        path = str(at.path)
         return Claim(self.target.true, lambda: self.target.defined(path)[1], self.true)
 
     def negated(self, claim: Claim[Formula], at: Location) -> Claim[Formula]:
@@ -209,8 +219,13 @@ class Weakening(Generic[Formula]):
             if at.is_single:
                 return target.all_of([claim.somewhere for claim in claims])
             everywhere = [claim.everywhere for claim in claims]
-            last = everywhere.index(target.false) if target.false in everywhere else len(claims) - 1
-            everywhere[last] = claims[last].somewhere
+            doubtful = [number for number, each in enumerate(everywhere) if each != target.true]
+            if everywhere.count(target.false) > 1:  # so that two conditions cannot be told to meet
+                return target.all_of([*(claim.somewhere for claim in claims), target.single(at.path)])
+            chosen = doubtful[-1] if doubtful else len(claims) - 1
+            if target.false in everywhere:
+                chosen = everywhere.index(target.false)
+            everywhere[chosen] = claims[chosen].somewhere
             return target.all_of(everywhere)
 
         return Claim(
@@ -233,13 +248,20 @@ class Weakening(Generic[Formula]):
     def below(self, at: Location, child: Location, claim: Claim[Formula]) -> Claim[Formula]:
         """A node at `at` has a child for which the claim is."""
         upper = claim.upper
-        if not claim.needs_node and child.path:
-            upper = self.target.all_of([self.target.defined(child.path)[0], upper])
+        is_known = child.path not in (None, "//")
+        if not claim.needs_node and is_known:
+            upper = self.target.all_of([self.target.defined(str(child.path))[0], upper])
 
         def somewhere() -> Formula:
             return claim.somewhere
 
-        return Claim(upper, somewhere, somewhere if at.is_single else self.false, child.path is not None)
+        def everywhere() -> Formula:
+            if at.is_single:
+                return claim.somewhere
+            return self.target.all_of([self.target.single(at.path), claim.somewhere])
+
+        implies = not at.path or at.path == "//" or str(child.path).startswith(f"{at.path}/")
+        return Claim(upper, somewhere, everywhere, is_known and implies)
 
     # ------------------------------------------------------------ paths
 
@@ -247,6 +269,7 @@ class Weakening(Generic[Formula]):
         """The claim that an expression, for a node at a place, finds one for which `then` is."""
         self.work += 1
         if self.work > WORK_MAX or self.depth > DEPTH_MAX:
+            self.unfound += 1
             return self.unknown()
         self.depth += 1
         claim = self.found_by(said, at, then)
@@ -276,24 +299,57 @@ class Weakening(Generic[Formula]):
             case Intersect(parts=parts):
                 uppers = [self.found(part, at, then).upper for part in parts]
                 return self.only_upper(self.target.all_of(uppers), False)
+        self.unfound += 1
         return self.unknown()
 
     def walked(self, path: Path, number: int, at: Location, then: Then[Formula]) -> Claim[Formula]:
         if number == len(path.steps):
             return then(at)
         step = path.steps[number]
-        start = NOWHERE if step.descends else at
+        start = at
+        if step.descends:  # rule 2
+            start = EVERYWHERE if at is DOCUMENT and isinstance(step.term, Element | Filtered) else SOMEWHERE
         found = self.found(step.term, start, lambda place: self.walked(path, number + 1, place, then))
-        return self.only_upper(found.upper, found.needs_node) if step.descends else found
+        if not step.descends:
+            return found
+        if start is SOMEWHERE:
+            return self.only_upper(found.upper, found.needs_node and at is DOCUMENT)
+        return Claim(found.upper, lambda: found.somewhere, lambda: found.somewhere, found.needs_node)
 
     def child(self, at: Location, name: Element | Attribute) -> Location:
-        if at.path is None:  # rule 2
-            return NOWHERE
+        if at.path is None:
+            return UNKNOWN
         if isinstance(name, Attribute):
             path, is_exact = self.target.attribute(at.path, name)
             return Location(path, at.is_single, is_exact and at.is_exact)
-        path, is_exact = self.target.element(at.path, name)
-        return Location(path, at is DOCUMENT, is_exact and at.is_exact)
+        if name.name == "*":
+            return SOMEWHERE  # rule 2
+        parent = "//" if at.path.startswith("//") else at.path
+        path, is_exact = self.target.element(parent, name)
+        return Location(path, at is DOCUMENT, is_exact and at.is_exact and parent in (at.path, ""))
+
+    def of_one(self, claim: Claim[Formula], said: Expression, at: Location) -> Claim[Formula]:
+        """The claim where an expression finds at most one node; where that is not known, only its upper formula."""
+        places: list[Location] = []
+        before = self.unfound
+
+        def place_found(place: Location) -> Claim[Formula]:
+            places.append(place)
+            return self.unknown()
+
+        self.found(said, at, place_found)
+        if self.unfound != before or not places:
+            return self.only_upper(claim.upper, claim.needs_node)
+
+        def single() -> list[Formula]:
+            return [self.target.true if place.is_single else self.target.single(place.path) for place in places]
+
+        return Claim(
+            claim.upper,
+            lambda: self.target.all_of([claim.somewhere, *single()]),
+            lambda: self.target.all_of([claim.everywhere, *single()]),
+            claim.needs_node,
+        )
 
     # ------------------------------------------------------------ comparisons
 
@@ -322,7 +378,7 @@ class Weakening(Generic[Formula]):
         """The node at a place compares so with the literal, or does not."""
         assert isinstance(said.right, Literal)
         value, operator = said.right.value, said.operator
-        if not at.path:
+        if not at.path or at.path == "//":
             return self.unknown()
         if operator in TEXT_OPERATORS and not isinstance(value, str):
             value = repr(value)

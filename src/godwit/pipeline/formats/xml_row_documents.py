@@ -15,13 +15,8 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from godwit.filters.events import Attributes
-from godwit.languages.xml_documents import (
-    CONTENT_TYPE,
-    flattened_document,
-    local_name,
-    parsed_document,
-    written_attributes,
-)
+from godwit.languages.xml_documents import CONTENT_TYPE, flattened_document, parsed_document
+from godwit.languages.xml_trees import local_name, written_attributes
 from godwit.pipeline.formats.rows import EventHeader
 
 __all__ = ["Namespaces", "RowDocument", "texts_at"]

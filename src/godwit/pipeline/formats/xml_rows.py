@@ -27,7 +27,7 @@ from xml.parsers import expat
 from godwit.errors import BadEvent
 from godwit.filters.csv_cells import cell
 from godwit.filters.events import VALUES_MAX
-from godwit.languages.xml_documents import DEPTH_MAX
+from godwit.languages.xml_flattening import DEPTH_MAX
 from godwit.pipeline.formats.rows import TEXT_BYTES_MAX, BadRow, Options, Row, refused
 from godwit.pipeline.formats.splits import BROKEN, BROKEN_OFF, LINE_BYTES_MAX, READ_BYTES, Split, opened
 from godwit.pipeline.formats.xml_row_documents import Namespaces, RowDocument, texts_at

@@ -55,8 +55,16 @@ def test_prefixes_are_bound_in_front_of_the_expression() -> None:
         ("a[b > 3]/c", "a/b > 3 AND a/c IS NOT NULL"),
         ("a[contains(@k, 'x')]", "a/@k LIKE '%x%' OR a/@k = ''"),
         ("a[count(b) > 2]", "a/b IS NOT NULL"),
-        ("//a[b = 'x']", "xml:namespace IS NOT NULL"),
-        ("/a//b[c = 'x']", "a IS NOT NULL"),
+        ("//a = 'x'", "\"//a\" IN ('', 'x')"),
+        ("//a[b = 'x']", "\"//a\" IS NOT NULL AND \"//b\" IN ('', 'x')"),
+        ("//a[@k = 'x']", "\"//a/@k\" IN ('', 'x')"),
+        ("/a//b[c > 3]", 'a IS NOT NULL AND "//b" IS NOT NULL AND "//c" > 3'),
+        ("a/*/b", 'a IS NOT NULL AND "//b" IS NOT NULL'),
+        ("//*[local-name() = 'a'][. = 'x']", "\"//a\" IN ('', 'x')"),
+        ("//*", "xml:namespace IS NOT NULL"),
+        ("//@k", "xml:namespace IS NOT NULL"),
+        ("a//text()", "a IS NOT NULL"),
+        ("not(//a)", '"//a" IS NULL OR "xml:namespace" IS NULL OR NOT ALL "xml:namespace" = \'\''),
         ("a[1]/b[last()]", "a/b IS NOT NULL"),
         (f"{CAP}/c:alert/c:info", "alert/info IS NOT NULL AND xml:namespace = 'urn:cap'"),
         ("/*[local-name() = 'a']/b", "a/b IS NOT NULL"),
@@ -115,13 +123,26 @@ def test_a_query_beyond_the_limits_is_refused(query: str) -> None:
         ("//a[b = //c]", 2),
         ("a/ancestor::*/following::b", 2),
         ("a[//b[//c]]", 2),
+        ("a/b[../b]", 2),
+        ("a/b[parent::a/b[../b]]", 3),
+        ("a/b[. = /a/b]", 2),
+        ("(a/b)[../b]", 2),
+        ("a[b/c[d]]", 1),
+        ("a/b/../c", 1),
+        ("//b/..", 2),
     ],
 )
 def test_how_evaluation_grows_is_known_before_it_begins(query: str, degree: int) -> None:
     assert understood(query).degree == degree
 
 
-@pytest.mark.parametrize("query", ["//*//*//*", "//*[//*[//*]]", "//b[c = //c]"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("//*//*//*", "//*[//*[//*]]", "//b[c = //c]", "a/b[../b[../b = 'q']]", "a/b[. = /a/b]"),
+        *("//*[translate(., 'xy', 'XY') = 'Q']" + "[translate(., 'xy', 'XY') = 'Q']" * 9, "//*" + "[*]" * 1_000),
+    ],
+)
 def test_a_test_that_would_take_too_long_is_not_begun(query: str) -> None:
     event = xml_event(b"<a>" + (b"<b>" * 20 + b"<c>x</c>" + b"</b>" * 20) * 200 + b"</a>")
     with pytest.raises(QueryTooCostly):

@@ -24,9 +24,17 @@ from godwit.languages.xml_documents import xml_event
         ("User[a $ieq$ 'X']/b[0]", "User/a IS NOT NULL AND User/b IS NOT NULL"),
         ("User/(a | b)", "User/a IS NOT NULL OR User/b IS NOT NULL"),
         ("User[a = b]", "User/a IS NOT NULL AND User/b IS NOT NULL"),
-        ("User//x[y = 'z']", "User IS NOT NULL"),
-        ("//x", "xml:namespace IS NOT NULL"),
-        ("User/Address[$not$ Zip]", "User/Address IS NOT NULL"),
+        ("User//x[y = 'z']", "User IS NOT NULL AND \"//x\" IS NOT NULL AND \"//y\" IN ('', 'z')"),
+        ("//x", '"//x" IS NOT NULL'),
+        ("//Zip[. = '1040']", "\"//Zip\" IN ('', 1040)"),
+        ("//x[@id = 'a']", "\"//x/@id\" IN ('', 'a')"),
+        ("User/*/x > 3", 'User IS NOT NULL AND "//x" > 3'),
+        ("//*", "xml:namespace IS NOT NULL"),
+        (
+            "User/Address[$not$ Zip]",
+            """User/Address IS NOT NULL
+            AND (User/Address/Zip IS NULL OR xml:repeated = 'User/Address' OR xml:prefix IS NOT NULL)""",
+        ),
         (
             "$not$ User/Zip = 3",
             "User/Zip IS NULL OR NOT User/Zip = 3 OR User/Zip = '' OR xml:prefix IS NOT NULL",
