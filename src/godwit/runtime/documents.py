@@ -85,7 +85,8 @@ def _document(event: Event) -> Document:
 
 def _flattened(data: bytes) -> Attributes:
     try:
-        from godwit.languages.xml_documents import flattened_document, local_name, parsed_document
+        from godwit.languages.xml_documents import flattened_document, parsed_document
+        from godwit.languages.xml_trees import local_name
     except ImportError:
         raise BadEvent(NO_LXML) from None
     root = parsed_document(data)

@@ -55,17 +55,18 @@ def test_what_was_held_for_a_client_without_memory_is_decided_when_it_asks() -> 
     async def scene() -> None:
         async with network(2) as net:
             ann, bob = await net.client("ann", "b1"), await net.client("bob", "b2")
-            query = "//user[name = 'Anna' $and$ age > 17]"
+            query = "users/user[name = 'Anna' $and$ age > 17]"
             await ann.subscribe(query, language="xql", name="adults")
             await ann.close()
             for age in (7, 18):
-                await bob.publish(xml_event(f"<user><name>Anna</name><age>{age}</age></user>".encode()))
+                anna, other = f"<name>Anna</name><age>{age}</age>", "<name>Bob</name><age>30</age>"
+                await bob.publish(xml_event(f"<users><user>{anna}</user><user>{other}</user></users>".encode()))
             again = await net.client("ann", "b1")
             await net.settled()  # they have come, and nobody has said what they are for
             adults = await again.subscribe(query, language="xql", name="adults")
             await net.settled()
             assert (len(adults), adults.residues) == (1, 1)
-            assert (await adults.next()).attributes["user/age"] == 18
+            assert (await adults.next()).attributes["users/user/age"] == (18, 30)
 
     run(scene)
 
