@@ -82,11 +82,24 @@ def event_to(seen: EventRow | EventTable, to: Filter | None) -> Event:
 
 
 def attributes_of(seen: dict[str, Any]) -> dict[str, Any]:
-    """Attributes as they were: most are plain, and then the table that was read is the table that is kept."""
+    """Attributes as they were: most are plain, and then the table that was read is the table that is kept.
+
+    What somebody has written as JSON may be nested: that is flattened, as events of other doors are.
+    """
     for value in seen.values():
         if type(value) not in AS_THEY_ARE:
-            return {name: value_of(value) for name, value in seen.items()}
-    return seen
+            break
+    else:
+        return seen
+    attributes: dict[str, Any] = {}
+    for name, value in seen.items():
+        if type(value) in AS_THEY_ARE:
+            attributes[name] = value
+        elif type(value) is list and len(value) > 1 and all(type(one) in AS_THEY_ARE for one in value):
+            attributes[name] = tuple(value)
+        else:
+            attributes.update(flattened({name: value}))
+    return attributes
 
 
 def bounds_data(described: Any) -> list[Any]:
