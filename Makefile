@@ -31,6 +31,9 @@ client: ## build the client for browsers, and put it into the package (needs npm
 	@cd clients/browser && { [ -d node_modules ] || npm ci --silent --no-audit --no-fund; } && npm run --silent build
 	@cp clients/browser/dist/client.js src/godwit/runtime/web/client.js
 
+vendor: $(READY) ## fetch the libraries of the dashboard again, and check their hashes; with UPDATE=1, write the new ones (needs npm)
+	@$(BIN)/python -m tests.browser.vendor $(if $(UPDATE),--update)
+
 slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs, more cases of each law
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark' --ignore=tests/property
 	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not spark' tests/property

@@ -135,6 +135,8 @@ class SocketQueries:
             return _with_filters(message, queries)
         [query] = queries
         assert query is not None
+        if type(message.wish) is not Subscribe:  # it is refused for another reason
+            return message
         if isinstance(query, FilterError):
             return Request(message.number, Denied(str(query)[:REASON_CHARS_MAX]))
         subscribe = structs.replace(message.wish, filter=query.routable)
