@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -122,3 +123,29 @@ def test_a_client_goes_to_another_broker_when_its_own_is_killed(place: str, tmp_
             assert (await at.call("look", "reader"))["state"]["broker"] == "b1"
 
     run(scene)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_in_whatever_order(seed: int, tmp_path: Path) -> None:
+    async def scene() -> None:
+        draw = Random(seed)
+        async with network(tmp_path, "b1", "b2", "b3") as brokers, station("node", brokers[0].web) as at:
+            await begin(at, brokers[0], brokers[2])
+            urls = [broker.web for broker in brokers]
+            for _ in range(12):
+                match draw.choice(["kill", "move", "move", "away"]):
+                    case "kill":
+                        broker = draw.choice(brokers)
+                        await broker.kill()
+                        await broker.start()
+                    case "move":
+                        await at.call("call", draw.choice(["reader", "publisher"]), "moveTo", *draw.sample(urls, 2))
+                    case "away":
+                        await at.call("call", "reader", "moveTo")
+                        await at.call("streamed", "publisher", draw.randrange(STEP))
+                        await at.call("call", "reader", "moveTo", *draw.sample(urls, 3))
+                await at.call("streamed", "publisher", draw.randrange(1, STEP // 2))
+            await end(at)
+
+    run(scene, 250.0)
