@@ -1,4 +1,4 @@
-// Clients in Node or in a page, told what to do by a test, one call at a time. All that a call gives back is plain data.
+// Clients in Node or in a page, told what to do by a test, one call at a time. What a call gives back is plain data.
 
 export function makeStation({ connect, text }) {
   const clients = new Map();
@@ -14,17 +14,22 @@ export function makeStation({ connect, text }) {
     connect(id, urls, options = {}) {
       const states = [];
       const receipts = [];
-      const client = connect(urls, { ...options, onState: (state) => states.push(state), onReceipt: (receipt) => receipts.push(receipt) });
+      const client = connect(urls, {
+        ...options,
+        onState: (state) => states.push(state),
+        onReceipt: (receipt) => receipts.push(receipt),
+      });
       clients.set(id, { client, states, receipts, readings: new Map(), streaming: null });
       return client.name;
     },
 
-    /** Connect with a class of sockets of our own: how many were made. */
-    connectBy(id, urls, options = {}) {
+    /** Connect with a class of sockets of our own, which throws so many times: how many were made. */
+    connectBy(id, urls, options = {}, throwing = 0) {
       const Global = WebSocket;
       const made = { count: 0 };
       class Socket extends Global {
         constructor(url) {
+          if (throwing-- > 0) throw new Error("it is not allowed here");
           super(url);
           made.count++;
         }
@@ -86,11 +91,18 @@ export function makeStation({ connect, text }) {
     },
 
     accepted(id, reading) {
-      return clients.get(id).readings.get(reading).subscription.accepted.then(() => null);
+      return clients
+        .get(id)
+        .readings.get(reading)
+        .subscription.accepted.then(() => null);
     },
 
     replace(id, reading, filter) {
-      return clients.get(id).readings.get(reading).subscription.replace(filter).then(() => null);
+      return clients
+        .get(id)
+        .readings.get(reading)
+        .subscription.replace(filter)
+        .then(() => null);
     },
 
     /** What was read, when so many have come or the loop is over. */
@@ -110,7 +122,14 @@ export function makeStation({ connect, text }) {
     /** Publish dates, bytes and what else JSON has no form for. */
     publishRich(id) {
       return clients.get(id).client.publish(
-        { at: new Date(Date.UTC(2026, 10, 16)), place: { lon: 8.5, lat: 47.4 }, tags: ["a", "b"], one: ["c"], none: null, user: { zip: 1050 } },
+        {
+          at: new Date(Date.UTC(2026, 10, 16)),
+          place: { lon: 8.5, lat: 47.4 },
+          tags: ["a", "b"],
+          one: ["c"],
+          none: null,
+          user: { zip: 1050 },
+        },
         { payload: new TextEncoder().encode("grüezi"), contentType: "text/x-swiss" },
       );
     },

@@ -93,6 +93,8 @@ def test_a_wrong_event_is_refused_and_the_next_one_goes_through() -> None:
                     await at.call("call", "c", "publish", attributes, options)
             with pytest.raises(ClientError, match="InvalidValue"):
                 await at.call("publishCircle", "c")
+            with pytest.raises(ClientError, match="InvalidValue: expiresInS must be above 0"):
+                await at.call("call", "c", "publish", {"n": 1}, {"expiresInS": -1})
             await at.call("call", "c", "publish", {"n": 2})
             assert await read(at, 1) == [{"n": 2}]
             assert len((await at.call("look", "c"))["states"]) == 1
@@ -370,12 +372,14 @@ def test_wrong_options_are_errors_that_say_what_is_allowed() -> None:
     run(scene)
 
 
-def test_a_class_of_sockets_can_be_given() -> None:
+def test_a_class_of_sockets_can_be_given_and_may_fail() -> None:
     async def scene() -> None:
         async with broker() as (running, _), in_node() as at:
-            await at.call("connectBy", "c", running.url)
+            await at.call("connectBy", "c", running.url, {}, 2)
             await at.call("call", "c", "attached", 20_000)
             assert await at.call("socketsOf", "c") == 1
+            reasons = [state["reason"] for state in (await at.call("look", "c"))["states"]]
+            assert reasons == [*["no token, or no socket: it is not allowed here"] * 2, ""]
 
     run(scene)
 

@@ -6,9 +6,9 @@
  *
  * Rules.
  * 1. What is asked for is asked for whether there is a connection or not. Who awaits it waits for a broker's answer.
- * 2. Reconnecting is at once after a connection that was good, and to another broker after one that failed. When all have
- *    failed the client waits, twice as long each time, by a random factor: a thousand clients of a broker that comes
- *    back do not come at once.
+ * 2. Reconnecting is at once after a connection that was good, and to another broker after one that failed. When all
+ *    have failed the client waits, twice as long each time, by a random factor: a thousand clients of a broker that
+ *    comes back do not come at once.
  * 3. `moveTo` counts from the moment it is called: a connection to where the client was is closed.
  * 4. Of events that have come, brokers are told those that were read (subscription.ts).
  * 5. A client that comes back to a session by its name may get events of a subscription before it has asked for that
@@ -19,7 +19,7 @@ import { type Connection, makeConnection, type SocketClass } from "./connection.
 import { BufferFull, type GodwitError, InvalidValue, NotConnected, Refused } from "./errors.js";
 import { type EventId, eventOf, type GodwitEvent, type Receipt, receiptOf } from "./events.js";
 import { type Answer, makeMachine } from "./machine.js";
-import type { Attached, FromBroker, ToBroker } from "./messages.js";
+import type { Attached, FromBroker } from "./messages.js";
 import {
   type ConnectOptions,
   digest,
@@ -48,7 +48,10 @@ export interface Client {
   readonly receipt: Receipt | null;
 
   /** Want what `filter` matches: read it with `for await`. A loop that is left unsubscribes. */
-  subscribe<A = Attributes>(filter: string | object, options: SubscribeOptions & { receipts: true }): Subscription<GodwitEvent<A> | Receipt>;
+  subscribe<A = Attributes>(
+    filter: string | object,
+    options: SubscribeOptions & { receipts: true },
+  ): Subscription<GodwitEvent<A> | Receipt>;
   subscribe<A = Attributes>(filter: string | object, options?: SubscribeOptions): Subscription<GodwitEvent<A>>;
   /** End a subscription by its name, also one that an earlier client of this name has left behind. */
   unsubscribe(name: string): Promise<void>;
@@ -71,7 +74,7 @@ export interface Client {
   drained(timeoutMs?: number): Promise<void>;
   /** Until one more event may be published. */
   room(timeoutMs?: number): Promise<void>;
-  /** Go, when brokers have what was published, or cannot have it for a while. `leave`: end the session (default: unless the client has a name). */
+  /** Go, when brokers have what was published, or 5 s later. `leave`: end the session (default: if it has no name). */
   close(options?: { leave?: boolean }): Promise<void>;
 }
 
@@ -200,7 +203,10 @@ export function connect(urls: string | readonly string[] = [], options: ConnectO
     let id: EventId;
     return quiet(
       ask((answer) => {
-        if (machine.waitingEvents() >= bufferEventsMax) throw new BufferFull(`${bufferEventsMax} events wait for a broker: await room()`);
+        if (machine.waitingEvents() >= bufferEventsMax) {
+          throw new BufferFull(`${bufferEventsMax} events wait for a broker: await room()`);
+        }
+        if (expiresInS !== undefined && !(expiresInS > 0)) throw new InvalidValue("expiresInS must be above 0");
         const now = Date.now() / 1_000;
         const [bytes, type] = bytesOf(payload);
         machine.publish(
@@ -251,8 +257,7 @@ export function connect(urls: string | readonly string[] = [], options: ConnectO
     let waitMs = RETRY_FIRST_MS;
     let at = 0;
     while (state.kind !== "closed") {
-      if (hasMoved) at = 0;
-      if (hasMoved) waitMs = RETRY_FIRST_MS;
+      if (hasMoved) [at, waitMs] = [0, RETRY_FIRST_MS];
       hasMoved = false;
       if (!brokers.length) {
         await pause();
@@ -278,31 +283,29 @@ export function connect(urls: string | readonly string[] = [], options: ConnectO
 
   /** Be connected to one broker, for as long as that lasts: the milliseconds since it has let us in, or 0. */
   async function visit(url: string): Promise<number> {
-    let intro: ToBroker;
     try {
       const token = typeof options.token === "function" ? await options.token() : options.token;
-      intro = { type: "Intro", token, user, password };
+      if (hasMoved || state.kind === "closed") return 0; // rule 3
+      return await new Promise((resolve) => {
+        attachedAt = 0;
+        connection = makeConnection(url, Socket!, silenceS * 1_000, {
+          onOpened() {
+            connection!.send({ type: "Intro", token, user, password });
+            machine.onOpened(namesOf.get(url) ?? url);
+          },
+          onMessage: (message) => onMessage(message, url),
+          onLost(reason, isTooLarge) {
+            machine.onClosed(isTooLarge);
+            connection = undefined;
+            become("away", reason);
+            resolve(attachedAt && Date.now() - attachedAt);
+          },
+        });
+      });
     } catch (error) {
-      become("away", `no token: ${(error as Error).message}`);
+      become("away", `no token, or no socket: ${(error as Error).message}`); // as for ws: in a page of https:
       return 0;
     }
-    if (hasMoved || state.kind === "closed") return 0; // rule 3
-    return new Promise((resolve) => {
-      attachedAt = 0;
-      connection = makeConnection(url, Socket!, silenceS * 1_000, {
-        onOpened() {
-          connection!.send(intro);
-          machine.onOpened(namesOf.get(url) ?? url);
-        },
-        onMessage: (message) => onMessage(message, url),
-        onLost(reason, isTooLarge) {
-          machine.onClosed(isTooLarge);
-          connection = undefined;
-          become("away", reason);
-          resolve(attachedAt && Date.now() - attachedAt);
-        },
-      });
-    });
   }
 
   function onMessage(message: FromBroker, url: string): void {

@@ -1,8 +1,8 @@
 /**
  * What a client says of itself: its context in parts.
  *
- * The application and, say, a reader of the position each set a part of the context without knowing the other's. A broker
- * gets all parts in one. Where two parts have the same attribute, the one set last counts.
+ * The application and, say, a reader of the position each set a part of the context without knowing the other's. A
+ * broker gets all parts in one. Where two parts have the same attribute, the one set last counts.
  *
  * Rule: with nothing under way, the context here is the one that the broker has accepted last, or is to hear next. At
  * most one context is under way, so an answer always belongs to that one.

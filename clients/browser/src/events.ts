@@ -57,7 +57,17 @@ export function eventOf(event: WireEvent): GodwitEvent {
 export function receiptOf(receipt: WireReceipt): Receipt {
   const { replayed, suppressed, purged, expired, lost_more: lostMore, session_lost: sessionLost } = receipt;
   const lost = receipt.lost.map(([publisher, sequence]) => ({ publisher, sequence }));
-  return { kind: "receipt", replayed, suppressed, purged, expired, lost, lostMore, sessionLost, lostSince: date(receipt.lost_since) };
+  return {
+    kind: "receipt",
+    replayed,
+    suppressed,
+    purged,
+    expired,
+    lost,
+    lostMore,
+    sessionLost,
+    lostSince: date(receipt.lost_since),
+  };
 }
 
 /** An event's payload as text. */

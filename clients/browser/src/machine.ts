@@ -16,14 +16,24 @@
  * 4. Events are published in the order of their numbers, each of which is used once.
  * 5. At most one context is under way (context.ts); what was asked for behind it waits with it.
  *
- * This is `client/client.py` of the Python package in the mode `relocate`, without quenching. A departure: after a broker
- * has lost its last inputs, this client cannot test filters, so it may get events of a filter that it had replaced, until
- * the broker has heard again what replaced it.
+ * This is `client/client.py` of the Python package in the mode `relocate`, without quenching. A departure: after a
+ * broker has lost its last inputs, this client cannot test filters. So it may get events of a filter that it had
+ * replaced, until the broker has heard again what replaced it.
  */
 
 import { type Parts, whole, withoutRefused, withPart } from "./context.js";
 import { type GodwitError, ProtocolError, Refused } from "./errors.js";
-import type { Advertise, Attached, Context, Delivery, FromBroker, Subscribe, ToBroker, WireEvent, Wish } from "./messages.js";
+import type {
+  Advertise,
+  Attached,
+  Context,
+  Delivery,
+  FromBroker,
+  Subscribe,
+  ToBroker,
+  WireEvent,
+  Wish,
+} from "./messages.js";
 import { type Table, written } from "./values.js";
 
 const IN_FLIGHT_MAX = 128; // requests: below what brokers remember of a publisher's numbers
@@ -42,8 +52,8 @@ export interface MachineOutput {
 
 /** Something asked for, and whom to tell the answer. */
 interface Ask {
-  /** What it is about: `s:` and `a:` with the name of a subscription or advertisement, `e:` with the number of an event.
-   * Of two that wait about one topic the later one counts. */
+  /** What it is about: `s:` or `a:` and the name of a subscription or advertisement, `e:` and the number of an event,
+   * the context, or the session's expiry. Of two that wait about one topic the later one counts. */
   readonly topic: string;
   wish: Wish;
   parts: Parts | undefined; // of a context
@@ -185,8 +195,9 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
     if (isAttached) throw new ProtocolError("Attached for the second time on one connection");
     const { accepted, fresh } = message;
     check(accepted);
-    const isResumed = !fresh && message.session === session && accepted >= numbered - underWay.length; // else it has lost
-    if (isResumed) checkAnswer(accepted); // its last inputs
+    const answered = numbered - underWay.length; // a broker that says less has lost its last inputs
+    const isResumed = !fresh && message.session === session && accepted >= answered;
+    if (isResumed) checkAnswer(accepted);
     isAttached = true;
     ({ broker: home, origin, renewed_at: renewedAt } = message);
     since = attempt;
@@ -226,7 +237,8 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
     for (const ask of said) {
       const heir = outbox.get(ask.topic);
       if (isEvent(ask.topic)) outbox.set(ask.topic, ask);
-      else if (!heir) settle(ask); // it was an end, of what the new session never had
+      else if (!heir)
+        settle(ask); // it was an end, of what the new session never had
       else if (heir !== ask) heir.answers.push(...ask.answers.splice(0));
     }
   }
@@ -245,7 +257,7 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
     deliver(event, names, number);
   }
 
-  /** Whether a subscription is ours; one that a broker still has after a loss, and that we have ended, is ended again. */
+  /** Whether a subscription is ours. One that we have ended, and a broker still has after a loss, is ended again. */
   function isKnown(name: string): boolean {
     const topic = `s:${name}`;
     if (!wanted.has(topic) && !ended.has(name)) {
@@ -258,7 +270,8 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
   /** Whether an event has not come before: those of one publisher come in order. */
   function isNew(event: WireEvent): boolean {
     const last = seen.get(event.publisher);
-    if (last !== undefined && event.sequence <= last && Number.isSafeInteger(last)) return false; // beyond: not to be told
+    const canTell = Number.isSafeInteger(last); // beyond that, JavaScript takes one number for the next
+    if (canTell && event.sequence <= last!) return false;
     seen.delete(event.publisher);
     seen.set(event.publisher, event.sequence);
     if (seen.size > PUBLISHERS_MAX) seen.delete(seen.keys().next().value!);
@@ -292,7 +305,11 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
     },
 
     /** Publish what `make` gives for the next number and the present context. */
-    publish(make: (sequence: number, context: Table) => WireEvent, retain: { key: string; clear: boolean } | null, answer: Answer): void {
+    publish(
+      make: (sequence: number, context: Table) => WireEvent,
+      retain: { key: string; clear: boolean } | null,
+      answer: Answer,
+    ): void {
       const event = make(++sequence, whole(parts).values);
       wait(`e:${sequence}`, retain ? { type: "Retain", event, ...retain } : { type: "Publish", event }, answer);
     },
@@ -327,7 +344,7 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
     onOpened(broker: string): void {
       attempt++;
       hasStrayed ||= broker !== home;
-      const said = session && hasStrayed ? [...granted.values(), ...underWay] : []; // at another broker it may be needed
+      const said = session && hasStrayed ? [...granted.values(), ...underWay] : []; // what another broker may need
       const mayHold = ({ topic, wish: { type } }: Ask) => /^(Subscribe|Advertise)$/.test(type) && wanted.has(topic);
       brought = said.filter(mayHold).map((ask) => ask.wish as Subscribe | Advertise);
       tried.delete(broker);
@@ -355,7 +372,8 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
       isAttached = false;
       const size = (ask: Ask) => written(ask.wish).length;
       const [largest] = isTooLarge ? [...underWay].sort((a, b) => size(b) - size(a)) : [];
-      if (largest) largest.wish = { type: "Denied", reason: `${size(largest)} bytes: this broker takes no message so large` };
+      if (largest)
+        largest.wish = { type: "Denied", reason: `${size(largest)} bytes: this broker takes no message so large` };
     },
 
     /** A broker has said something. `ProtocolError`: it should not have; close the connection. */

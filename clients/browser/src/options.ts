@@ -22,7 +22,8 @@ export interface ConnectOptions {
   token?: string | (() => string | Promise<string>);
   user?: string;
   password?: string;
-  /** How long brokers keep the session while the client is away, in seconds. Default: 300 without a name, else as brokers like. */
+  /** How long brokers keep the session while the client is away, in seconds.
+   * Default: 300 without a name, else as long as brokers like. */
   sessionExpiryS?: number;
   /** How many events may wait for a broker. Default: 1000. */
   bufferEventsMax?: number;
@@ -52,7 +53,8 @@ export interface QueueRules {
 }
 
 export interface SubscribeOptions {
-  /** Name of the subscription in the session. Default: derived from the filter, so a page that is loaded again continues it. */
+  /** Name of the subscription in the session.
+   * Default: derived from the filter, so that a page that is loaded again continues it. */
   name?: string;
   /** Language of the filter. Default: the filter language. */
   language?: string;
@@ -113,8 +115,18 @@ function subject(token: NonNullable<ConnectOptions["token"]>): string {
 /** The fields of a Subscribe. */
 export function subscribeFields(filter: string | object, options: SubscribeOptions): Omit<Subscribe, "type" | "id"> {
   const { language, retained, share, queue, expires } = options;
-  const rules = Object.entries(queue ?? {}).map(([name, value]) => [name.replace(/[A-Z]/g, "_$&").toLowerCase(), value]);
-  return { filter: copied(filter), language, retained, share, queue: queue && Object.fromEntries(rules), expires: expires && +expires / 1_000 };
+  const rules = Object.entries(queue ?? {}).map(([name, value]) => [
+    name.replace(/[A-Z]/g, "_$&").toLowerCase(),
+    value,
+  ]);
+  return {
+    filter: copied(filter),
+    language,
+    retained,
+    share,
+    queue: queue && Object.fromEntries(rules),
+    expires: expires && +expires / 1_000,
+  };
 }
 
 /** A short text that is the same for the same data. */

@@ -45,7 +45,8 @@ export function written(message: unknown): string {
 
 /** Attributes that have come from a broker. */
 export function received(attributes: WireAttributes): Attributes {
-  const one = (value: WireValue): Value => ((value as { $time?: string }).$time ? new Date((value as { $time: string }).$time) : (value as Value));
+  const one = (value: WireValue): Value =>
+    (value as { $time?: string }).$time ? new Date((value as { $time: string }).$time) : (value as Value);
   return Object.fromEntries(
     Object.entries(attributes).map(([name, held]) => [name, Array.isArray(held) ? held.map(one) : one(held)]),
   );
