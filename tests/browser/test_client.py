@@ -424,3 +424,24 @@ def test_what_a_broker_sends_again_after_a_cut_is_read_once() -> None:
                 await proxy.stop()
 
     run(scene)
+
+
+def test_a_query_in_another_language_is_tested_by_the_broker_and_moves_with_the_session() -> None:
+    async def scene() -> None:
+        async with broker("b1", {"b2": None}) as (b1, _), broker("b2", {"b1": b1.native}) as (b2, _), in_node() as at:
+            await b1.ready()
+            await connected(at, b1, name="c")
+            await connected(at, b2, "p")
+            await at.call("subscribe", "c", "r", "LENGTH(kind) > 3 AND n > 0", {"language": "cesql"})
+            await at.call("subscribe", "c", "wrong", "LENGTH(", {"language": "cesql"})
+            assert (await at.call("read", "c", "wrong", 1))["error"]["name"] == "Refused"
+            await at.call("accepted", "c", "r")
+            await b2.ready()
+            for n, kind in enumerate(["taxi", "van", "lorry", "car", "bicycle"], start=1):
+                if n == 3:
+                    await at.call("call", "c", "moveTo", b2.url)
+                    await at.call("call", "c", "attached", 20_000)
+                await at.call("call", "p", "publish", {"kind": kind, "n": n})
+            assert [event["kind"] for event in await read(at, 3)] == ["taxi", "lorry", "bicycle"]
+
+    run(scene)
