@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test slow spark check bench swarm chaos hostile fuzz mutants format lock clean
+.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -18,9 +18,21 @@ help: ## show this list
 demo: $(READY) ## see five brokers, a fleet that roams over them, and one broker that is killed (about a minute)
 	@$(BIN)/godwit demo
 
-test: $(READY) ## run every test but the slow ones; with APT=1, install Mosquitto's tools first if they are missing
-	@command -v mosquitto_pub >/dev/null || [ -z "$(APT)" ] || apt-get install -qq -y --no-install-recommends mosquitto-clients
+test: $(READY) ## run every test but the slow ones; with APT=1, `make tools` first
+	@[ -z "$(APT)" ] || $(MAKE) -s tools
 	@$(BIN)/python -m tests.at_once $(WORKERS)
+
+tools: ## install with apt what tests need besides Python, if it is missing: Mosquitto's tools, Chromium, Node
+	@missing=; for pair in mosquitto_pub=mosquitto-clients chromium=chromium node=nodejs npm=npm; do \
+		command -v $${pair%%=*} >/dev/null || missing="$$missing $${pair#*=}"; done; \
+		[ -z "$$missing" ] || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing; }
+
+client: ## build the client for browsers, and put it into the package (needs npm)
+	@cd clients/browser && { [ -d node_modules ] || npm ci --silent --no-audit --no-fund; } && npm run --silent build
+	@cp clients/browser/dist/client.js src/godwit/runtime/web/client.js
+
+vendor: $(READY) ## fetch the libraries of the dashboard again, and check their hashes; with UPDATE=1, write the new ones (needs npm)
+	@$(BIN)/python -m tests.browser.vendor $(if $(UPDATE),--update)
 
 slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs, more cases of each law
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark' --ignore=tests/property

@@ -15,6 +15,7 @@ from godwit.runtime.http import HttpServer
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, NativeServer
+from godwit.runtime.wire import FRAME_BYTES_MAX
 from tests.network.waiting import until
 
 LIMIT_S = 60.0
@@ -56,12 +57,13 @@ async def start(
     folder: Path | None = None,
     authenticator: Any = None,
     config: BrokerConfig = BrokerConfig(),  # noqa: B008
+    frame_bytes_max: int = FRAME_BYTES_MAX,
     **more: Any,
 ) -> Running:
     neighbours = neighbours or {}
     journal = journal or (None if folder is None else Journal(folder / name, name, "relaxed"))
     node = Node(lambda: mobile_broker(name, dict.fromkeys(neighbours, 1.0), config), journal)
-    server = NativeServer(name, node, neighbours, authenticator=authenticator)
+    server = NativeServer(name, node, neighbours, authenticator=authenticator, frame_bytes_max=frame_bytes_max)
     http = HttpServer(node, server, authenticator or LocalAuthenticator(), **more)
     native, web = await server.listen("127.0.0.1", 0), await http.listen("127.0.0.1", 0)
     server.dial_all()

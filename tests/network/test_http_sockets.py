@@ -39,9 +39,13 @@ async def say(socket: ClientConnection, *messages: Any) -> None:
 
 
 async def heard(socket: ClientConnection) -> Any:
-    text = await socket.recv()
-    assert isinstance(text, str)
-    return JSON.decode(text.encode())
+    """The next message but for signs of life."""
+    while True:
+        text = await socket.recv()
+        assert isinstance(text, str)
+        message = JSON.decode(text.encode())
+        if type(message) is not Intro:
+            return message
 
 
 def at(running: Running, path: str, **more: Any) -> connect:

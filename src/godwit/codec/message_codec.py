@@ -3,7 +3,8 @@
 *Rules.*
 1. What is read is a message of a registered kind (`type_registry.py`), with fields of their types, or `PeerFault` says
    why not. Whether an honest peer sends it is asked by the machines (`broker/message_checks.py` and others).
-2. What was written is read as it was: equal, and of the same types. (A float that is whole stays a float.)
+2. What was written is read as it was: equal, and of the same types. (A float that is whole stays a float.) Attributes
+   in JSON may be nested, and are flattened.
 3. An event is packed once for all deliveries of a turn that hold it; what is kept for that is bounded by `PACKED_MAX`
    and `PACKED_BYTES_MAX`.
 
@@ -27,6 +28,8 @@ from godwit.codec.plain_data import (
     described_of,
     event_of,
     filter_of,
+    json_attributes_of,
+    json_event_of,
     json_value,
     value_of,
 )
@@ -77,8 +80,8 @@ class Codec:
         self._lower, self._raise = self._twins.lowers, self._twins.raises
         self._add(own)
         kinds.on_registered(self._add)
-        raised = self._raise
-        raised[self._twins.of(Publish)] = lambda seen: Publish(event_of(seen.event))  # most of what comes
+        raised, event = self._raise, json_event_of if as_json else event_of
+        raised[self._twins.of(Publish)] = lambda seen: Publish(event(seen.event))  # most of what comes
         raised[self._twins.of(Request)] = lambda seen: Request(seen.number, self.raised(seen.wish))
 
     def _add(self, kinds: Iterable[type[msgspec.Struct]]) -> None:
@@ -185,10 +188,10 @@ class _OnTheWire:
     def __init__(self, codec: Codec) -> None:
         as_json = codec.as_json
         self.filter = Shape(Any, to_json, filter_of)
-        self.event = Shape(EventTable, codec.table, event_of) if as_json else Shape(EventRow, codec.row, event_of)
+        self.event = Shape(EventTable, codec.table, json_event_of) if as_json else Shape(EventRow, codec.row, event_of)
         self.described = Shape(
             Any, lambda said: codec.plain(said) if isinstance(said, dict) else bounds_data(said), described_of
         )
         self.value = Shape(Any, json_value if as_json else None, value_of)
-        self.attributes = Shape(dict[str, Any], codec.plain, attributes_of)
+        self.attributes = Shape(dict[str, Any], codec.plain, json_attributes_of if as_json else attributes_of)
         self.any_struct = Shape(Raw, codec.borne, codec.unpacked)

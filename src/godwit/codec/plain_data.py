@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from godwit.filters.contexts import Bound
-from godwit.filters.events import Event, flattened
+from godwit.filters.events import Attributes, Event, flattened
 from godwit.filters.filters import Filter, Some
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX, ParsedTexts, from_json, to_json
 
@@ -20,11 +20,14 @@ __all__ = [
     "event_of",
     "event_to",
     "filter_of",
+    "json_attributes_of",
+    "json_event_of",
     "json_value",
     "value_of",
 ]
 
 AS_THEY_ARE = {bool, int, float, str, datetime}
+PLAIN_JSON = {bool, int, float, str}
 TEXTS_BYTES_MAX = 4 * 2**20  # of all texts whose filters are remembered
 
 
@@ -67,10 +70,19 @@ def event_of(seen: EventRow | EventTable) -> Event:
     return event_to(seen, None if seen.to is None else filter_of(seen.to))
 
 
+def json_event_of(seen: EventTable) -> Event:
+    """The event that somebody has written as JSON."""
+    return _event(seen, json_attributes_of(seen.attributes), None if seen.to is None else filter_of(seen.to))
+
+
 def event_to(seen: EventRow | EventTable, to: Filter | None) -> Event:
     """The event that was written so, with this filter on its receivers."""
+    return _event(seen, attributes_of(seen.attributes), to)
+
+
+def _event(seen: EventRow | EventTable, attributes: Attributes, to: Filter | None) -> Event:
     return Event(
-        attributes_of(seen.attributes),
+        attributes,
         seen.publisher,
         seen.sequence,
         seen.payload,
@@ -87,6 +99,11 @@ def attributes_of(seen: dict[str, Any]) -> dict[str, Any]:
         if type(value) not in AS_THEY_ARE:
             return {name: value_of(value) for name, value in seen.items()}
     return seen
+
+
+def json_attributes_of(seen: dict[str, Any]) -> Attributes:
+    """Attributes that somebody has written as JSON: they may be nested, and are flattened as those of other doors."""
+    return seen if all(type(value) in PLAIN_JSON for value in seen.values()) else flattened(seen)
 
 
 def bounds_data(described: Any) -> list[Any]:

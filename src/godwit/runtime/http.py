@@ -6,9 +6,10 @@ process (`in_process_client.py`, `in_process_connection.py`) and so into the sam
 machine only reads.
 
 *Rules.*
-1. Every answer that is no stream is JSON (metrics: text), errors too: `{"error": why}`, with the status that fits.
-2. `/healthz` and `/readyz` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the authenticator lets in. All
-   else is for administrators: without users, whoever comes from this machine.
+1. Every answer that is no stream or file is JSON (metrics: text), errors too: `{"error": why}`, with the status that
+   fits.
+2. `/healthz`, `/readyz` and `/client.js` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the authenticator
+   lets in. All else is for administrators: without users, whoever comes from this machine.
 3. A request from this machine that does not call it by a local name counts as one from elsewhere: it may be a page
    in a browser here, or come through a proxy. (A name that begins like an address is a name.) A request from a page of
    another origin is refused unless `origins` names that. So is what a browser fetches for another site without saying
@@ -82,6 +83,7 @@ from godwit.runtime.inspection import Inspection, event_id, shown_rows
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import HostConnections, work_of
+from godwit.runtime.static_files import CLIENT, file_response
 from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.wire import JSON, Intro
 
@@ -102,6 +104,7 @@ ROUTES = (
     ("GET", "/", "index", EVERYBODY),
     ("GET", "/healthz", "healthz", EVERYBODY),
     ("GET", "/readyz", "readyz", EVERYBODY),
+    ("GET", "/client.js", "client_script", EVERYBODY),
     ("POST", "/events", "post_events", CLIENTS),
     ("GET", "/events", "listen_to_events", CLIENTS),
     ("GET", "/metrics", "show_metrics", ADMINISTRATORS),
@@ -348,6 +351,10 @@ class HttpServer:
         """Whether this broker can be given work, and if not, why."""
         reasons = self.reasons()
         return _json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+    async def client_script(self, principal: Principal, request: Request) -> Response:
+        """The client for browsers."""
+        return file_response(request, CLIENT)
 
     def reasons(self) -> list[str]:
         """Why this broker should not be given work now."""

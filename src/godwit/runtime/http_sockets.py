@@ -208,7 +208,8 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
                 await inner.room()
                 data = (await _text(websocket)).encode()
                 message = await queries.read(data)
-                if type(message) is Intro:  # a sign of life
+                if type(message) is Intro:  # a sign of life, which is answered by one
+                    write(Intro(broker=host.server.name))
                     continue
                 inner.say(message)
                 work = work_of(message.wish) if type(message) is Request else 0

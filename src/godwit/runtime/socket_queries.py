@@ -43,7 +43,7 @@ from godwit.languages import NATIVE, Query
 from godwit.languages.cloud_events import HTTP
 from godwit.runtime.documents import checked_attributes, mode_of, read_document
 from godwit.runtime.edge_tests import EdgeTests, TestLine
-from godwit.runtime.wire import JSON
+from godwit.runtime.socket_messages import message_of
 
 __all__ = ["SocketQueries"]
 
@@ -106,7 +106,7 @@ class SocketQueries:
 
     async def read(self, data: bytes) -> Any:
         """The message that the client has sent, as the machine is to hear it."""
-        message = await self._parsed(data) if b'"filter"' in data else JSON.decode(data)
+        message = await self._parsed(data) if b'"filter"' in data else message_of(data)
         kind = type(message)
         if kind is Request and type(message.wish) in (Publish, Retain):
             return await self._published(message)
@@ -124,17 +124,19 @@ class SocketQueries:
         try:
             said = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
-            return JSON.decode(data)  # which says what is wrong
+            return message_of(data)  # which says what is wrong
         kind = said.get("type") if isinstance(said, dict) else None
         asked = [said.get("wish")] if kind == "Request" else said.get("wanted") if kind == "Attach" else None
         queries = [await self._taken_query(each) for each in asked] if isinstance(asked, list) else []
         if not any(queries):
-            return JSON.decode(data)
-        message = JSON.decode(msgspec.json.encode(said))
+            return message_of(data)
+        message = message_of(msgspec.json.encode(said))
         if type(message) is Attach:
             return _with_filters(message, queries)
         [query] = queries
         assert query is not None
+        if type(message.wish) is not Subscribe:  # it is refused for another reason
+            return message
         if isinstance(query, FilterError):
             return Request(message.number, Denied(str(query)[:REASON_CHARS_MAX]))
         subscribe = structs.replace(message.wish, filter=query.routable)
