@@ -39,6 +39,8 @@ def explain(
     ca: CaFile = "",
 ) -> None:
     """Explain, broker by broker, why CLIENT did or did not receive an event. Exit status 0 if it did, else 1."""
+    from godwit.runtime.explanations import is_delivered, with_reasons
+
     publisher, _, number = event.rpartition(":")
     if not publisher or not number.isdecimal():
         raise GodwitError(f"{event!r} is no event: it must be PUBLISHER:NUMBER, as `godwit pub` says it")
@@ -83,35 +85,9 @@ def _walk(first: AdminClient, event: str, client: str, subscription: str) -> lis
     return hops
 
 
-def with_reasons(hops: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Where the event never came: what of the client's filters it would have failed, as another broker knows it."""
-    from godwit.filters.events import event
-    from godwit.filters.language import parse, to_text
-    from godwit.filters.reasons import failing
-
-    known = next((hop["attributes"] for hop in hops if hop.get("attributes")), None)
-    if known is None:
-        return hops
-    attributes = event(known).attributes
-    for hop in hops:
-        for row in hop.get("subscriptions") or []:
-            if "matches" not in row:
-                try:
-                    fails = [to_text(part) for part in failing(parse(row.get("now") or row["filter"]), attributes)]
-                except GodwitError:  # cut because it is long, or open
-                    continue
-                row["fails"], row["matches"] = fails, not fails
-    return hops
-
-
 def neighbours_in(network: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The neighbours of a broker, and where each answers HTTP."""
     return [(str(each["peer"]), str(each.get("http") or "")) for each in network.get("neighbours", [])]
-
-
-def is_delivered(hop: Mapping[str, Any]) -> bool:
-    """Whether this broker has given the event to the client, or is going to."""
-    return bool(hop.get("deliveries"))
 
 
 # ---------------------------------------------------------------- for people
@@ -123,6 +99,7 @@ def _draw(event: str, client: str, hops: list[dict[str, Any]]) -> None:
     from rich.tree import Tree
 
     from godwit.cli.event_display import safe
+    from godwit.runtime.explanations import is_delivered
 
     got = any(is_delivered(hop) for hop in hops)
     head = Text.assemble(

@@ -202,6 +202,14 @@ class ActivityMonitor:
             if (record.publisher, record.sequence) == id and client in ("", record.peer):
                 yield at, record
 
+    def latest_events(self) -> Iterator[tuple[float, Event]]:
+        """The events that clients have published here, each with when it came, the latest first."""
+        for at, _, inputs in reversed(self._turns):
+            for input, _ in reversed(inputs):
+                event = event_in(input) if type(input) is Heard else None
+                if event is not None:
+                    yield at, event
+
     def last_event(self) -> Event | None:
         """The last event that came, if it is one of the last `LOOKED_AT` inputs."""
         last = (input for _, _, inputs in reversed(self._turns) for input, _ in reversed(inputs))

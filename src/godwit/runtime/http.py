@@ -23,16 +23,12 @@ machine only reads.
 """
 
 import asyncio
-import base64
-import binascii
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from secrets import token_hex
 from time import time
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import msgspec
 import uvicorn
@@ -41,7 +37,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 from uvicorn.server import ServerState
@@ -49,10 +45,13 @@ from uvicorn.server import ServerState
 from godwit import __version__
 from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX, Event
-from godwit.languages import NATIVE
+from godwit.filters.language import to_text
+from godwit.languages.query import NATIVE, parse_query
 from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
 from godwit.runtime.authentication import Authenticator, Credentials, Principal, is_local
+from godwit.runtime.dashboard_files import dashboard_response
 from godwit.runtime.edge_tests import EdgeTests
+from godwit.runtime.explanations import explanation
 from godwit.runtime.http_documents import cloud_event, posted_events
 from godwit.runtime.http_events import (
     SESSION_EXPIRY_S,
@@ -63,18 +62,22 @@ from godwit.runtime.http_events import (
     resume_position,
     subscription,
 )
-from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.http_protocols import (
-    CERTIFICATE,
     HEAD_S,
     HOSTS,
     MEMORY,
-    PEER,
-    PLACE,
     PLACES,
     HttpProtocol,
     Places,
     SocketProtocol,
+)
+from godwit.runtime.http_requests import (
+    Problem,
+    certificate_of,
+    credentials_in,
+    is_local_name,
+    is_reserved,
+    peer_of,
 )
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
 from godwit.runtime.http_tracing import TraceStream
@@ -116,6 +119,9 @@ ROUTES = (
     ("GET", "/trace", "trace", ADMINISTRATORS),
     ("GET", "/explain", "explain", ADMINISTRATORS),
     ("GET", "/everywhere/{subject}", "everywhere", ADMINISTRATORS),
+    ("GET", "/why", "why", ADMINISTRATORS),
+    ("GET", "/filter", "filter", ADMINISTRATORS),
+    ("GET", "/dashboard/{path:path}", "dashboard", EVERYBODY),
 )
 """Each path: its method, who answers, and whom."""
 
@@ -129,15 +135,6 @@ SOCKETS = (("/ws", "socket"), ("/mqtt", "mqtt_socket"))
 """The same for WebSockets, which are for clients."""
 
 Handler = Callable[[Principal, Request], Awaitable[Any]]
-
-
-class Problem(GodwitError):
-    """A request that gets no for an answer."""
-
-    def __init__(self, status: int, reason: str, **more: Any) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.more = more
 
 
 class HttpServer:
@@ -255,11 +252,11 @@ class HttpServer:
     async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
         """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
         self._check_origin(connection)
-        said = _credentials(connection.headers.get("authorization", ""))
+        said = credentials_in(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
-        who = Credentials(self._host_of(connection), certificate=_certificate_of(connection), **said)
+        who = Credentials(self._host_of(connection), certificate=certificate_of(connection), **said)
         principal = await self.authenticator.admit(who)
-        _peer_of(connection).admit(principal.user)
+        peer_of(connection).admit(principal.user)
         return principal
 
     @property
@@ -270,7 +267,7 @@ class HttpServer:
     def _host_of(self, connection: HTTPConnection) -> str:
         """From where it comes, as far as the authenticator is concerned. (rule 3)"""
         host = connection.client.host if connection.client else "an unknown host"  # which is not this one
-        is_beyond = is_local(host) and not _is_local_name(connection.headers.get("host", ""))
+        is_beyond = is_local(host) and not is_local_name(connection.headers.get("host", ""))
         return f"beyond {host}" if is_beyond else host
 
     def _check_origin(self, connection: HTTPConnection) -> None:
@@ -329,7 +326,7 @@ class HttpServer:
 
     def _why_not(self, connection: HTTPConnection) -> str:
         """Why no client is taken over a connection now; "": one is."""
-        if _is_reserved(connection) or self.is_closing:
+        if is_reserved(connection) or self.is_closing:
             return NO_PLACE
         return IS_FULL if self.server.memory.is_full else ""
 
@@ -339,7 +336,9 @@ class HttpServer:
     # ------------------------------------------------------------ health
 
     async def index(self, principal: Principal, request: Request) -> Response:
-        """What there is."""
+        """What there is: for people, the dashboard."""
+        if "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse("/dashboard/")
         paths = [getattr(route, "path", "") for route in cast(Any, request.app).routes]
         return _json({"broker": self.server.name, "version": __version__, "paths": sorted(set(paths))})
 
@@ -501,20 +500,35 @@ class HttpServer:
         principal.on_change += (lambda: None if principal.is_admin else stream.end(),)
         return stream.response
 
+    async def why(self, principal: Principal, request: Request) -> Response:
+        """Why a client did or did not get an event, from all brokers of the network."""
+        found = await self.server.questions.ask("explain", dict(request.query_params))
+        return _json(explanation(found))
+
+    async def filter(self, principal: Principal, request: Request) -> Response:
+        """What a filter says, in its printed form, or why it is none."""
+        asked = request.query_params
+        query = parse_query(asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
+        return _json({"text": query.text, "routable": to_text(query.routable), "is_routable": query.test is None})
+
+    async def dashboard(self, principal: Principal, request: Request) -> Response:
+        """The files of the dashboard. What they show is asked for by the page, and is for administrators."""
+        return dashboard_response(request, request.path_params["path"])
+
     # ------------------------------------------------------------ sockets
 
     async def socket(self, websocket: WebSocket) -> None:
         """The JSON twin of the native protocol."""
         if await self._takes(websocket):
-            await serve_native(self, websocket, _peer_of(websocket))
+            await serve_native(self, websocket, peer_of(websocket))
 
     async def mqtt_socket(self, websocket: WebSocket) -> None:
         """MQTT, if there is a gateway."""
         if self.gateway is None:
             await websocket.close(1008, "this broker speaks no MQTT")
         elif await self._takes(websocket):
-            host, certificate = self._host_of(websocket), _certificate_of(websocket)
-            await serve_mqtt(self, websocket, self.gateway, host, certificate, _peer_of(websocket))
+            host, certificate = self._host_of(websocket), certificate_of(websocket)
+            await serve_mqtt(self, websocket, self.gateway, host, certificate, peer_of(websocket))
 
     async def _takes(self, websocket: WebSocket) -> bool:
         """Whether there is room for one more; if not, or if its page may not come, it is closed."""
@@ -540,47 +554,3 @@ class HttpServer:
 
 def _json(answer: Any, status: int = 200, headers: Any = None) -> Response:
     return Response(msgspec.json.encode(answer), status, dict(headers or {}), "application/json")
-
-
-def _credentials(authorization: str) -> dict[str, str]:
-    """User and password, or a token, from a header. Problem: it is neither."""
-    scheme, _, said = authorization.partition(" ")
-    match scheme.lower():
-        case "":
-            return {}
-        case "bearer":
-            return {"token": said.strip()}
-        case "basic":
-            try:
-                user, colon, password = base64.b64decode(said, validate=True).decode().partition(":")
-            except (binascii.Error, ValueError):
-                colon = ""
-            if not colon:
-                raise Problem(400, "the Authorization header is no Basic credentials")
-            return {"user": user, "password": password}
-    raise Problem(400, f"Authorization by {scheme!r}: allowed are Basic and Bearer")
-
-
-def _certificate_of(connection: HTTPConnection) -> str:
-    """The name in the certificate that the other end has shown."""
-    return str(connection.scope.get("state", {}).get(CERTIFICATE, ""))
-
-
-def _peer_of(connection: HTTPConnection) -> HttpPeer:
-    peer: HttpPeer = connection.scope["state"][PEER]
-    return peer
-
-
-def _is_reserved(connection: HTTPConnection) -> bool:
-    """Whether it came over a connection that is kept for health and administration."""
-    place = connection.scope.get("state", {}).get(PLACE)
-    return place is not None and bool(place.is_reserved)
-
-
-def _is_local_name(host: str) -> bool:
-    """Whether a Host header names this machine as it is named on this machine. (rule 3)"""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -15,6 +15,7 @@ name the neighbours that the event came from and may have gone to.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from time import time
 from typing import Any
 
 from godwit.broker.effects import Heard
@@ -23,11 +24,14 @@ from godwit.broker.query_notes import QUERY, queries_of
 from godwit.errors import GodwitError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.filters.language import to_text
+from godwit.filters.language import parse, to_text
 from godwit.filters.reasons import failing
 from godwit.runtime.activity_monitor import ActivityMonitor
+from godwit.runtime.attribute_summary import EVENTS_MAX, summary_of
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.node import Node
+from godwit.runtime.positions import positions_of
+from godwit.runtime.samples import Samples
 from godwit.runtime.tcp import NativeConnection, NativeServer
 from godwit.runtime.wire import JSON
 
@@ -38,7 +42,12 @@ SHOWN_MAX = 100_000
 TEXT_MAX = 2_000
 FAILING_SHOWN = 20
 DIGITS_MAX = 10  # of a number that is asked for
-SUBJECTS = ("sessions", "session", "routes", "links", "network", "explain")
+COUNT_MAX = 10**9
+ATTRIBUTE_MAX = 200  # characters of a text in a list of events
+SUBJECTS = (
+    "sessions", "session", "routes", "links", "network", "events", "attributes", "positions", "samples", "counts",
+    "explain",
+)  # fmt: skip
 """What can be asked by name, here and of a whole network."""
 
 
@@ -50,11 +59,11 @@ def event_id(text: str) -> tuple[str, int]:
     return publisher, int(sequence[:20])
 
 
-def shown_rows(asked: Mapping[str, str], name: str = "limit", default: int = SHOWN) -> int:
+def shown_rows(asked: Mapping[str, str], name: str = "limit", default: int = SHOWN, most: int = SHOWN_MAX) -> int:
     """How many rows are asked for."""
     said = asked.get(name, str(default))
-    if not said.isascii() or not said.isdigit() or len(said) > DIGITS_MAX or int(said) > SHOWN_MAX:
-        raise GodwitError(f"{name} is {said[:40]!r}: it must be a number up to {SHOWN_MAX}")
+    if not said.isascii() or not said.isdigit() or len(said) > DIGITS_MAX or int(said) > most:
+        raise GodwitError(f"{name} is {said[:40]!r}: it must be a number up to {most}")
     return int(said)
 
 
@@ -72,16 +81,23 @@ class Inspection:
         self._node = node
         self._server = server
         self._activity = activity
+        self._samples = Samples(node, activity, lambda: sum(server.memory.held().values()), time)
 
     @property
     def _machine(self) -> Any:
         return self._node.machine  # it may have been made again
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether somebody has looked at the metrics over time."""
+        return len(self._samples) > 0
+
     def answer(self, subject: str, asked: Mapping[str, str]) -> Any:
         """The answer to a question by its name and parameters. `GodwitError`: there is none, and why."""
         match subject:
             case "sessions":
-                return self.sessions(shown_rows(asked))
+                first = shown_rows(asked, "first", 0, COUNT_MAX)
+                return self.sessions(shown_rows(asked), first, asked.get("search", ""))
             case "session":
                 return self.session(asked.get("client", ""))
             case "routes":
@@ -90,6 +106,17 @@ class Inspection:
                 return self.links()
             case "network":
                 return self.network()
+            case "events":
+                return self.events(shown_rows(asked), asked.get("filter", ""))
+            case "attributes":
+                latest = (event for _, event in self._activity.latest_events())
+                return summary_of(islice(latest, shown_rows(asked, default=EVENTS_MAX, most=EVENTS_MAX)))
+            case "positions":
+                return positions_of(self._machine.sessions, self._activity.latest_events())
+            case "samples":
+                return self._samples.since(shown_rows(asked, "since", 0, COUNT_MAX * 10))
+            case "counts":
+                return dict(sorted(self._activity.counts.items()))
             case "explain":
                 if not asked.get("event") or not asked.get("client"):
                     raise GodwitError("explain needs event=PUBLISHER:SEQUENCE and client=NAME")
@@ -98,10 +125,14 @@ class Inspection:
 
     # ------------------------------------------------------------ sessions
 
-    def sessions(self, limit: int = SHOWN) -> dict[str, Any]:
-        """All sessions, in short."""
-        rows = [self._in_short(session) for session in islice(self._machine.sessions, limit)]
-        return {"sessions": rows, "more": max(0, len(self._machine.sessions) - limit)}
+    def sessions(self, limit: int = SHOWN, first: int = 0, search: str = "") -> dict[str, Any]:
+        """Sessions, in short: `limit` of them from the `first` on, of clients in whose name is what is searched for."""
+        found = (session for session in self._machine.sessions if search in session.client)
+        rows = [self._in_short(session) for session in islice(found, first, first + limit)]
+        count = len(self._machine.sessions)
+        if search:
+            count = sum(search in session.client for session in self._machine.sessions)
+        return {"sessions": rows, "count": count, "more": max(0, count - first - limit)}
 
     def session(self, client: str) -> dict[str, Any] | None:
         """All of a session but what is in its queue and notes; None: there is none."""
@@ -177,6 +208,15 @@ class Inspection:
             "family": self._machine.config.family,
             "neighbours": [{key: link[key] for key in ("peer", "up", "address", "http")} for link in self.links()],
         }
+
+    def events(self, limit: int = SHOWN, filter: str = "") -> list[dict[str, Any]]:
+        """The last events that clients have published here, the latest first, as far as they are remembered."""
+        wanted = parse(filter) if filter else None
+        seen = ((at, event) for at, event in self._activity.latest_events() if wanted is None or wanted.matches(event))
+        return [
+            {"at": at, "event": f"{event.publisher}:{event.sequence}", "attributes": _cut(_plain(event.attributes))}
+            for at, event in islice(seen, limit)
+        ]
 
     # ------------------------------------------------------------ why
 
@@ -399,6 +439,14 @@ def _entries(routing: Any) -> Iterable[tuple[str, str, tuple[str, str], Filter]]
 def _queued_event(session: Any, id: tuple[str, int]) -> Event | None:
     events = () if session is None else session.queue.events()
     return next((event for event in events if event.id == id), None)
+
+
+def _cut(values: dict[str, Any]) -> dict[str, Any]:
+    """Attributes for a list: long texts are cut."""
+    return {
+        name: f"{value[:ATTRIBUTE_MAX]}…" if isinstance(value, str) and len(value) > ATTRIBUTE_MAX else value
+        for name, value in values.items()
+    }
 
 
 def _plain(attributes: Attributes) -> dict[str, Any]:

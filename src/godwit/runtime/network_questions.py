@@ -106,8 +106,11 @@ class NetworkQuestions:
         self._rates: dict[str, TokenBucket] = {}
 
     async def ask(self, subject: str, parameters: Mapping[str, str], wait_s: float = WAIT_S) -> Answers:
-        """Ask every broker of the network, this one too. `GodwitError`: nobody could answer that."""
-        own = msgspec.json.encode(self.answer(subject, parameters))
+        """Ask every broker of the network, this one too. `GodwitError`: nobody could answer that.
+
+        With the parameter `at` only the broker of that name says anything; the others answer nothing (null).
+        """
+        own = msgspec.json.encode(self._said(subject, parameters))
         self._number += 1
         question = Question(self._name, self._number, subject, dict(parameters))
         check_question(question)
@@ -147,9 +150,13 @@ class NetworkQuestions:
             rate = self._rates[peer] = TokenBucket(ASKS_PER_S, ASKS_BURST, now)
         return rate.take(1, now) <= 0
 
+    def _said(self, subject: str, parameters: Mapping[str, str]) -> Any:
+        is_asked = parameters.get("at", self._name) == self._name
+        return self.answer(subject, parameters) if is_asked else None
+
     def _own_answer(self, question: Question) -> bytes:
         try:
-            body = msgspec.json.encode(self.answer(question.subject, question.parameters))
+            body = msgspec.json.encode(self._said(question.subject, question.parameters))
         except GodwitError as error:
             return msgspec.json.encode({"error": str(error)})
         if len(body) <= ANSWER_BYTES_MAX:

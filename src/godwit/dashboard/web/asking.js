@@ -1,0 +1,67 @@
+/** Asking the broker that served the page. What it answers is data; every value is shown as text. */
+
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+
+/** A request that was answered by no, or not at all. `status` 0: the broker could not be reached. */
+export class AskError extends Error {
+  constructor(reason, status = 0) {
+    super(reason);
+    this.status = status;
+  }
+}
+
+/** The answer to a question, as data. */
+export async function ask(path, parameters = {}) {
+  const said = Object.entries(parameters).filter(([, value]) => value !== "" && value != null);
+  const query = new URLSearchParams(said).toString();
+  return answered(query ? `${path}?${query}` : path, { headers: { accept: "application/json" } });
+}
+
+/** Publish an event: its id. */
+export async function publish(attributes) {
+  const body = JSON.stringify({ attributes });
+  const { ids } = await answered("/events", { method: "POST", body, headers: { "content-type": "application/json" } });
+  return ids[0];
+}
+
+async function answered(address, options) {
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch {
+    throw new AskError("the broker cannot be reached");
+  }
+  const said = await response.json().catch(() => ({}));
+  if (!response.ok) throw new AskError(said.error ?? `${response.status} ${response.statusText}`, response.status);
+  return said;
+}
+
+/**
+ * The answer to a question, asked again whenever it changes, and every `everyMs` while somebody looks at the page.
+ *
+ * While a broker cannot be reached the last answer stays, with the error beside it. `path` null: nothing is asked.
+ */
+export function useAnswer(path, parameters = {}, everyMs = 0) {
+  const [state, setState] = useState({ answer: null, error: null, isAsking: path !== null });
+  const key = path === null ? null : JSON.stringify([path, parameters]);
+  const latest = useRef(key);
+  latest.current = key;
+  const again = useCallback(async () => {
+    if (key === null) return;
+    setState((before) => ({ ...before, isAsking: true }));
+    try {
+      const answer = await ask(path, parameters);
+      if (latest.current === key) setState({ answer, error: null, isAsking: false });
+    } catch (error) {
+      if (latest.current === key) setState((before) => ({ ...before, error, isAsking: false }));
+    }
+  }, [key]);
+  useEffect(() => {
+    setState({ answer: null, error: null, isAsking: key !== null });
+    again();
+    if (!everyMs || key === null) return undefined;
+    const timer = setInterval(() => document.hidden || again(), everyMs);
+    return () => clearInterval(timer);
+  }, [key, everyMs]);
+  return { ...state, again };
+}

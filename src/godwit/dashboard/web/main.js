@@ -1,0 +1,48 @@
+/** The frame of the dashboard: the list of pages, and the page that the address names. */
+
+import { html, render } from "htm/preact";
+import { useEffect } from "preact/hooks";
+import { Link, useAddress } from "./address.js";
+import { useAnswer } from "./asking.js";
+import { Here } from "./pages/here.js";
+import { Live } from "./pages/live.js";
+import { Map } from "./pages/map.js";
+import { Metrics } from "./pages/metrics.js";
+import { Network } from "./pages/network.js";
+import { Sessions } from "./pages/sessions.js";
+import { Why } from "./pages/why.js";
+
+const PAGES = [
+  ["why", "Why?", Why],
+  ["network", "Network", Network],
+  ["map", "Map", Map],
+  ["live", "Live", Live],
+  ["here", "What is here", Here],
+  ["sessions", "Sessions", Sessions],
+  ["metrics", "Metrics", Metrics],
+];
+const HEALTH_MS = 3_000;
+
+function Dashboard() {
+  const { page, parameters } = useAddress();
+  const { answer, error } = useAnswer("/healthz", {}, HEALTH_MS);
+  const [name, title, Page] = PAGES.find(([each]) => each === page) ?? PAGES[0];
+  useEffect(() => {
+    document.title = `${title} · Godwit`;
+  }, [title]);
+  return html`
+    <a class="skip" href="#content">Skip to the content</a>
+    <header>
+      <strong class="brand"><img src="/dashboard/godwit.svg" alt="" width="28" height="28" /> Godwit</strong>
+      <nav aria-label="Pages">
+        ${PAGES.map(([each, label]) => html`
+          <${Link} page=${each} aria-current=${each === name ? "page" : undefined}>${label}<//>`)}
+      </nav>
+      <span class=${error ? "broker down" : "broker"} role="status">
+        ${error ? "broker unreachable" : answer ? `${answer.broker} · ${answer.version}` : "…"}
+      </span>
+    </header>
+    <main id="content" tabindex="-1"><${Page} key=${name} parameters=${parameters} /></main>`;
+}
+
+render(html`<${Dashboard} />`, document.getElementById("page"));

@@ -1,0 +1,55 @@
+/** Small parts that pages share. */
+
+import { html } from "htm/preact";
+
+/** A value of an attribute as text. */
+export function shown(value) {
+  if (typeof value === "string") return value;
+  if (value === null || value === undefined) return "";
+  if (typeof value === "object" && "$time" in value) return value.$time;
+  return JSON.stringify(value);
+}
+
+/** Attributes on one line. */
+export function inLine(attributes) {
+  return Object.entries(attributes ?? {}).map(([name, value]) => `${name}=${shown(value)}`).join("  ");
+}
+
+/** A time of day, from seconds since 1970. */
+export function clock(at) {
+  if (typeof at !== "number") return "";
+  const time = new Date(at * 1000);
+  return `${time.toLocaleTimeString("en-GB")}.${String(time.getMilliseconds()).padStart(3, "0")}`;
+}
+
+/** A whole number with groups of three. */
+export function count(number) {
+  return Number(number ?? 0).toLocaleString("en-US");
+}
+
+/** What is said when an answer has not come, and why. */
+export function Problem({ error }) {
+  if (!error) return null;
+  const hint = error.status === 0 ? "It is tried again." : error.status === 403 ? "Log in as a user with admin rights." : "";
+  return html`<p class="problem" role="alert">${error.message}. ${hint}</p>`;
+}
+
+/** What is said of brokers that have not answered. */
+export function Unanswered({ found }) {
+  const missing = found?.unanswered ?? [];
+  if (missing.length === 0) return null;
+  const all = missing.length + Object.keys(found.answers ?? {}).length || missing.length;
+  return html`<p class="warning" role="status">${missing.length} of ${all} brokers did not answer: ${missing.join(", ")}.</p>`;
+}
+
+/** A table with a head; `rows` are arrays of cells. */
+export function Table({ label, head, rows, empty }) {
+  if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
+  return html`
+    <div class="scroll" tabindex="0" role="region" aria-label=${label}>
+      <table>
+        <thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
+      </table>
+    </div>`;
+}

@@ -1,0 +1,69 @@
+"""What a request over HTTP says of its sender: credentials, certificate, connection; and the no that it may get."""
+
+import base64
+import binascii
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from godwit.errors import GodwitError
+from godwit.runtime.http_peer import HttpPeer
+from godwit.runtime.http_protocols import CERTIFICATE, PEER, PLACE
+
+__all__ = ["Problem", "certificate_of", "credentials_in", "is_local_name", "is_reserved", "peer_of"]
+
+
+class Problem(GodwitError):
+    """A request that gets no for an answer."""
+
+    def __init__(self, status: int, reason: str, **more: Any) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.more = more
+
+
+def credentials_in(authorization: str) -> dict[str, str]:
+    """User and password, or a token, from a header. Problem: it is neither."""
+    scheme, _, said = authorization.partition(" ")
+    match scheme.lower():
+        case "":
+            return {}
+        case "bearer":
+            return {"token": said.strip()}
+        case "basic":
+            try:
+                user, colon, password = base64.b64decode(said, validate=True).decode().partition(":")
+            except (binascii.Error, ValueError):
+                colon = ""
+            if not colon:
+                raise Problem(400, "the Authorization header is no Basic credentials")
+            return {"user": user, "password": password}
+    raise Problem(400, f"Authorization by {scheme!r}: allowed are Basic and Bearer")
+
+
+def certificate_of(connection: HTTPConnection) -> str:
+    """The name in the certificate that the other end has shown."""
+    return str(connection.scope.get("state", {}).get(CERTIFICATE, ""))
+
+
+def peer_of(connection: HTTPConnection) -> HttpPeer:
+    """Who is at the other end of its connection."""
+    peer: HttpPeer = connection.scope["state"][PEER]
+    return peer
+
+
+def is_reserved(connection: HTTPConnection) -> bool:
+    """Whether it came over a connection that is kept for health and administration."""
+    place = connection.scope.get("state", {}).get(PLACE)
+    return place is not None and bool(place.is_reserved)
+
+
+def is_local_name(host: str) -> bool:
+    """Whether a Host header names this machine as it is named on this machine."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False

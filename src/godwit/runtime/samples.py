@@ -1,0 +1,69 @@
+"""How a broker fares over time: samples, taken while somebody looks and at no other time.
+
+*Rules.*
+1. A sample is taken when it is asked for, if the last one is older than `STEP_S`. There is no timer: a broker that
+   nobody looks at pays nothing, and has a gap.
+2. Samples of the last `DAY_S` are kept, at most `SAMPLES_MAX`.
+3. Counters are sums since the broker started, so that a rate is the difference of two samples. Times are histograms:
+   counts of all samples so far, by the bounds in `BOUNDS_S`.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from godwit.runtime.activity_monitor import SECONDS, ActivityMonitor
+from godwit.runtime.node import Node
+
+__all__ = ["BOUNDS_S", "DAY_S", "SAMPLES_MAX", "STEP_S", "Samples"]
+
+STEP_S = 2.0
+DAY_S = 86_400.0
+SAMPLES_MAX = 10_000
+BOUNDS_S = SECONDS
+RECORDS = ("relocated", "lost", "purged", "expired", "refused", "residue", "out_of_context")
+
+
+class Samples:
+    """The samples of one broker."""
+
+    def __init__(
+        self, node: Node, activity: ActivityMonitor, held_bytes: Callable[[], int], now: Callable[[], float]
+    ) -> None:
+        self._node = node
+        self._activity = activity
+        self._held_bytes = held_bytes
+        self._now = now
+        self._rows: deque[dict[str, Any]] = deque(maxlen=SAMPLES_MAX)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def since(self, at: float) -> dict[str, Any]:
+        """The samples that are younger than that, and a new one if it is time. (rule 1)"""
+        now = self._now()
+        if not self._rows or now - self._rows[-1]["at"] >= STEP_S:
+            self._rows.append(self._taken(now))
+        while self._rows and self._rows[0]["at"] < now - DAY_S:
+            self._rows.popleft()
+        return {"bounds_s": BOUNDS_S, "samples": [row for row in self._rows if row["at"] > at]}
+
+    def _taken(self, now: float) -> dict[str, Any]:
+        activity, machine = self._activity, self._node.machine
+        sessions = list(getattr(machine, "sessions", ()))
+        return {
+            "at": now,
+            "inputs": activity.inputs,
+            "deliveries": activity.deliveries,
+            "received_bytes": activity.came,
+            "records": {kind: activity.counts.get(kind, 0) for kind in RECORDS},
+            "attached": sum(session.connection is not None for session in sessions),
+            "sessions": len(sessions),
+            "queued": sum(len(session.queue) for session in sessions),
+            "held_bytes": self._held_bytes(),
+            "pending_inputs": self._node.unhandled,
+            "unwritten_inputs": self._node.unsafe,
+            "match_s": list(activity.matching.counts),
+            "write_s": list(activity.writing.counts),
+            "lag_s": list(activity.lateness.counts),
+        }

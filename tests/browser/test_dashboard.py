@@ -1,0 +1,324 @@
+"""The dashboard in a real browser, against brokers that run: what it shows is so, and it asks nobody else."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.messages import QueueRules
+from godwit.runtime.authentication import Principal
+from godwit.runtime.network_client import connect
+from tests.browser.network import network
+from tests.browser.stations import browser_page
+from tests.network.http_broker import Running, broker
+from tests.network.waiting import run, until
+
+PAGES = ("why", "network", "map", "live", "here", "sessions", "metrics")
+PHONE = {"width": 360, "height": 740}
+HOSTILE = {
+    "script": "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">",
+    "backwards": "\u202egnol oot si siht",
+    "long": "x" * 60_000,
+    "quotes": "'\"`${1+1}",
+}
+
+
+@asynccontextmanager
+async def chain(config: BrokerConfig = BrokerConfig()) -> AsyncIterator[tuple[Running, Running, Running]]:  # noqa: B008
+    """Three brokers in a row."""
+    async with (
+        broker("b1", {"b2": None}, config=config) as (b1, _),
+        broker("b2", {"b1": b1.native, "b3": None}, config=config) as (b2, _),
+        broker("b3", {"b2": b2.native}, config=config) as (b3, _),
+    ):
+        for each in (b1, b2, b3):
+            await each.ready()
+        yield b1, b2, b3
+
+
+@asynccontextmanager
+async def dashboard(web: str) -> AsyncIterator[Any]:
+    """A page that may ask one broker alone, and must not complain."""
+    async with browser_page() as page:
+        page.strangers, page.complaints = [], []
+        page.on("request", lambda asked: note(page.strangers, asked.url, urlsplit(asked.url).netloc not in web))
+        page.on("console", lambda said: note(page.complaints, said.text, said.type == "error"))
+        page.web = web
+        yield page
+        assert page.strangers == []
+        assert page.complaints == []
+
+
+def note(found: list[str], what: str, is_bad: bool) -> None:
+    if is_bad:
+        found.append(what)
+
+
+async def show(page: Any, name: str, **parameters: str) -> None:
+    query = "&".join(f"{key}={quote(value, safe='')}" for key, value in parameters.items())
+    await page.goto(f"{page.web}/dashboard/{name}?{query}")
+    await page.wait_for_selector("main h1")
+
+
+async def shows(page: Any, text: str) -> None:
+    """Until the page has that text in it."""
+    await page.get_by_text(text).first.wait_for()
+
+
+async def verdict(page: Any, event: str, client: str) -> str:
+    await show(page, "why", event=event, client=client)
+    await page.wait_for_selector(".verdict")
+    return str(await page.text_content(".verdict"))
+
+
+async def fits(page: Any) -> bool:
+    """Whether nothing is wider than the screen."""
+    return bool(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+def test_every_page_is_found_from_the_root_by_keyboard_and_fits_on_a_phone() -> None:
+    async def scene() -> None:
+        async with chain() as (b1, _, _), dashboard(b1.url) as page:
+            await page.goto(b1.url)
+            await shows(page, "No event has been published since the brokers started.")
+            await page.keyboard.press("Tab")  # the link that skips the menu
+            for name in PAGES:
+                await page.keyboard.press("Tab")
+                await page.keyboard.press("Enter")
+                await page.wait_for_url(f"**/dashboard/{name}")
+                assert await page.locator("nav[aria-label=Pages] a[aria-current=page]").count() == 1
+            await page.go_back()
+            assert urlsplit(page.url).path == f"/dashboard/{PAGES[-2]}"
+            await page.set_viewport_size(PHONE)
+            for scheme in ("light", "dark"):
+                await page.emulate_media(color_scheme=scheme)
+                for name in PAGES:
+                    await show(page, name)
+                    assert await fits(page), name
+
+    run(scene())
+
+
+def test_a_stranger_sees_why_an_event_did_not_come() -> None:
+    async def scene() -> None:
+        async with (
+            chain(BrokerConfig(reduction="flooding")) as (b1, _, b3),
+            connect(b1.native, name="van") as van,
+            connect(b3.native, name="screen") as screen,
+            dashboard(b1.url) as page,
+        ):
+            await screen.subscribe("kind = 'position' AND zone = 3", name="zone 3")
+            await screen.set_context({"floor": 2})
+            await van.publish({"kind": "position", "zone": 4})
+            content = f"van:{van.machine.sequence}"
+            await van.publish({"kind": "position", "zone": 3}, to="floor = 7")
+            other_floor = f"van:{van.machine.sequence}"
+            await van.publish({"kind": "position", "zone": 3})
+            good = f"van:{van.machine.sequence}"
+            said = await verdict(page, content, "screen")
+            assert "No." in said
+            assert "zone = 3 does not hold" in said
+            assert "floor = 7" in await verdict(page, other_floor, "screen")
+            assert "Yes." in await verdict(page, good, "screen")
+            hops = await page.locator(".hop h2").all_text_contents()
+            assert [hop.strip()[:2] for hop in hops] == ["b1", "b2", "b3"]
+
+    run(scene())
+
+
+def test_a_queue_rule_and_a_client_that_is_nowhere_are_named() -> None:
+    async def scene() -> None:
+        async with chain() as (b1, _, b3), connect(b1.native, name="van") as van, dashboard(b1.url) as page:
+            async with connect(b3.native, name="screen") as screen:
+                await screen.subscribe("n > 0", name="few", queue=QueueRules(count_max=1))
+            await until(lambda: not b3.is_attached("screen"))
+            await van.publish({"n": 1})
+            first = f"van:{van.machine.sequence}"
+            await van.publish({"n": 2})
+            await until(lambda: b3.http.activity.counts.get("purged", 0) > 0)
+            assert "by a rule of the subscription" in await verdict(page, first, "screen")
+            assert "no session at any broker" in await verdict(page, first, "nobody")
+            await show(page, "why")
+            await shows(page, "removed by a queue rule")
+            await page.get_by_role("link", name=first).click()
+            await page.get_by_label("Client").fill("screen")
+            await page.get_by_role("button", name="Explain").click()
+            await shows(page, "by a rule of the subscription")
+
+    run(scene())
+
+
+def test_what_clients_say_is_shown_as_text() -> None:
+    async def scene() -> None:
+        name = "<b onclick=alert(1)>van</b>"
+        async with (
+            broker() as (running, _),
+            connect(running.native, name=name) as van,
+            dashboard(running.url) as page,
+        ):
+            await van.subscribe("driver = '<script>alert(1)</script>'", name="<i>all</i>")
+            await van.publish(HOSTILE)
+            event = f"{name}:{van.machine.sequence}"
+            await show(page, "why")
+            await shows(page, "<script>document.title")
+            assert "does not hold" in await verdict(page, event, name)
+            await show(page, "sessions", client=name)
+            await shows(page, "<i>all</i>")
+            await show(page, "network", broker="b1")
+            await shows(page, "driver = '<script>alert(1)</script>'")
+            assert await page.title() == "Network · Godwit"
+            await page.set_viewport_size(PHONE)
+            await verdict(page, event, name)
+            assert await fits(page)
+
+    run(scene())
+
+
+def test_live_events_follow_the_filter_and_wrong_filters_are_explained() -> None:
+    async def scene() -> None:
+        async with (
+            broker() as (running, _),
+            connect(running.native, name="van") as van,
+            dashboard(running.url) as page,
+        ):
+            await show(page, "live", filter="n > 1")
+            await until(lambda: running.http.activity.inputs and len(running.machine.sessions) == 2)
+            for n in (1, 2, 3):
+                await van.publish({"n": n, "zone": f"z{n}"})
+            await shows(page, "z3")
+            assert await page.locator("tbody tr").count() == 2
+            await page.get_by_label("Plot").select_option("n")
+            await page.wait_for_selector(".plot canvas")
+            await page.get_by_label("Filter").fill("n >")
+            await page.get_by_role("button", name="Listen").click()
+            await page.get_by_role("alert").wait_for()
+            assert "column" in str(await page.get_by_role("alert").text_content())
+            page.complaints.clear()  # the browser logs every answer of status 400
+            await page.get_by_label("Filter").fill("kind = 'test'")
+            await page.get_by_role("button", name="Listen").click()
+            await until(lambda: any("test" in str(each.subscriptions) for each in running.machine.sessions))
+            await page.get_by_text("Publish an event").click()
+            await page.get_by_role("button", name="Publish").click()
+            await shows(page, "published as")
+            await page.wait_for_selector("tbody tr")
+            await page.get_by_role("button", name="Pause").click()
+            await shows(page, "paused")
+
+    run(scene())
+
+
+def test_clients_are_on_the_map_where_they_say_they_are_and_move() -> None:
+    async def scene() -> None:
+        async with chain() as (b1, _, b3), connect(b3.native, name="tram") as tram, dashboard(b1.url) as page:
+            await show(page, "map", client="tram")
+            await shows(page, "0 clients have said where they are")
+            await tram.set_context({"location": {"lon": 8.54, "lat": 47.37}})
+            await shows(page, "1 clients have said where they are")
+            await page.get_by_text("Clients as a table").click()
+            await shows(page, "47.3700, 8.5400")
+            await tram.set_context({"location": {"lon": 8.6, "lat": 47.37}})
+            await shows(page, "47.3700, 8.6000")
+            await page.wait_for_selector(".map .points")
+
+    run(scene())
+
+
+def test_what_is_here_leads_to_the_events_that_have_it() -> None:
+    async def scene() -> None:
+        async with (
+            broker() as (running, _),
+            connect(running.native, name="van") as van,
+            dashboard(running.url) as page,
+        ):
+            for n in range(3):
+                await van.publish({"zone": f"z{n % 2}", "speed": 50 + n, "odd name": True})
+            await show(page, "here")
+            await shows(page, "50 to 52")
+            await page.get_by_role("link", name="z0 ×2").click()
+            assert await page.get_by_label("Filter").input_value() == "zone = 'z0'"
+            await until(lambda: any("z0" in str(each.subscriptions) for each in running.machine.sessions))
+            await page.go_back()
+            await page.get_by_role("link", name="odd name").click()
+            await until(lambda: any("odd name" in str(each.subscriptions) for each in running.machine.sessions))
+
+    run(scene())
+
+
+def test_metrics_are_sampled_while_somebody_looks_and_at_no_other_time() -> None:
+    async def scene() -> None:
+        async with chain() as (b1, b2, _):
+            assert not b2.http.inspection.has_samples
+            async with dashboard(b1.url) as page:
+                await show(page, "metrics")
+                await page.wait_for_selector(".plot canvas")
+                for name in ("b1", "b2", "b3"):
+                    await page.get_by_role("rowheader", name=name, exact=True).wait_for()
+                assert b2.http.inspection.has_samples
+
+    run(scene())
+
+
+def test_sessions_come_page_by_page_and_can_be_searched_for() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            for number in range(120):
+                async with connect(running.native, name=f"van-{number:03}") as van:
+                    await van.attached(30)
+            await show(page, "sessions")
+            await shows(page, "120 sessions.")
+            assert await page.locator("tbody tr").count() == 100
+            await page.get_by_role("link", name="More rows").click()
+            await page.wait_for_url("**first=100")
+            await page.get_by_role("link", name="van-119").wait_for()
+            await page.get_by_label("Client").fill("van-01")
+            await page.get_by_role("button", name="Search").click()
+            await shows(page, "10 sessions")
+            await page.get_by_role("link", name="van-015").click()
+            await shows(page, "It has no subscription.")
+
+    run(scene())
+
+
+def test_a_broker_that_is_killed_is_seen_to_be_down_and_to_come_back(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with network(tmp_path, "b1", "b2") as (b1, b2), dashboard(b1.web) as page:
+            await show(page, "network")
+            await page.get_by_text("up", exact=True).wait_for()
+            await b2.kill()
+            await page.get_by_text("does not answer").wait_for()
+            await page.get_by_text("down", exact=True).wait_for()
+            await b2.start()
+            await page.get_by_text("up", exact=True).wait_for()
+            await b1.kill()
+            await shows(page, "broker unreachable")
+            await b1.start()
+            await page.get_by_text("b1 ·").wait_for()
+            page.complaints.clear()  # the browser logs every request that failed
+
+    run(scene())
+
+
+def test_nobody_but_administrators_sees_anything() -> None:
+    async def scene() -> None:
+        async with broker(authenticator=Nobody()) as (running, client):
+            page = await client.get("/dashboard/why")
+            assert page.status_code == 200
+            policy = page.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            for path in ("/why?event=a:1&client=b", "/everywhere/sessions", "/everywhere/events", "/filter?filter=n"):
+                assert (await client.get(path)).status_code == 403
+            for path in ("../../errors.py", "%2e%2e/vendored_files.py", "vendor/vendored.toml", "none.js"):
+                assert (await client.get(f"/dashboard/{path}")).status_code == 404
+            assert running.http.activity.inputs == 0
+
+    run(scene())
+
+
+class Nobody:
+    """Lets everybody in, without rights to look."""
+
+    async def admit(self, credentials: Any) -> Principal:
+        return Principal("ann")

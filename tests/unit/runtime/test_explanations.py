@@ -1,0 +1,70 @@
+"""What all brokers know of an event and a client, put together: the first thing that decides is the verdict."""
+
+from typing import Any
+
+import pytest
+
+from godwit.runtime.explanations import explanation
+from godwit.runtime.network_questions import Answers
+
+EVENT = {"kind": "alarm", "zone": 4}
+SESSION = {"client": "screen"}
+
+
+def hop(**said: Any) -> dict[str, Any]:
+    return {"client": "screen", "arrivals": [], "records": [], "session": None, "verdict": "as it is", **said}
+
+
+def came(at: float, source: str = "van", **said: Any) -> dict[str, Any]:
+    return hop(arrivals=[{"at": at, "from": source}], attributes=EVENT, **said)
+
+
+def wish(filter: str, **more: Any) -> dict[str, Any]:
+    return {"name": "mine", "filter": filter, **more}
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ({"b1": came(1, refused="no right")}, "b1: as it is"),
+        ({"b1": came(1), "b2": came(2, session=SESSION, deliveries=[{"number": 1}])}, "b2: as it is"),
+        (
+            {"b1": came(1), "b2": came(2, session=SESSION, records=[{"client": "screen", "kind": "purged"}])},
+            "b2: as it is",
+        ),
+        (
+            {
+                "b2": came(
+                    2, session=SESSION, records=[{"client": "screen", "kind": "not_addressed"}], to_fails=["floor = 7"]
+                )
+            },
+            "b2: as it is: floor = 7 does not hold of its context",
+        ),
+        ({"b1": came(1), "b2": hop()}, "the client has no session at any broker that answered"),
+        ({"b1": hop(session=SESSION), "b2": hop()}, "no broker remembers the event"),
+        ({"b1": came(1), "b2": came(2, session=SESSION)}, "b2: as it is"),
+        ({"b1": came(1), "b2": hop(session=SESSION, subscriptions=[])}, "b2: the client has no subscription"),
+        (
+            {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("kind = 'alarm' AND zone = 3")])},
+            "no subscription of the client at b2 matches the event: zone = 3 does not hold",
+        ),
+        (
+            {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("zone = 3", now="zone = 4")])},
+            "the event went as far as b1, which knew of nobody behind it who wanted it at that moment",
+        ),
+    ],
+)
+def test_the_first_thing_that_decides_is_the_verdict(answers: dict[str, Any], verdict: str) -> None:
+    assert explanation(Answers(answers, []))["verdict"] == verdict
+
+
+def test_hops_are_in_the_order_of_the_events_way() -> None:
+    answers = {"a": hop(session=SESSION), "b": came(2), "c": came(1), "d": hop()}
+    assert [each["broker"] for each in explanation(Answers(answers, []))["hops"]] == ["c", "b", "a", "d"]
+
+
+def test_brokers_that_have_not_answered_are_named() -> None:
+    told = explanation(Answers({"b1": came(1), "b3": {"error": "no HTTP"}}, ["b2"]))
+    assert told["unanswered"] == ["b2"]
+    assert told["verdict"].endswith("(b2 did not answer)")
+    assert told["delivered"] is False

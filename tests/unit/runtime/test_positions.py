@@ -1,0 +1,39 @@
+"""Where clients are: their context counts before their events."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from godwit.filters.events import event
+from godwit.filters.values import Point
+from godwit.runtime import positions
+from godwit.runtime.positions import positions_of
+
+
+def session(client: str, is_attached: bool = True, **context: Any) -> Any:
+    connection = "c" if is_attached else None
+    return SimpleNamespace(client=client, connection=connection, whole_context=lambda: context)
+
+
+def test_a_context_counts_before_an_event_and_location_before_other_names() -> None:
+    here, there = Point(8.5, 47.4), Point(10.0, 60.0)
+    sessions = [session("ann", home=there, location=here), session("bob", is_attached=False, at=there), session("eve")]
+    events = [
+        (3.0, replace(event({"p": {"lon": 1.0, "lat": 2.0}}), publisher="ann")),
+        (2.0, replace(event({"p": {"lon": 3.0, "lat": 4.0}}), publisher="van")),
+        (1.0, replace(event({"p": {"lon": 5.0, "lat": 6.0}}), publisher="van")),
+        (0.0, replace(event({"p": 1}), publisher="nowhere")),
+    ]
+    assert positions_of(sessions, events) == [
+        {"client": "ann", "lon": 8.5, "lat": 47.4, "attached": True, "at": None},
+        {"client": "bob", "lon": 10.0, "lat": 60.0, "attached": False, "at": None},
+        {"client": "van", "lon": 3.0, "lat": 4.0, "attached": True, "at": 2.0},
+    ]
+
+
+def test_there_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "POSITIONS_MAX", 2)
+    events = [(0.0, replace(event({"p": {"lon": 1.0, "lat": 2.0}}), publisher=f"v{n}")) for n in range(5)]
+    assert len(positions_of([], events)) == 2

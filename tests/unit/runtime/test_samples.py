@@ -1,0 +1,56 @@
+"""Samples are taken when somebody asks, not more often than they should, and for a day."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from godwit.runtime import samples
+from godwit.runtime.activity_monitor import ActivityMonitor
+from godwit.runtime.samples import DAY_S, STEP_S, Samples
+
+
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made() -> tuple[Samples, ActivityMonitor, Clock]:
+    session = SimpleNamespace(connection="c", queue=[1, 2])
+    node: Any = SimpleNamespace(machine=SimpleNamespace(sessions=[session]), unhandled=3, unsafe=4, watch=None)
+    activity, clock = ActivityMonitor(node), Clock()
+    return Samples(node, activity, lambda: 77, clock), activity, clock
+
+
+def test_a_sample_says_how_the_broker_fares() -> None:
+    taken, activity, _ = made()
+    activity.inputs, activity.counts = 5, {"lost": 2, "published": 9}
+    [row] = taken.since(0)["samples"]
+    assert (row["at"], row["inputs"], row["records"]["lost"]) == (1_000.0, 5, 2)
+    assert (row["sessions"], row["attached"], row["queued"], row["held_bytes"]) == (1, 1, 2, 77)
+    assert (row["pending_inputs"], row["unwritten_inputs"]) == (3, 4)
+
+
+def test_samples_are_taken_when_asked_for_and_only_then() -> None:
+    taken, _, clock = made()
+    assert len(taken) == 0
+    taken.since(0)
+    clock.now += STEP_S / 2
+    assert len(taken.since(0)["samples"]) == 1
+    clock.now += STEP_S
+    assert [row["at"] for row in taken.since(1_000.0)["samples"]] == [clock.now]
+
+
+def test_samples_of_a_day_are_kept_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, _, clock = made()
+    taken.since(0)
+    clock.now += DAY_S + 1
+    assert len(taken.since(0)["samples"]) == 1
+    monkeypatch.setattr(samples, "SAMPLES_MAX", 3)
+    few, _, clock = made()
+    for _ in range(5):
+        few.since(0)
+        clock.now += STEP_S
+    assert len(few) == 3
