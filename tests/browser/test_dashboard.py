@@ -1,5 +1,6 @@
 """The dashboard in a real browser, against brokers that run: what it shows is so, and it asks nobody else."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,9 +14,10 @@ from godwit.runtime.network_client import connect
 from tests.browser.network import network
 from tests.browser.stations import browser_page
 from tests.network.http_broker import Running, broker
+from tests.network.rights_broker import secured, user
 from tests.network.waiting import run, until
 
-PAGES = ("why", "network", "map", "live", "here", "sessions", "metrics")
+PAGES = ("why", "network", "map", "live", "here", "sessions", "metrics", "users")
 PHONE = {"width": 360, "height": 740}
 HOSTILE = {
     "script": "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">",
@@ -256,6 +258,24 @@ def test_metrics_are_sampled_while_somebody_looks_and_at_no_other_time() -> None
                 for name in ("b1", "b2", "b3"):
                     await page.get_by_role("rowheader", name=name, exact=True).wait_for()
                 assert b2.http.inspection.has_samples
+
+    run(scene())
+
+
+def test_a_right_can_be_tried_without_trying_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        ann, root = user("ann", subscribe=["kind = 'parking'"]), user("root", (), ["*"], "admin = true")
+        async with secured(tmp_path, ann, root) as running, dashboard(f"http://{running.web}") as page:
+            said = b64encode(b"root:root-password").decode()
+            await page.set_extra_http_headers({"authorization": f"Basic {said}"})
+            await show(page, "users")
+            await page.get_by_label("Could").select_option("ann")
+            await page.get_by_label("What").fill("kind = 'alarm'")
+            await page.get_by_role("button", name="Test").click()
+            await shows(page, "only what matches: kind = 'parking'")
+            await page.get_by_label("What").fill("kind = 'parking' AND cost < 3")
+            await page.get_by_role("button", name="Test").click()
+            await shows(page, "Yes.")
 
     run(scene())
 

@@ -86,6 +86,7 @@ from godwit.runtime.inspection import Inspection, event_id, shown_rows
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import HostConnections, work_of
+from godwit.runtime.rights_questions import may, users_told
 from godwit.runtime.static_files import CLIENT, file_response
 from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.wire import JSON, Intro
@@ -121,6 +122,8 @@ ROUTES = (
     ("GET", "/everywhere/{subject}", "everywhere", ADMINISTRATORS),
     ("GET", "/why", "why", ADMINISTRATORS),
     ("GET", "/filter", "filter", ADMINISTRATORS),
+    ("GET", "/users", "users", ADMINISTRATORS),
+    ("GET", "/may", "may", ADMINISTRATORS),
     ("GET", "/dashboard/{path:path}", "dashboard", EVERYBODY),
 )
 """Each path: its method, who answers, and whom."""
@@ -510,6 +513,14 @@ class HttpServer:
         asked = request.query_params
         query = parse_query(asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
         return _json({"text": query.text, "routable": to_text(query.routable), "is_routable": query.test is None})
+
+    async def users(self, principal: Principal, request: Request) -> Response:
+        """Who may do what, as the user file of this broker says."""
+        return _json(users_told(getattr(self.authenticator, "users", None)))
+
+    async def may(self, principal: Principal, request: Request) -> Response:
+        """Whether a user may do something, and if not, why."""
+        return _json(may(getattr(self.authenticator, "users", None), request.query_params))
 
     async def dashboard(self, principal: Principal, request: Request) -> Response:
         """The files of the dashboard. What they show is asked for by the page, and is for administrators."""

@@ -166,6 +166,11 @@ class Users:
         """The same, as the file was when it was read last."""
         return self._entries.get(name)
 
+    def all(self) -> dict[str, User]:
+        """Every user, by name."""
+        self.refresh()
+        return {name: user for name, (user, _) in self._entries.items()}
+
     def refresh(self) -> None:
         """Read the file again if it has changed."""
         try:

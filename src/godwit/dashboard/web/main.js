@@ -10,6 +10,7 @@ import { Map } from "./pages/map.js";
 import { Metrics } from "./pages/metrics.js";
 import { Network } from "./pages/network.js";
 import { Sessions } from "./pages/sessions.js";
+import { Users } from "./pages/users.js";
 import { Why } from "./pages/why.js";
 
 const PAGES = [
@@ -20,6 +21,7 @@ const PAGES = [
   ["here", "What is here", Here],
   ["sessions", "Sessions", Sessions],
   ["metrics", "Metrics", Metrics],
+  ["users", "Users", Users],
 ];
 const HEALTH_MS = 3_000;
 
