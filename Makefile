@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants format lock clean
+.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants screenshots format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -71,6 +71,9 @@ fuzz: $(READY) ## spoil what comes from outside a million times, and see that on
 
 mutants: $(READY) ## change the code in a hundred small ways, and see whether a test notices each (an hour)
 	@$(BIN)/python -m tests.mutants --count 100
+
+screenshots: $(READY) ## take the pictures of the dashboard in docs/images again (needs Chromium)
+	@$(BIN)/python -m tests.browser.screenshots
 
 format: $(READY) ## format the code and fix what lint can fix
 	@$(BIN)/ruff format --quiet .

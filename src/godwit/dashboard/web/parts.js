@@ -7,6 +7,7 @@ export function shown(value) {
   if (typeof value === "string") return value;
   if (value === null || value === undefined) return "";
   if (typeof value === "object" && "$time" in value) return value.$time;
+  if (typeof value.lon === "number" && typeof value.lat === "number") return `${value.lat.toFixed(4)}, ${value.lon.toFixed(4)}`;
   return JSON.stringify(value);
 }
 

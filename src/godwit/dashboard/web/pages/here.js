@@ -7,7 +7,8 @@ import { useAnswer } from "../asking.js";
 import { count, Problem, shown, Unanswered } from "../parts.js";
 
 const REFRESH_MS = 5_000;
-const TOP = 6;
+const TOP = 6; // values that are shown
+const TOP_PLACES = 2; // the same of places, which seldom come twice
 
 export function Here() {
   const { answer, error } = useAnswer("/everywhere/attributes", {}, REFRESH_MS);
@@ -62,7 +63,7 @@ function wider(a, b) {
 }
 
 function Row({ row, events }) {
-  const top = [...row.top.entries()].sort((a, b) => b[1] - a[1]).slice(0, TOP);
+  const top = [...row.top.entries()].sort((a, b) => b[1] - a[1]).slice(0, row.kinds.point ? TOP_PLACES : TOP);
   const share = events ? Math.round((100 * row.events) / events) : 0;
   const senders = row.topSenders.slice(0, 3).join(", ");
   return html`
