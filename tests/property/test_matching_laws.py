@@ -290,7 +290,7 @@ SEEN_WITH_MANY = [TakesOnlyForSome, LosesTheLastOfABatch, SharesTooMuch]
 @pytest.mark.parametrize("faulty", SEEN_WITH_MANY)
 def test_a_planted_fault_is_caught_with_several_subscriptions(faulty: NewMatcher) -> None:
     name = NAMES[0]
-    filters = [only(name, one_of([1])), some(name, one_of([1])), some(name, one_of([2]))]
+    filters: list[Filter] = [only(name, one_of([1])), some(name, one_of([1])), some(name, one_of([2]))]
     rows: list[dict[str, Any]] = [{name: [1, 2]}, {name: 1}]
     check_many(NaiveMatcher, filters, rows)
     with pytest.raises(AssertionError):
