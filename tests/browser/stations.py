@@ -158,7 +158,7 @@ async def browser_page() -> AsyncIterator[Any]:
             page.faults = []
             page.on("pageerror", lambda error: page.faults.append(str(error)))
             yield page
-            assert page.faults == []
+            assert page.faults == [], page.faults
         finally:
             await browser.close()
 

@@ -101,7 +101,7 @@ class Query:
         return self.routable == FALSE
 
     def certainty(self) -> Certainty | None:
-        """What is wanted without a test, worked out anew each time; None when nothing is.
+        """What is wanted without a test, computed at each call; None when nothing is.
 
         Tests may have a method `certainty(routable)` that tells it.
         """

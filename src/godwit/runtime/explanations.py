@@ -17,6 +17,7 @@ from godwit.errors import GodwitError
 from godwit.filters.events import event
 from godwit.filters.language import parse, to_text
 from godwit.filters.reasons import failing
+from godwit.runtime.inspection import ENDS
 from godwit.runtime.network_questions import Answers
 
 __all__ = ["explanation", "is_delivered", "with_reasons"]
@@ -92,5 +93,5 @@ def _verdict(hops: list[Hop], unanswered: list[str]) -> str:
 
 def _ended(hop: Hop) -> bool:
     """Whether something is on record of the event and the client: a queue rule, an expiry, a loss."""
-    client = hop.get("client")
-    return any(record.get("client") == client for record in hop.get("records") or [])
+    client, kinds = hop.get("client"), (*ENDS, "residue")
+    return any(each["client"] == client and each["kind"] in kinds for each in hop.get("records") or [])

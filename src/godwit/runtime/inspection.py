@@ -13,7 +13,7 @@ name the neighbours that the event came from and may have gone to.
 3. No secrets: notes of a session are named, and not shown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from time import time
 from typing import Any
@@ -35,7 +35,7 @@ from godwit.runtime.samples import Samples
 from godwit.runtime.tcp import NativeConnection, NativeServer
 from godwit.runtime.wire import JSON
 
-__all__ = ["SUBJECTS", "Inspection", "event_id", "shown_rows"]
+__all__ = ["ENDS", "SUBJECTS", "Inspection", "event_id", "shown_rows"]
 
 SHOWN = 1_000  # rows of a long answer, unless more are asked for
 SHOWN_MAX = 100_000
@@ -44,11 +44,6 @@ FAILING_SHOWN = 20
 DIGITS_MAX = 10  # of a number that is asked for
 COUNT_MAX = 10**9
 ATTRIBUTE_MAX = 200  # characters of a text in a list of events
-SUBJECTS = (
-    "sessions", "session", "routes", "links", "network", "events", "attributes", "positions", "samples", "counts",
-    "explain",
-)  # fmt: skip
-"""What can be asked by name, here and of a whole network."""
 
 
 def event_id(text: str) -> tuple[str, int]:
@@ -94,34 +89,10 @@ class Inspection:
 
     def answer(self, subject: str, asked: Mapping[str, str]) -> Any:
         """The answer to a question by its name and parameters. `GodwitError`: there is none, and why."""
-        match subject:
-            case "sessions":
-                first = shown_rows(asked, "first", 0, COUNT_MAX)
-                return self.sessions(shown_rows(asked), first, asked.get("search", ""))
-            case "session":
-                return self.session(asked.get("client", ""))
-            case "routes":
-                return self.routes(shown_rows(asked))
-            case "links":
-                return self.links()
-            case "network":
-                return self.network()
-            case "events":
-                return self.events(shown_rows(asked), asked.get("filter", ""))
-            case "attributes":
-                latest = (event for _, event in self._activity.latest_events())
-                return summary_of(islice(latest, shown_rows(asked, default=EVENTS_MAX, most=EVENTS_MAX)))
-            case "positions":
-                return positions_of(self._machine.sessions, self._activity.latest_events())
-            case "samples":
-                return self._samples.since(shown_rows(asked, "since", 0, COUNT_MAX * 10))
-            case "counts":
-                return dict(sorted(self._activity.counts.items()))
-            case "explain":
-                if not asked.get("event") or not asked.get("client"):
-                    raise GodwitError("explain needs event=PUBLISHER:SEQUENCE and client=NAME")
-                return self.explain(event_id(asked["event"]), asked["client"], asked.get("subscription", ""))
-        raise GodwitError(f"{subject[:40]!r} is nothing that can be asked: subjects are {', '.join(SUBJECTS)}")
+        answer = ANSWERS.get(subject)
+        if answer is None:
+            raise GodwitError(f"{subject[:40]!r} is nothing that can be asked: subjects are {', '.join(SUBJECTS)}")
+        return answer(self, asked)
 
     # ------------------------------------------------------------ sessions
 
@@ -129,9 +100,8 @@ class Inspection:
         """Sessions, in short: `limit` of them from the `first` on, of clients in whose name is what is searched for."""
         found = (session for session in self._machine.sessions if search in session.client)
         rows = [self._in_short(session) for session in islice(found, first, first + limit)]
-        count = len(self._machine.sessions)
-        if search:
-            count = sum(search in session.client for session in self._machine.sessions)
+        sessions = self._machine.sessions
+        count = sum(search in session.client for session in sessions) if search else len(sessions)
         return {"sessions": rows, "count": count, "more": max(0, count - first - limit)}
 
     def session(self, client: str) -> dict[str, Any] | None:
@@ -217,6 +187,22 @@ class Inspection:
             {"at": at, "event": f"{event.publisher}:{event.sequence}", "attributes": _cut(_plain(event.attributes))}
             for at, event in islice(seen, limit)
         ]
+
+    def attributes(self, limit: int) -> dict[str, Any]:
+        """The attributes of the last events that clients have published here."""
+        return summary_of(islice((event for _, event in self._activity.latest_events()), limit))
+
+    def positions(self) -> list[dict[str, Any]]:
+        """Where clients are."""
+        return positions_of(self._machine.sessions, self._activity.latest_events())
+
+    def samples(self, since: float) -> dict[str, Any]:
+        """How the broker fared since a time, in seconds since 1970."""
+        return self._samples.since(since)
+
+    def counts(self) -> dict[str, int]:
+        """Records so far, by kind."""
+        return dict(sorted(self._activity.counts.items()))
 
     # ------------------------------------------------------------ why
 
@@ -384,6 +370,31 @@ ENDS = {
     "suppressed": "it came a second time, and was delivered when it came first",
 }
 """What else can become of an event for a client, by the kind of its record."""
+
+
+def _explanation(inspection: Inspection, asked: Mapping[str, str]) -> Any:
+    if not asked.get("event") or not asked.get("client"):
+        raise GodwitError("explain needs event=PUBLISHER:SEQUENCE and client=NAME")
+    return inspection.explain(event_id(asked["event"]), asked["client"], asked.get("subscription", ""))
+
+
+ANSWERS: dict[str, Callable[[Inspection, Mapping[str, str]], Any]] = {
+    "sessions": lambda self, asked: self.sessions(
+        shown_rows(asked), shown_rows(asked, "first", 0, COUNT_MAX), asked.get("search", "")
+    ),
+    "session": lambda self, asked: self.session(asked.get("client", "")),
+    "routes": lambda self, asked: self.routes(shown_rows(asked)),
+    "links": lambda self, asked: self.links(),
+    "network": lambda self, asked: self.network(),
+    "events": lambda self, asked: self.events(shown_rows(asked), asked.get("filter", "")),
+    "attributes": lambda self, asked: self.attributes(shown_rows(asked, default=EVENTS_MAX, most=EVENTS_MAX)),
+    "positions": lambda self, asked: self.positions(),
+    "samples": lambda self, asked: self.samples(shown_rows(asked, "since", 0, COUNT_MAX * 10)),
+    "counts": lambda self, asked: self.counts(),
+    "explain": _explanation,
+}
+"""By its name, the answer to a question with parameters, here and of a whole network."""
+SUBJECTS = tuple(ANSWERS)
 
 
 # ---------------------------------------------------------------- parts

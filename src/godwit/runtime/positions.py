@@ -22,13 +22,16 @@ EVENTS_LOOKED_AT = 5_000
 def positions_of(sessions: Iterable[Any], events: Iterable[tuple[float, Event]]) -> list[dict[str, Any]]:
     """Each client whose place is known here: its name, place, and whether it is attached; `at`: when its event came."""
     rows: dict[str, dict[str, Any]] = {}
+    attached: set[str] = set()
     for session in islice(sessions, POSITIONS_MAX):
+        if session.connection is not None:
+            attached.add(session.client)
         if (point := point_in(session.whole_context())) is not None:
             rows[session.client] = _row(session.client, point, session.connection is not None, None)
     for at, event in islice(events, EVENTS_LOOKED_AT):
         is_new = event.publisher not in rows and len(rows) < POSITIONS_MAX
         if is_new and (point := point_in(event.attributes)) is not None:
-            rows[event.publisher] = _row(event.publisher, point, True, at)
+            rows[event.publisher] = _row(event.publisher, point, event.publisher in attached, at)
     return list(rows.values())
 
 

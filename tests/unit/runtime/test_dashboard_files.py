@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from hashlib import sha256
+from posixpath import dirname, join, normpath
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -53,9 +54,5 @@ def test_modules_import_what_is_there() -> None:
         if path.endswith(".js") and not path.startswith("vendor/"):
             text = static_file(f"dashboard/web/{path}").content.decode()
             for name in re.findall(r'from "([^"]+)"', text):
-                if name in libraries:
-                    continue
-                folder = path.rpartition("/")[0]
-                target = name.removeprefix("./") if not name.startswith("../") else name.removeprefix("../")
-                whole = target if name.startswith("../") or not folder else f"{folder}/{target}"
-                assert whole in served(), f"{path} imports {name}"
+                if name not in libraries:
+                    assert normpath(join(dirname(path), name)) in served(), f"{path} imports {name}"

@@ -19,7 +19,7 @@ def session(client: str, is_attached: bool = True, **context: Any) -> Any:
 
 def test_a_context_counts_before_an_event_and_location_before_other_names() -> None:
     here, there = Point(8.5, 47.4), Point(10.0, 60.0)
-    sessions = [session("ann", home=there, location=here), session("bob", is_attached=False, at=there), session("eve")]
+    sessions = [session("ann", home=there, location=here), session("bob", is_attached=False, at=there), session("van")]
     events = [
         (3.0, replace(event({"p": {"lon": 1.0, "lat": 2.0}}), publisher="ann")),
         (2.0, replace(event({"p": {"lon": 3.0, "lat": 4.0}}), publisher="van")),

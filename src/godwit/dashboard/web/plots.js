@@ -36,6 +36,9 @@ export function Plot({ title, names, data }) {
       const lines = names.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 2, points: { show: latest.current[0].length < 100, size: 4 } }));
       const options = { width: place.current.clientWidth - 16, height: HEIGHT, series: [{}, ...lines], axes: [axis, { ...axis, size: 70 }], legend: { show: names.length > 1 } };
       plot.current = new Plots(options, latest.current, place.current);
+    }).catch((error) => {
+      library = null; // the next plot tries again
+      if (!isOver) place.current.textContent = error.message;
     });
     addEventListener("resize", resize);
     return () => {

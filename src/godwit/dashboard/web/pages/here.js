@@ -58,8 +58,8 @@ export function merged(found) {
 
 function wider(a, b) {
   if (!a || !b) return a ?? b;
-  return [shown(a[0]) <= shown(b[0]) && typeof a[0] !== "number" ? a[0] : typeof a[0] === "number" ? Math.min(a[0], b[0]) : b[0],
-    typeof a[1] === "number" ? Math.max(a[1], b[1]) : shown(a[1]) >= shown(b[1]) ? a[1] : b[1]];
+  const isLess = (x, y) => (typeof x === "number" && typeof y === "number" ? x < y : shown(x) < shown(y));
+  return [isLess(b[0], a[0]) ? b[0] : a[0], isLess(a[1], b[1]) ? b[1] : a[1]];
 }
 
 function Row({ row, events }) {

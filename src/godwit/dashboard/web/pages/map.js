@@ -1,8 +1,8 @@
 /**
  * Map: clients whose place is known, as they move, with trails, over country outlines that come with the broker.
  *
- * Points are drawn on one canvas over the map, by their own hand: thousands of them move at once. Between two answers
- * of the brokers a point goes from its last place to its next one.
+ * Points are drawn on one canvas over the map, and are no markers of Leaflet's: thousands of them move at once. Between
+ * two answers of the brokers a point moves from its last place to its next one.
  */
 
 import { html } from "htm/preact";
@@ -56,12 +56,16 @@ function Canvas({ rows, brokers, chosen }) {
   const place = useRef(null);
   const scene = useRef(null);
   const [isReady, setReady] = useState(false);
+  const [problem, setProblem] = useState(null);
   useEffect(() => {
     let isOver = false;
     loaded().then(({ Leaflet, countries }) => {
       if (isOver) return;
       scene.current = makeScene(Leaflet, countries, place.current);
       setReady(true);
+    }).catch((error) => {
+      library = null; // the next map tries again
+      if (!isOver) setProblem(error);
     });
     return () => {
       isOver = true;
@@ -71,6 +75,7 @@ function Canvas({ rows, brokers, chosen }) {
   useEffect(() => {
     if (isReady) scene.current.show(rows, brokers, chosen);
   }, [rows, isReady]);
+  if (problem) return html`<${Problem} error=${problem} />`;
   return html`<div class="map" ref=${place} role="application" aria-label="Map of clients; the table below says the same"></div>`;
 }
 
