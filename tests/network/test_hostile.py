@@ -387,29 +387,44 @@ def test_who_is_too_fast_is_read_more_slowly_and_loses_nothing() -> None:
     run(scene)
 
 
-def test_what_comes_before_the_door_has_answered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+class SlowDoor:
+    """Is asked, and never answers."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def admit(self, credentials: Any) -> Any:
+        self.asked.set()
+        await asyncio.get_running_loop().create_future()
+
+
+def test_what_comes_before_the_door_has_answered_is_bounded() -> None:
     async def scene() -> None:
-        asked = asyncio.Event()
-
-        class Slow:
-            async def admit(self, credentials: Any) -> Any:
-                asked.set()
-                await asyncio.get_running_loop().create_future()
-
-        monkeypatch.setattr(tcp, "INTRO_S", 1.0)
-        async with guarded(authenticator=Slow()) as broker:
-            reader, writer = await broker.open()
+        door = SlowDoor()
+        async with guarded(authenticator=door) as broker:
+            _, writer = await broker.open()
             writer.write(Frames.packed([Intro()]) + b"\0" * 50_000_000)
-            await asked.wait()
+            await door.asked.wait()
             [connection] = broker.clients
             for _ in range(200):
                 await a_turn()
             assert len(connection._early or b"") <= tcp.EARLY_BYTES_MAX
             assert writer.transport.get_write_buffer_size() > 2 * tcp.EARLY_BYTES_MAX  # nobody takes it
+            writer.transport.abort()
+
+    run(scene)
+
+
+def test_a_door_that_does_not_answer_in_time_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        monkeypatch.setattr(tcp, "INTRO_S", 0.05)
+        async with guarded(authenticator=SlowDoor()) as broker:
+            reader, writer = await broker.open()
+            writer.write(Frames.packed([Intro()]))
             with contextlib.suppress(ConnectionError):
                 await reader.read()
             writer.transport.abort()
-            assert not broker.clients
+            await until(lambda: not broker.clients, "the connection is closed")
 
     run(scene)
 
