@@ -529,7 +529,7 @@ class Sessions:
             if session is not None:
                 subscription = session.subscriptions.get(name)
                 if subscription is not None and (subscription.expires is None or now < subscription.expires):
-                    if session.exact and name in session.exact and not session.wants(name, event):  # rule 9
+                    if name in session.exact.open and not session.wants(name, event):  # rule 9
                         effects.append(Trace(Record("out_of_context", client, "", publisher, sequence, name)))
                         continue
                     names = names_of.get(session)
