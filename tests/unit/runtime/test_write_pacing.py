@@ -1,7 +1,7 @@
 """Writing to clients while a node has much to do: when a stream is put off, and for how long at most."""
 
 import asyncio
-from itertools import count
+import itertools
 from typing import Any
 
 import pytest
@@ -150,7 +150,7 @@ class Chatty:
 
 
 def test_busy_node_puts_off_clients_and_no_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = count()
+    ticks = itertools.count()
     monkeypatch.setattr(node_module, "perf_counter", lambda: float(next(ticks)))  # a turn is over after one input
     client, neighbour = Written(), Written()
 
