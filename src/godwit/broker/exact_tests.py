@@ -38,6 +38,9 @@ class ExactTests:
         self.open: dict[str, Filter] = NO_TESTS  # by subscription; public, for it is read at every match
         self._bound: dict[str, Filter] = NO_TESTS
 
+    def __len__(self) -> int:
+        return len(self.open)
+
     def __contains__(self, name: str) -> bool:
         return name in self.open
 
