@@ -30,29 +30,29 @@ NO_TESTS: dict[str, Filter] = {}  # shared by the many sessions without any, and
 class ExactTests:
     """By subscription, the exact test of a filter on the client's context."""
 
-    __slots__ = ("_binding", "_bound", "_context", "_open")
+    __slots__ = ("_binding", "_bound", "_context", "open")
 
     def __init__(self) -> None:
         self._binding: Binding | None = None
         self._context: Attributes = NOTHING
-        self._open: dict[str, Filter] = NO_TESTS
+        self.open: dict[str, Filter] = NO_TESTS  # by subscription; public, for it is read at every match
         self._bound: dict[str, Filter] = NO_TESTS
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self.open)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._open
+        return name in self.open
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._open)
+        return iter(self.open)
 
     def __getitem__(self, name: str) -> Filter:
         """The test of a subscription in the context of now."""
         found = self._bound.get(name)
         if found is None:
             assert self._binding is not None, "who has put it has said what it means"
-            found = self._bound[name] = self._binding.exact(self._open[name], self._context)
+            found = self._bound[name] = self._binding.exact(self.open[name], self._context)
         return found
 
     @overload
@@ -63,19 +63,19 @@ class ExactTests:
 
     def get(self, name: str, otherwise: Filter | None = None) -> Filter | None:
         """The test of a subscription, or `otherwise` when its filter says nothing of the client's context."""
-        return self[name] if name in self._open else otherwise
+        return self[name] if name in self.open else otherwise
 
     def put(self, name: str, filter: Filter, binding: Binding, context: Attributes) -> None:
         """A subscription has this open filter now."""
-        if self._open is NO_TESTS:
-            self._open, self._bound = {}, {}
-        self._open[name] = filter
+        if self.open is NO_TESTS:
+            self.open, self._bound = {}, {}
+        self.open[name] = filter
         self._bound.pop(name, None)
         self.rebind(binding, context)
 
     def remove(self, name: str) -> None:
         """A subscription has no such filter, or is over."""
-        self._open.pop(name, None)
+        self.open.pop(name, None)
         self._bound.pop(name, None)
 
     def rebind(self, binding: Binding, context: Attributes) -> None:

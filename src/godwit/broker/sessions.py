@@ -368,16 +368,16 @@ class Sessions:
         session = self._of(connection)
         check_request(message)
         number, asked = message.number, message.wish
-        wish: Wish = asked.subscribe if isinstance(asked, SubscribeQuery) else asked
-        queries = asked.queries if isinstance(asked, SubscribeQuery) else NO_QUERIES
         if number > session.accepted + 1:
             raise PeerFault(f"request {number} after request {session.accepted}: there is one missing")
         if number <= session.accepted:
             return None, [Tell(connection, Accepted(session.accepted))]
         session.accepted = number
-        if type(wish) is Publish and not self._stamps and self._is_plain(session, wish.event):  # most of what comes
+        if type(asked) is Publish and not self._stamps and self._is_plain(session, asked.event):  # most of what comes
             session.has_published = True
-            return wish, [Tell(connection, Accepted(number))]
+            return asked, [Tell(connection, Accepted(number))]
+        wish: Wish = asked.subscribe if isinstance(asked, SubscribeQuery) else asked
+        queries = asked.queries if isinstance(asked, SubscribeQuery) else NO_QUERIES
         if self._stamps and isinstance(wish, Publish | Retain):
             wish = self._vouched_for(session, wish)
         reason = self.reason_against(session, wish, now)
@@ -529,7 +529,7 @@ class Sessions:
             if session is not None:
                 subscription = session.subscriptions.get(name)
                 if subscription is not None and (subscription.expires is None or now < subscription.expires):
-                    if session.exact and name in session.exact and not session.wants(name, event):  # rule 9
+                    if name in session.exact.open and not session.wants(name, event):  # rule 9
                         effects.append(Trace(Record("out_of_context", client, "", publisher, sequence, name)))
                         continue
                     names = names_of.get(session)

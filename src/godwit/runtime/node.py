@@ -4,7 +4,8 @@
 and client (`intake.py`). In a turn of the event loop lines are served one after the other, `LINE_S` each, until nothing
 waits or `TURN_S` is over. What was handled is written to the journal as one batch. While the disk works, the next turn
 gathers the next batch: so under load batches grow, and the disk is asked as often as it can answer. The effects of a
-batch are carried out when it is safe, and all that goes to one peer goes in one write.
+batch are carried out when it is safe, and all that goes to one peer goes in one write: a neighbour is written to then,
+a client that gets much at the latest after a few turns (`write_pacing.py`).
 
 After a crash the machine is made again from its last snapshot (its state and that of this driver, by name:
 `codec/snapshots.py`) and the batches behind it; then it hears that every link
@@ -28,7 +29,7 @@ and connection which it thinks open is gone. Links and sessions say again what w
 9. What comes over a connection after the machine has closed it is dropped, also while that waits for the disk: it is no
    fault of a client that has come back over another connection.
 
-*Profile.* See BENCHMARKS.md. One joined write for each peer and turn is what decides at fan-out.
+*Profile.* See BENCHMARKS.md. How many messages go in one write is what decides at fan-out and at content filtering.
 """
 
 import asyncio
@@ -64,6 +65,7 @@ from godwit.runtime.intake import ClosedConnections, Intake
 from godwit.runtime.journal_entries import JournalEntry, entry_of, inputs_of
 from godwit.runtime.node_interfaces import Disk, Machine, NodeObserver, Port
 from godwit.runtime.node_timers import NodeTimers
+from godwit.runtime.write_pacing import WritePacing
 from godwit.trace import Record
 
 __all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
@@ -112,6 +114,7 @@ class Node:
         self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
         self._effects: list[Effect] = []  # of these
         self._closed = ClosedConnections()
+        self._pacing = WritePacing(clock)
         self._timers = NodeTimers(clock, lambda key: self.tell(TimerDue(key)))  # as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
         self._is_due = False  # a turn is
@@ -416,6 +419,7 @@ class Node:
         assert self._journal is not None
         self._is_faulty = False
         self._timers.stop()
+        self._pacing.stop()
         self._entries.clear()
         self._effects.clear()
         for port in list(self.ports.values()):
@@ -430,31 +434,36 @@ class Node:
     def _carry_out(self, effects: list[Effect]) -> None:
         if self.watch is not None and effects:
             self.watch.on_effects(effects, self.now)
-        ports = self.ports
-        touched: dict[Port, None] = {}
+        port_of, told = self.ports.get, list[Port]()
+        links: dict[Port, None] = {}
         for effect in effects:
             kind = type(effect)
-            if kind is Tell or kind is Send:
-                name, message = (effect.connection, effect.message) if kind is Tell else (effect.peer, effect.frame)  # type: ignore[union-attr]
-                port = ports.get(name)
+            if kind is Tell:  # most of what is done
+                port = port_of(effect.connection)  # type: ignore[union-attr]
                 if port is not None:
-                    port.send(message)
-                    touched[port] = None
+                    port.send(effect.message)  # type: ignore[union-attr]
+                    told.append(port)
+            elif kind is Send:
+                port = port_of(effect.peer)  # type: ignore[union-attr]
+                if port is not None:
+                    port.send(effect.frame)  # type: ignore[union-attr]
+                    links[port] = None
             elif kind is Trace:
                 if self._on_record is not None:
                     self._on_record(effect.record, self.now)  # type: ignore[union-attr]
             elif kind is Close:
                 self._open.pop(Closed(effect.peer), None)  # type: ignore[union-attr]
                 self._closed.gone(effect.peer)  # type: ignore[union-attr]
-                port = ports.pop(effect.peer, None)  # type: ignore[union-attr]
+                port = self.ports.pop(effect.peer, None)  # type: ignore[union-attr]
                 if port is not None:
-                    touched.pop(port, None)
+                    links.pop(port, None)
                     port.close(effect.reason)  # type: ignore[union-attr]
             else:
                 self._timers.note(effect)
         self._timers.run()
-        for port in touched:
+        for port in links:
             port.flush()
+        self._pacing.flush(told, turn_follows=self._is_due or bool(self._entries))
 
     # ------------------------------------------------------------ the end
 
@@ -484,6 +493,7 @@ class Node:
             await self.quiet()
         self._is_closed = True
         self._timers.stop()
+        self._pacing.stop()
         for port in list(self.ports.values()):
             port.close("the broker stops")
         if self._writer is not None and self._journal is not None:
@@ -494,6 +504,7 @@ class Node:
         """Stop at once, as if the process were killed: nothing more is handled, written or sent."""
         self._is_closed = True
         self._timers.stop()
+        self._pacing.stop()
         self.ports.clear()
         self._intake.clear()
         self._quiet.set()

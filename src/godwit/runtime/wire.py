@@ -100,15 +100,8 @@ def _kinds() -> list[type[msgspec.Struct]]:
 _row, _value = NATIVE.row, NATIVE.value
 
 
-def delivery(message: Delivery) -> tuple[bytes, Raw, bytes]:
-    """A delivery as bytes, with the length of the frame before it, in three parts."""
-    row, names = _row(message.event), _value(message.subscriptions)
-    after = DELIVERY_NAMES + names + (NO_PREDECESSOR if message.predecessor == -1 else _after(message))
-    length = DELIVERY_BYTES + len(row) + len(after)
-    return DELIVERY_HEAD.pack(length, DELIVERY_START, message.number, DELIVERY_EVENT), row, after
-
-
 def _after(message: Delivery) -> bytes:
+    """The last field of a delivery that has a predecessor."""
     return PREDECESSOR + _value(message.predecessor)
 
 
@@ -149,9 +142,11 @@ class Frames:
                 size += _add(accepted, parts)
                 accepted = None
             if kind is Delivery:
-                head, row, after = delivery(message)
-                parts += (head, row, after)
-                size += len(row) + len(after)
+                row, after = _row(message.event), DELIVERY_NAMES + _value(message.subscriptions)
+                after += NO_PREDECESSOR if message.predecessor == -1 else _after(message)
+                length = DELIVERY_BYTES + len(row) + len(after)
+                parts += (DELIVERY_HEAD.pack(length, DELIVERY_START, message.number, DELIVERY_EVENT), row, after)
+                size += length
             elif kind is Accepted:
                 accepted = message
             else:

@@ -1,0 +1,168 @@
+"""Writing to clients while a node has much to do: when a stream is put off, and for how long at most."""
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from godwit.broker.effects import Effect, Heard, Input, Send, Tell
+from godwit.broker.messages import Accepted, Ack, Frame, Received
+from godwit.runtime import node as node_module
+from godwit.runtime.node import Node
+from godwit.runtime.write_pacing import PAUSE_S, PIECE, STREAM_MIN, WritePacing
+from godwit.testing.virtual_clock import VirtualClock
+
+
+class Written:
+    """A port that keeps how many messages each of its writes had."""
+
+    def __init__(self) -> None:
+        self.writes: list[int] = []
+        self._unsent = 0
+
+    def send(self, message: Any) -> None:
+        self._unsent += 1
+
+    def flush(self) -> None:
+        if self._unsent:
+            self.writes.append(self._unsent)
+        self._unsent = 0
+
+    def close(self, reason: str) -> None:
+        self.flush()
+
+
+def turn(pacing: WritePacing, counts: dict[Written, int], *, turn_follows: bool = True) -> None:
+    """A turn in which so many messages are sent through each port."""
+    sent = []
+    for port, count in counts.items():
+        for _ in range(count):
+            port.send(None)
+            sent.append(port)
+    pacing.flush(sent, turn_follows=turn_follows)
+
+
+def streaming(pacing: WritePacing, *ports: Written) -> None:
+    """Let these ports get a stream: two long writes, one after the other."""
+    for _ in range(2):
+        turn(pacing, dict.fromkeys(ports, STREAM_MIN))
+    for port in ports:
+        assert port.writes[-2:] == [STREAM_MIN, STREAM_MIN]
+        port.writes.clear()
+
+
+def test_stream_is_put_off_while_turns_follow_and_written_after_a_pause() -> None:
+    clock, port = VirtualClock(), Written()
+    pacing = WritePacing(clock)
+    streaming(pacing, port)
+    for _ in range(3):
+        turn(pacing, {port: 5})
+    assert port.writes == []
+    assert clock.move(clock.time() + PAUSE_S)
+    assert port.writes == [15]
+    turn(pacing, {port: 5})
+    assert port.writes == [15]  # it is still a stream
+    clock.move(clock.time() + PAUSE_S)
+    assert port.writes == [15, 5]
+
+
+def test_piece_of_a_stream_is_written_at_once() -> None:
+    pacing, port = WritePacing(VirtualClock()), Written()
+    streaming(pacing, port)
+    turn(pacing, {port: PIECE - 1})
+    turn(pacing, {port: 1})
+    turn(pacing, {port: PIECE})
+    assert port.writes == [PIECE, PIECE]
+
+
+def test_client_that_gets_a_message_now_and_then_is_written_to_after_every_turn() -> None:
+    pacing, quiet, busy = WritePacing(VirtualClock()), Written(), Written()
+    streaming(pacing, busy)
+    for _ in range(4):
+        turn(pacing, {busy: 5, quiet: STREAM_MIN - 1})
+    assert busy.writes == []
+    assert quiet.writes == [STREAM_MIN - 1] * 4
+
+
+def test_one_long_write_after_a_pause_is_no_stream() -> None:
+    pacing, port = WritePacing(VirtualClock()), Written()
+    for count in (3 * STREAM_MIN, 1, 3 * STREAM_MIN, 1):
+        turn(pacing, {port: count})
+    assert port.writes == [3 * STREAM_MIN, 1, 3 * STREAM_MIN, 1]
+
+
+def test_stream_that_dries_up_is_one_no_more() -> None:
+    clock, port = VirtualClock(), Written()
+    pacing = WritePacing(clock)
+    streaming(pacing, port)
+    turn(pacing, {port: 1})
+    clock.move(clock.time() + PAUSE_S)
+    turn(pacing, {port: 1})
+    assert port.writes == [1, 1]
+
+
+def test_port_that_nothing_is_sent_through_in_a_turn_is_forgotten() -> None:
+    pacing, port, other = WritePacing(VirtualClock()), Written(), Written()
+    streaming(pacing, port)
+    turn(pacing, {other: 1})
+    turn(pacing, {port: STREAM_MIN})
+    assert port.writes == [STREAM_MIN]
+
+
+def test_nothing_is_put_off_when_no_turn_follows() -> None:
+    clock, port = VirtualClock(), Written()
+    pacing = WritePacing(clock)
+    streaming(pacing, port)
+    turn(pacing, {port: 5})
+    turn(pacing, {}, turn_follows=False)
+    assert port.writes == [5]
+    assert not clock.move(clock.time() + PAUSE_S)  # no timer is left
+    turn(pacing, {port: 5}, turn_follows=False)
+    assert port.writes == [5, 5]
+
+
+def test_pacing_that_was_stopped_writes_nothing() -> None:
+    clock, port = VirtualClock(), Written()
+    pacing = WritePacing(clock)
+    streaming(pacing, port)
+    turn(pacing, {port: 5})
+    pacing.stop()
+    assert not clock.move(clock.time() + PAUSE_S)
+    assert port.writes == []
+
+
+# ---------------------------------------------------------------- in a node
+
+
+class Chatty:
+    """A machine that answers each input with messages to a client and a frame to a neighbour."""
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        told: list[Effect] = [Tell("client", Accepted(number)) for number in range(STREAM_MIN)]
+        return [*told, Send("neighbour", Frame(1, 0, Ack(0)))]
+
+    def snapshot(self) -> Any:
+        raise AssertionError("without a journal there is none")
+
+    def restore(self, state: Any) -> None:
+        raise AssertionError("without a journal there is none")
+
+
+def test_busy_node_puts_off_clients_and_no_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr(node_module, "perf_counter", lambda: float(next(ticks)))  # a turn is over after one input
+    client, neighbour = Written(), Written()
+
+    async def scene() -> None:
+        node = Node(Chatty, clock=VirtualClock())
+        node.ports.update(client=client, neighbour=neighbour)
+        for _ in range(6):
+            node.tell(Heard("client", Received(1)))
+        await node.quiet()
+        assert sum(client.writes) == 6 * STREAM_MIN  # before anything is closed
+        await node.close()
+
+    asyncio.run(scene())
+    assert neighbour.writes == [1] * 6
+    assert client.writes == [STREAM_MIN, STREAM_MIN, 4 * STREAM_MIN]
