@@ -27,9 +27,11 @@ from godwit.filters.values import Value
 from godwit.languages.xml_names import ANYWHERE, NAMESPACES, NUMERALS, PREFIXES, REPEATED
 from godwit.languages.xml_texts import (
     BARE,
+    HIDDEN,
     LOOKED,
     NAMED_SHIFT,
     REWRITTEN,
+    ROUNDED,
     UNHELD,
     VALUES_OF_TEXT_MAX,
     Held,
@@ -49,10 +51,14 @@ PLANS_MAX = 512
 STRUCTURES_MAX = 256  # of one plan
 FURTHER = 4  # attributes besides those of paths and names
 SEVERAL = 1  # there are several elements at a path; the other flags are those of texts
+COMPLEX = LOOKED | HIDDEN | ROUNDED
 OF_PATH = (1 << NAMED_SHIFT) - 1
 
 Assumption = tuple[str, str, str]
-"""What a filter relies on: ("tag" or "written", path, name), ("single" | "plain" | "canonical", path, "")."""
+"""What a filter relies on: ("tag" or "written", path, name), (one of `UNFLAGGED`, path, "")."""
+UNFLAGGED = {"single": SEVERAL, "plain": LOOKED, "held": HIDDEN, "read": ROUNDED, "canonical": REWRITTEN}
+"""What is not the case at a path where an assumption is true: there are not several elements, texts are held as they
+stand, texts are held, numbers are read alike by all, numbers are written as they usually are."""
 
 
 class Attribute(NamedTuple):
@@ -98,11 +104,7 @@ class Structure:
                 return self._plan.tags[path] == {name}
             case "written":
                 return self._plan.written[path] == {name}
-            case "single":
-                return not self._flags[path] & SEVERAL
-            case "plain":
-                return not self._flags[path] & LOOKED
-        return not self._flags[path] & REWRITTEN
+        return not self._flags[path] & UNFLAGGED[kind]
 
 
 class Plan:
@@ -166,8 +168,8 @@ class Plan:
                 self.tags.setdefault(each, set()).add(node.tag)
                 self.written.setdefault(each, set()).add(f"{node.prefix}:{name}" if node.prefix else name)
             if len(node):
-                self.flags[path] |= LOOKED
-                self.flags[named] |= LOOKED
+                self.flags[path] |= COMPLEX
+                self.flags[named] |= COMPLEX
                 above.append((Complex(path, named, number, len(self.paths), 0), preserve, [len(node)]))
                 continue
             if preserve:

@@ -20,11 +20,13 @@ from godwit.languages.xml_values import is_plain_number, normalised, number_of, 
 
 __all__ = [
     "BARE",
+    "HIDDEN",
     "LOOK",
     "LOOKED",
     "NAMED_LENGTH_MAX",
     "NAMED_SHIFT",
     "REWRITTEN",
+    "ROUNDED",
     "UNHELD",
     "VALUES_OF_TEXT_MAX",
     "Held",
@@ -39,10 +41,10 @@ LOOK, UNHELD = "", " "
 """The values that say: look into the document. With the first, the text is held but for its white space."""
 NAMED_LENGTH_MAX = 256
 """Characters of texts that are held a second time, by the name of their element."""
-LOOKED, REWRITTEN, BARE = 2, 4, 8
+LOOKED, REWRITTEN, BARE, HIDDEN, ROUNDED = 2, 4, 8, 16, 32
 """Of what is held: there is '' or ' ' among it; a number is held with its text, which is not written as it usually is;
-a number is held without its text."""
-NAMED_SHIFT = 4
+a number is held without its text; there is ' ' among it; numbers are held of which it is not known which is read."""
+NAMED_SHIFT = 6
 """The same of what is held by name is so many bits further left."""
 VALUES_OF_TEXT_MAX = 10
 REMEMBERED_LENGTH_MAX = 64
@@ -72,7 +74,7 @@ def held_text(raw: str | None, preserve: bool) -> HeldText:
     if not raw:
         return EMPTY
     if len(raw) > TEXT_LENGTH_MAX:
-        return _text_of(dict.fromkeys([UNHELD, *_numbers(raw)]), LOOKED, READS_AS_NUMBER(raw) is not None)
+        return _text_of(dict.fromkeys([UNHELD, *_numbers(raw)]), LOOKED | HIDDEN | ROUNDED, READS_AS_NUMBER(raw) is not None)
     made = _made_text(raw, raw if preserve else normalised(raw), preserve)
     if len(raw) <= REMEMBERED_LENGTH_MAX and not preserve:
         if len(remembered_texts) >= TEXTS_MAX:
@@ -91,8 +93,12 @@ def _made_text(raw: str, text: str, preserve: bool) -> HeldText:
         and (not preserve or raw == normalised(raw))
     ):
         return _text_of(values, flags, type(values[0]) is not str)
-    is_numeric = READS_AS_NUMBER(raw) is not None
-    return _text_of(dict.fromkeys([*values, LOOK, *_numbers(raw)]), flags | LOOKED, is_numeric)
+    numbers = list(_numbers(raw))
+    if len(numbers) > 1:
+        flags |= ROUNDED
+    return _text_of(
+        dict.fromkeys([*values, LOOK, *numbers]), flags | LOOKED, is_numeric=READS_AS_NUMBER(raw) is not None
+    )
 
 
 def _text_of(values: Collection[Value], flags: int, is_numeric: bool) -> HeldText:
@@ -103,7 +109,7 @@ def _text_of(values: Collection[Value], flags: int, is_numeric: bool) -> HeldTex
     else:
         short = together(dict.fromkeys(UNHELD if _is_long(value) else value for value in values))
         is_long = short != held
-    return HeldText(held, short, flags | (flags | LOOKED if is_long else flags) << NAMED_SHIFT, is_numeric)
+    return HeldText(held, short, flags | (flags | LOOKED | HIDDEN if is_long else flags) << NAMED_SHIFT, is_numeric)
 
 
 def _is_long(value: Value) -> bool:

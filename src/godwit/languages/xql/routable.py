@@ -80,6 +80,8 @@ NUMBER_SETS = {"lt": less_than, "le": at_most, "gt": more_than, "ge": at_least}
 LOOKS = (LOOK, UNHELD)
 LOOK_SET, UNHELD_SET = one_of(LOOKS), one_of([UNHELD])
 NOT_LOOK = complement(LOOK_SET)
+HELD_WHERE: dict[str, tuple[Value, ...]] = {"held": (UNHELD,), "plain": LOOKS}
+"""The values that are absent where an assumption is true, the fewest first."""
 
 
 def routable_filter(said: Expression, target: "FilterTarget") -> Filter:
@@ -110,8 +112,8 @@ def certainty_of_document_query(said: Expression, target: "FilterTarget", routab
     if lower == FALSE:
         return None
     lower = _without_parents(lower)
-    plain = frozenset(path for kind, path, _ in assumed if kind == "plain")
-    return Certainty(None if _implies(routable, lower, plain) else lower, frozenset(assumed))
+    absent = {path: HELD_WHERE[kind] for kind, path, _ in sorted(assumed) if kind in HELD_WHERE}
+    return Certainty(None if _implies(routable, lower, absent) else lower, frozenset(assumed))
 
 
 def _without_parents(filter: Filter) -> Filter:
@@ -128,20 +130,20 @@ def _without_parents(filter: Filter) -> Filter:
     return all_of(*(part for part in filter.parts if not is_needless(part)))
 
 
-def _implies(f: Filter, g: Filter, plain: frozenset[str]) -> bool:
-    """Whether what matches `f` matches `g`, at paths that are plain without '' and ' '. May say no if unsure."""
+def _implies(f: Filter, g: Filter, absent: Mapping[str, tuple[Value, ...]]) -> bool:
+    """Whether what matches `f` matches `g`, where values are absent at some paths. May say no if unsure."""
     if g in (f, TRUE) or f == FALSE:
         return True
     if isinstance(g, And):
-        return all(_implies(f, part, plain) for part in g.parts)
+        return all(_implies(f, part, absent) for part in g.parts)
     if isinstance(f, Or):
-        return all(_implies(part, g, plain) for part in f.parts)
+        return all(_implies(part, g, absent) for part in f.parts)
     if isinstance(f, And):
-        return any(_implies(part, g, plain) for part in f.parts)
+        return any(_implies(part, g, absent) for part in f.parts)
     if isinstance(g, Or):
-        return any(_implies(f, part, plain) for part in g.parts)
-    if isinstance(f, Some) and isinstance(g, Some) and f.attribute == g.attribute and f.attribute in plain:
-        return isinstance(f.values, OneOf) and set(f.values.values) <= {*_values(g), *LOOKS}
+        return any(_implies(f, part, absent) for part in g.parts)
+    if isinstance(f, Some) and isinstance(g, Some) and f.attribute == g.attribute and f.attribute in absent:
+        return isinstance(f.values, OneOf) and set(f.values.values) <= {*_values(g), *absent[f.attribute]}
     return False
 
 
@@ -205,11 +207,13 @@ class FilterTarget:
         return present(path), self.all_of([present(path), self.guard])
 
     def compared(self, path: str, operator: str, value: str | float, holds: bool) -> Claim[Filter]:
-        self._assumes("plain", path)
         if operator in self.operators:
+            self._assumes("plain", path)
             return self._by_operator(path, operator, value, holds)
         if not isinstance(value, str):
+            self._assumes("read", path)
             return self._claim(path, self._numbers(operator, value), holds)
+        self._assumes("held" if operator == "contains" and _is_part(value) else "plain", path)
         if operator in ("eq", "ne"):
             return self._equal_texts(path, value, holds == (operator == "eq"))
         return self._claim(path, _texts(operator, value), holds)
@@ -354,8 +358,7 @@ def _texts(operator: str, text: str) -> _Sets:
     if operator not in TEXT_SETS or len(text) > TEXT_LENGTH_MAX:  # without regard to case, or longer than what is held
         return UNTOLD
     inside, outside = TEXT_SETS[operator](text)
-    is_part = operator not in OPPOSITE and text != "" and not any(white in text for white in WHITE)
-    may = [inside, UNHELD_SET if is_part else LOOK_SET]
+    may = [inside, UNHELD_SET if operator not in OPPOSITE and _is_part(text) else LOOK_SET]
     if operator in OPPOSITE:
         may.append(all_of_kind(Kind.NUMBER))
     return _Sets(
@@ -365,6 +368,11 @@ def _texts(operator: str, text: str) -> _Sets:
         [outside] if outside is not None else [],
         may_bare_numbers=operator not in OPPOSITE and set(text) <= NUMBER_CHARACTERS,
     )
+
+
+def _is_part(text: str) -> bool:
+    """Whether white space around a text or doubled in it makes no difference to whether this is in it."""
+    return text != "" and not any(white in text for white in WHITE)
 
 
 def _order(inside: Callable[[str], ValueSet], outside: Callable[[str], ValueSet]) -> "_TextSets":
