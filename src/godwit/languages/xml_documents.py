@@ -9,10 +9,13 @@ The attributes are what brokers route by, so they must never hide what an exact 
 
 - A text that reads as a number is held as the number, and where it is written otherwise as a text too
   (`xml_values.py`).
-- The empty text '' says *look into the document*: an element is there that is empty, that holds elements (its text is
-  that of all of them), or whose text is not held as it stands: with space that normalising takes away, or too long, or
-  a number that is not read alike by all (`1e5`, `+5`, more than 15 digits). A comparison of texts must let '' through;
-  one of numbers need not, as the numbers of such texts are held. An element is thus always present in the attributes.
+- Two values say *look into the document*. '' says that the text of an element is not held as it stands: it is empty,
+  or has space that normalising takes away, or is a number that is not read alike by all (`1e5`, `+5`, more than 15
+  digits). ' ' says that it is not held at all: it is too long, or the element holds elements, and its text is that of
+  all of them. A comparison of texts must let both through, one that looks for a word in a text only ' '. One of numbers
+  need not, as the numbers of such texts are held. An element is thus always present in the attributes.
+- A number that is held alone may have any word of digits in its text. `xml:numerals` names the elements of which no
+  number is.
 - Elements are named without their namespaces. Which there are is told of the whole document: `xml:prefix` holds the
   prefixes of its elements (missing when there are none), `xml:namespace` their namespaces, '' for none. XML attributes
   keep their prefix.

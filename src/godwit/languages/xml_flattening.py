@@ -24,12 +24,15 @@ from typing import Any, NamedTuple
 from godwit.errors import BadEvent
 from godwit.filters.events import ATTRIBUTES_MAX, NAME_LENGTH_MAX, VALUES_MAX, Attributes, values_of
 from godwit.filters.values import Value
-from godwit.languages.xml_names import ANYWHERE, NAMESPACES, PREFIXES, REPEATED
+from godwit.languages.xml_names import ANYWHERE, NAMESPACES, NUMERALS, PREFIXES, REPEATED
 from godwit.languages.xml_texts import (
-    LOOK,
+    BARE,
+    HIDDEN,
     LOOKED,
     NAMED_SHIFT,
     REWRITTEN,
+    ROUNDED,
+    UNHELD,
     VALUES_OF_TEXT_MAX,
     Held,
     HeldText,
@@ -46,12 +49,16 @@ DEPTH_MAX = 64
 REMEMBERED_NODES_MAX = 1_000  # of a document whose plan is kept
 PLANS_MAX = 512
 STRUCTURES_MAX = 256  # of one plan
-FURTHER = 3  # attributes besides those of paths and names
+FURTHER = 4  # attributes besides those of paths and names
 SEVERAL = 1  # there are several elements at a path; the other flags are those of texts
+COMPLEX = LOOKED | HIDDEN | ROUNDED
 OF_PATH = (1 << NAMED_SHIFT) - 1
 
 Assumption = tuple[str, str, str]
-"""What a filter relies on: ("tag" or "written", path, name), ("single" | "plain" | "canonical", path, "")."""
+"""What a filter relies on: ("tag" or "written", path, name), (one of `UNFLAGGED`, path, "")."""
+UNFLAGGED = {"single": SEVERAL, "plain": LOOKED, "held": HIDDEN, "read": ROUNDED, "canonical": REWRITTEN}
+"""What is not the case at a path where an assumption is true: there are not several elements, texts are held as they
+stand, texts are held, numbers are read alike by all, numbers are written as they usually are."""
 
 
 class Attribute(NamedTuple):
@@ -76,11 +83,16 @@ class Complex(NamedTuple):
 class Structure:
     """What is known of all documents whose elements have the same places and look alike there."""
 
-    __slots__ = ("_flags", "_plan")
+    __slots__ = ("_flags", "_plan", "numerals")
 
     def __init__(self, plan: "Plan", flags: dict[str, int]) -> None:
         self._plan = plan
         self._flags = flags
+        self.numerals = [
+            name.removeprefix(ANYWHERE)
+            for name, told in flags.items()
+            if told & (REWRITTEN | BARE) == REWRITTEN and name.startswith(ANYWHERE)
+        ]
 
     def meets(self, assumptions: Iterable[Assumption]) -> bool:
         """Whether all assumptions are true of such documents. What is not there meets any."""
@@ -92,11 +104,7 @@ class Structure:
                 return self._plan.tags[path] == {name}
             case "written":
                 return self._plan.written[path] == {name}
-            case "single":
-                return not self._flags[path] & SEVERAL
-            case "plain":
-                return not self._flags[path] & LOOKED
-        return not self._flags[path] & REWRITTEN
+        return not self._flags[path] & UNFLAGGED[kind]
 
 
 class Plan:
@@ -118,13 +126,13 @@ class Plan:
         for number, (path, name) in enumerate(zip(self.paths, self.names, strict=True)):
             texts_at.setdefault((path, False), []).append(number)
             texts_at.setdefault((name, True), []).append(number)
-        # Where several texts are held: the path, whether it is a name, the texts, whether '' is held besides.
+        # Where several texts are held: the path, whether it is a name, the texts, whether ' ' is held besides.
         self.gathered = [
             (path, by_name, texts, path in complexes)
             for (path, by_name), texts in texts_at.items()
             if len(texts) > 1 or path in complexes
         ]
-        self.empty: dict[str, Held] = dict.fromkeys(self.flags, LOOK)  # so that attributes are in order
+        self.empty: dict[str, Held] = dict.fromkeys(self.flags, UNHELD)  # so that attributes are in order
         tags = {tag for each in self.tags.values() for tag in each}
         self.empty[NAMESPACES] = together(sorted({tag[1:].partition("}")[0] if tag[0] == "{" else "" for tag in tags}))
         prefixes = {name.partition(":")[0] for each in self.written.values() for name in each if ":" in name}
@@ -160,8 +168,8 @@ class Plan:
                 self.tags.setdefault(each, set()).add(node.tag)
                 self.written.setdefault(each, set()).add(f"{node.prefix}:{name}" if node.prefix else name)
             if len(node):
-                self.flags[path] |= LOOKED
-                self.flags[named] |= LOOKED
+                self.flags[path] |= COMPLEX
+                self.flags[named] |= COMPLEX
                 above.append((Complex(path, named, number, len(self.paths), 0), preserve, [len(node)]))
                 continue
             if preserve:
@@ -205,7 +213,7 @@ class Plan:
         found.update(zip(self.paths, [each[0] for each in held], strict=True))
         found.update(zip(self.names, [each[1] for each in held], strict=True))
         for path, by_name, numbers, is_complex in self.gathered:
-            values: dict[Value, None] = {LOOK: None} if is_complex else {}
+            values: dict[Value, None] = {UNHELD: None} if is_complex else {}
             for number in numbers:
                 one = held[number][by_name]
                 if type(one) is tuple:
@@ -222,7 +230,10 @@ class Plan:
         for path, added in more.items():
             found[path] = together(dict.fromkeys((*values_of(found[path]), *added)))
         self._check_values(found, held, nodes[0])
-        return found, self._structure(tuple([each[2] for each in held]))
+        structure = self._structure(tuple([each[2] for each in held]))
+        if structure.numerals:
+            found[NUMERALS] = together(structure.numerals)
+        return found, structure
 
     def _check_values(self, found: Attributes, held: list[HeldText], root: Tree) -> None:
         if len(held) + len(self.complexes) <= VALUES_MAX // VALUES_OF_TEXT_MAX:

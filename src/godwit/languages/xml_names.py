@@ -3,7 +3,7 @@
 No path of a document has a colon in front of its first /, and none begins with one.
 """
 
-__all__ = ["ANYWHERE", "NAMESPACES", "PREFIXES", "REPEATED", "is_xml"]
+__all__ = ["ANYWHERE", "NAMESPACES", "NUMERALS", "PREFIXES", "REPEATED", "is_xml"]
 
 PREFIXES = "xml:prefix"
 """The prefixes of the document's elements; missing when there are none."""
@@ -11,6 +11,9 @@ NAMESPACES = "xml:namespace"
 """The namespaces of its elements, '' for none."""
 ANYWHERE = "//"
 """In front of a name: the elements of that name, wherever they are in the document."""
+NUMERALS = "xml:numerals"
+"""The names of elements whose texts are numbers that are all held as texts, too, as `048` is; missing when there are
+none."""
 REPEATED = "xml:repeated"
 """The paths at which there is more than one element; missing when there are none."""
 

@@ -4,7 +4,7 @@
 are held as is remembered.
 
 *Rules.*
-1. By name, texts of more than `NAMED_LENGTH_MAX` characters are not held: '' says to look into the document.
+1. A text that is not held at all is told by ' '. By name, these are those of more than `NAMED_LENGTH_MAX` characters.
 2. A number that is not read alike by all (`is_plain_number`) is held with the doubles next to it, and with one on each
    side that is farther off than any reader errs.
 """
@@ -19,11 +19,15 @@ from godwit.languages.xml_trees import STRING_VALUE, Tree
 from godwit.languages.xml_values import is_plain_number, normalised, number_of, values_of_text
 
 __all__ = [
+    "BARE",
+    "HIDDEN",
     "LOOK",
     "LOOKED",
     "NAMED_LENGTH_MAX",
     "NAMED_SHIFT",
     "REWRITTEN",
+    "ROUNDED",
+    "UNHELD",
     "VALUES_OF_TEXT_MAX",
     "Held",
     "HeldText",
@@ -33,13 +37,14 @@ __all__ = [
     "together",
 ]
 
-LOOK = ""
-"""The value that says: look into the document."""
-NAMED_LENGTH_MAX = 64
+LOOK, UNHELD = "", " "
+"""The values that say: look into the document. With the first, the text is held but for its white space."""
+NAMED_LENGTH_MAX = 256
 """Characters of texts that are held a second time, by the name of their element."""
-LOOKED, REWRITTEN = 2, 4
-"""Of what is held: there is '' among it; a number is held with its text, which is not written as it usually is."""
-NAMED_SHIFT = 3
+LOOKED, REWRITTEN, BARE, HIDDEN, ROUNDED = 2, 4, 8, 16, 32
+"""Of what is held: there is '' or ' ' among it; a number is held with its text, which is not written as it usually is;
+a number is held without its text; there is ' ' among it; numbers are held of which it is not known which is read."""
+NAMED_SHIFT = 6
 """The same of what is held by name is so many bits further left."""
 VALUES_OF_TEXT_MAX = 10
 REMEMBERED_LENGTH_MAX = 64
@@ -69,7 +74,7 @@ def held_text(raw: str | None, preserve: bool) -> HeldText:
     if not raw:
         return EMPTY
     if len(raw) > TEXT_LENGTH_MAX:
-        return _text_of(dict.fromkeys([LOOK, *_numbers(raw)]), LOOKED, READS_AS_NUMBER(raw) is not None)
+        return _text_of(dict.fromkeys([UNHELD, *_numbers(raw)]), LOOKED | HIDDEN | ROUNDED, READS_AS_NUMBER(raw) is not None)
     made = _made_text(raw, raw if preserve else normalised(raw), preserve)
     if len(raw) <= REMEMBERED_LENGTH_MAX and not preserve:
         if len(remembered_texts) >= TEXTS_MAX:
@@ -81,26 +86,30 @@ def held_text(raw: str | None, preserve: bool) -> HeldText:
 def _made_text(raw: str, text: str, preserve: bool) -> HeldText:
     """How a text is held, which XQL takes as `text`."""
     values = values_of_text(text)
-    flags = REWRITTEN if len(values) > 1 else 0
+    flags = REWRITTEN if len(values) > 1 else BARE if type(values[0]) is not str else 0
     if (
         raw == text != ""
         and (type(values[0]) is str or is_plain_number(text))
         and (not preserve or raw == normalised(raw))
     ):
         return _text_of(values, flags, type(values[0]) is not str)
-    is_numeric = READS_AS_NUMBER(raw) is not None
-    return _text_of(dict.fromkeys([*values, LOOK, *_numbers(raw)]), flags | LOOKED, is_numeric)
+    numbers = list(_numbers(raw))
+    if len(numbers) > 1:
+        flags |= ROUNDED
+    return _text_of(
+        dict.fromkeys([*values, LOOK, *numbers]), flags | LOOKED, is_numeric=READS_AS_NUMBER(raw) is not None
+    )
 
 
 def _text_of(values: Collection[Value], flags: int, is_numeric: bool) -> HeldText:
     held = together(values)
     if type(held) is str:
         is_long = len(held) > NAMED_LENGTH_MAX
-        short: Held = LOOK if is_long else held
+        short: Held = UNHELD if is_long else held
     else:
-        short = together(dict.fromkeys(LOOK if _is_long(value) else value for value in values))
+        short = together(dict.fromkeys(UNHELD if _is_long(value) else value for value in values))
         is_long = short != held
-    return HeldText(held, short, flags | (flags | LOOKED if is_long else flags) << NAMED_SHIFT, is_numeric)
+    return HeldText(held, short, flags | (flags | LOOKED | HIDDEN if is_long else flags) << NAMED_SHIFT, is_numeric)
 
 
 def _is_long(value: Value) -> bool:

@@ -19,6 +19,7 @@ from godwit.filters.values import TEXT_LENGTH_MAX, Value
 __all__ = [
     "EXACT_INT_MAX",
     "NUMBER_CHARACTERS",
+    "WHITE",
     "canonical",
     "is_plain_number",
     "normalised",

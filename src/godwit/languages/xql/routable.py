@@ -1,12 +1,14 @@
 """Our own filters as the target of XQL and XPath: bounds of a query over the attributes of `xml_documents.py`.
 
-*Theory.* A literal of a filter speaks of the values at one path. Which values a text is held as, and that '' means
-*look into the document*, is told there; here it is used:
+*Theory.* A literal of a filter speaks of the values at one path. Which values a text is held as, and that '' and ' '
+mean *look into the document*, is told there; here it is used:
 
 - a comparison of numbers asks for the numbers: all readings are held;
-- a comparison of texts asks for the texts, and for '';
-- a filter may rely on a value (`somewhere`) only at a path where no '' is: then each value is the whole text of an
-  element.
+- a comparison of texts asks for the texts, and for '' and ' ';
+- a search for a part without white space asks for texts that have it, and for ' ': white space makes no difference;
+  and, if the part may be one of a number, for numbers, unless all numbers of that name are held as texts, too;
+- a filter may rely on a value (`somewhere`) only at a path where no '' or ' ' is: then each value is the whole text of
+  an element.
 
 All that of filters that must hold for any document. Where the document is at hand, more is known of it (`Structure`):
 `certainty_of_document_query` makes the filter of a query under assumptions that it lists. Most queries are said
@@ -63,8 +65,9 @@ from godwit.languages.bounds import Bounds, opposite
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.query import Certainty
 from godwit.languages.xml_flattening import Assumption
-from godwit.languages.xml_names import ANYWHERE, NAMESPACES, PREFIXES, REPEATED
-from godwit.languages.xml_values import NUMBER_CHARACTERS, values_of_text
+from godwit.languages.xml_names import ANYWHERE, NAMESPACES, NUMERALS, PREFIXES, REPEATED
+from godwit.languages.xml_texts import LOOK, UNHELD
+from godwit.languages.xml_values import NUMBER_CHARACTERS, WHITE, values_of_text
 from godwit.languages.xql.tree import Attribute, Element, Expression
 from godwit.languages.xql.weakening import Claim, Weakening
 
@@ -74,8 +77,11 @@ ROOM_STEPS = 8  # doubles on each side of a number that XPath's engine may have 
 NO_PREFIXES = missing(PREFIXES)
 OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 NUMBER_SETS = {"lt": less_than, "le": at_most, "gt": more_than, "ge": at_least}
-LOOK = one_of([""])
-NOT_LOOK = complement(LOOK)
+LOOKS = (LOOK, UNHELD)
+LOOK_SET, UNHELD_SET = one_of(LOOKS), one_of([UNHELD])
+NOT_LOOK = complement(LOOK_SET)
+HELD_WHERE: dict[str, tuple[Value, ...]] = {"held": (UNHELD,), "plain": LOOKS}
+"""The values that are absent where an assumption is true, the fewest first."""
 
 
 def routable_filter(said: Expression, target: "FilterTarget") -> Filter:
@@ -106,8 +112,8 @@ def certainty_of_document_query(said: Expression, target: "FilterTarget", routab
     if lower == FALSE:
         return None
     lower = _without_parents(lower)
-    plain = frozenset(path for kind, path, _ in assumed if kind == "plain")
-    return Certainty(None if _implies(routable, lower, plain) else lower, frozenset(assumed))
+    absent = {path: HELD_WHERE[kind] for kind, path, _ in sorted(assumed) if kind in HELD_WHERE}
+    return Certainty(None if _implies(routable, lower, absent) else lower, frozenset(assumed))
 
 
 def _without_parents(filter: Filter) -> Filter:
@@ -124,20 +130,20 @@ def _without_parents(filter: Filter) -> Filter:
     return all_of(*(part for part in filter.parts if not is_needless(part)))
 
 
-def _implies(f: Filter, g: Filter, plain: frozenset[str]) -> bool:
-    """Whether what matches `f` matches `g`, where no '' is held at the paths that are plain. May say no if unsure."""
+def _implies(f: Filter, g: Filter, absent: Mapping[str, tuple[Value, ...]]) -> bool:
+    """Whether what matches `f` matches `g`, where values are absent at some paths. May say no if unsure."""
     if g in (f, TRUE) or f == FALSE:
         return True
     if isinstance(g, And):
-        return all(_implies(f, part, plain) for part in g.parts)
+        return all(_implies(f, part, absent) for part in g.parts)
     if isinstance(f, Or):
-        return all(_implies(part, g, plain) for part in f.parts)
+        return all(_implies(part, g, absent) for part in f.parts)
     if isinstance(f, And):
-        return any(_implies(part, g, plain) for part in f.parts)
+        return any(_implies(part, g, absent) for part in f.parts)
     if isinstance(g, Or):
-        return any(_implies(f, part, plain) for part in g.parts)
-    if isinstance(f, Some) and isinstance(g, Some) and f.attribute == g.attribute and f.attribute in plain:
-        return f.values == LOOK or (isinstance(f.values, OneOf) and set(f.values.values) <= {*_values(g), ""})
+        return any(_implies(f, part, absent) for part in g.parts)
+    if isinstance(f, Some) and isinstance(g, Some) and f.attribute == g.attribute and f.attribute in absent:
+        return isinstance(f.values, OneOf) and set(f.values.values) <= {*_values(g), *absent[f.attribute]}
     return False
 
 
@@ -201,11 +207,13 @@ class FilterTarget:
         return present(path), self.all_of([present(path), self.guard])
 
     def compared(self, path: str, operator: str, value: str | float, holds: bool) -> Claim[Filter]:
-        self._assumes("plain", path)
         if operator in self.operators:
+            self._assumes("plain", path)
             return self._by_operator(path, operator, value, holds)
         if not isinstance(value, str):
+            self._assumes("read", path)
             return self._claim(path, self._numbers(operator, value), holds)
+        self._assumes("held" if operator == "contains" and _is_part(value) else "plain", path)
         if operator in ("eq", "ne"):
             return self._equal_texts(path, value, holds == (operator == "eq"))
         return self._claim(path, _texts(operator, value), holds)
@@ -214,16 +222,30 @@ class FilterTarget:
 
     def _claim(self, path: str, sets: "_Sets", holds: bool) -> Claim[Filter]:
         """The claim of a comparison, or of its negation."""
-        upper, surely, other = (
-            (sets.may, sets.surely, sets.may_not) if holds else (sets.may_not, sets.surely_not, sets.may)
-        )
+        if holds:
+            return Claim(
+                self._may(path, sets),
+                lambda: self._rely(path, sets.surely),
+                lambda: _opposite(self._some(path, sets.may_not)),
+                True,
+            )
         return Claim(
-            self._some(path, upper), lambda: self._rely(path, surely), lambda: _opposite(self._some(path, other)), True
+            self._some(path, sets.may_not),
+            lambda: self._rely(path, sets.surely_not),
+            lambda: _opposite(self._may(path, sets)),
+            True,
         )
 
+    def _may(self, path: str, sets: "_Sets") -> Filter:
+        may = self._some(path, sets.may)
+        if not sets.may_bare_numbers:
+            return may
+        bare = [some(path, all_of_kind(Kind.NUMBER)), opposite(some(NUMERALS, one_of([_name_of(path)])))]
+        return self.any_of([may, self.all_of(bare)])
+
     def _some(self, path: str, sets: list[ValueSet]) -> Filter:
-        if self.assumed is not None and LOOK in sets:
-            sets = [values for values in sets if values is not LOOK] or [NOTHING]
+        if self.assumed is not None:
+            sets = [values for values in sets if values not in (LOOK_SET, UNHELD_SET)] or [NOTHING]
         return some(path, sets[0]) if len(sets) == 1 else self.any_of([some(path, values) for values in sets])
 
     def _rely(self, path: str, sets: list[ValueSet]) -> Filter:
@@ -255,39 +277,45 @@ class FilterTarget:
     def _equal_texts(self, path: str, text: str, holds: bool) -> Claim[Filter]:
         held = values_of_text(text) if len(text) <= TEXT_LENGTH_MAX else ()
         if not held:
-            return self._claim(path, _Sets([LOOK], [], [EVERYTHING], []), holds)
+            return self._claim(path, _Sets([LOOK_SET], [], [EVERYTHING], []), holds)
         is_canonical = len(held) == 1 and not isinstance(held[0], str)
         value = held[0] if is_canonical else text
         if is_canonical and self._assumes("canonical", path):
             equal, other = [one_of([value])], [complement(one_of([value]))]
             return self._claim(path, _Sets(equal, equal, other, other), holds)
         if not holds:
-            may_not = EVERYTHING if text == "" else complement(one_of([value]))
+            may_not = EVERYTHING if text in LOOKS else complement(one_of([value]))
             return Claim(
                 some(path, may_not),
-                lambda: self._rely(path, [complement(one_of([*held, ""]))]),
-                lambda: _opposite(some(path, one_of([value, ""]))),
+                lambda: self._rely(path, [complement(one_of([*held, *LOOKS]))]),
+                lambda: _opposite(some(path, one_of([value, *LOOKS]))),
                 True,
             )
 
         def somewhere() -> Filter:
             if is_canonical:  # the number alone, so no text that is written otherwise
                 return self.all_of([only(path, one_of([value])), self.guard])
-            return FALSE if text == "" else self._rely(path, [one_of([value])])
+            return FALSE if text in LOOKS else self._rely(path, [one_of([value])])
 
         def everywhere() -> Filter:
-            return FALSE if text == "" else _opposite(some(path, complement(one_of([value]))))
+            return FALSE if text in LOOKS else _opposite(some(path, complement(one_of([value]))))
 
-        return Claim(some(path, one_of([value, ""])), somewhere, everywhere, True)
+        return Claim(some(path, one_of([value, *LOOKS])), somewhere, everywhere, True)
 
     def _by_operator(self, path: str, name: str, value: str | float, holds: bool) -> Claim[Filter]:
         routable = self.operators[name].routable
         if routable is None:
             return self._claim(path, UNTOLD, holds)
-        upper = self.any_of([routable(path, value), some(path, LOOK)])
+        upper = self.any_of([routable(path, value), some(path, LOOK_SET)])
         if holds:
             return Claim(upper, lambda: FALSE, lambda: FALSE, True)
         return Claim(present(path), lambda: FALSE, lambda: _opposite(upper), True)
+
+
+def _name_of(path: str) -> str:
+    """The name by which what is held at a path is held, too, without //."""
+    steps = path.removeprefix(ANYWHERE).split("/")
+    return "/".join(steps[-2:]) if steps[-1].startswith("@") else steps[-1]
 
 
 def _opposite(filter: Filter) -> Filter:
@@ -319,6 +347,7 @@ class _Sets:
     surely: list[ValueSet]
     may_not: list[ValueSet]
     surely_not: list[ValueSet]
+    may_bare_numbers: bool = False  # numbers that are held without their texts may meet it
 
 
 UNTOLD = _Sets([EVERYTHING], [], [EVERYTHING], [])
@@ -329,10 +358,21 @@ def _texts(operator: str, text: str) -> _Sets:
     if operator not in TEXT_SETS or len(text) > TEXT_LENGTH_MAX:  # without regard to case, or longer than what is held
         return UNTOLD
     inside, outside = TEXT_SETS[operator](text)
-    may = [inside, LOOK]
-    if operator in OPPOSITE or set(text) <= NUMBER_CHARACTERS:
+    may = [inside, UNHELD_SET if operator not in OPPOSITE and _is_part(text) else LOOK_SET]
+    if operator in OPPOSITE:
         may.append(all_of_kind(Kind.NUMBER))
-    return _Sets(may, [inside], [EVERYTHING], [outside] if outside is not None else [])
+    return _Sets(
+        may,
+        [inside],
+        [EVERYTHING],
+        [outside] if outside is not None else [],
+        may_bare_numbers=operator not in OPPOSITE and set(text) <= NUMBER_CHARACTERS,
+    )
+
+
+def _is_part(text: str) -> bool:
+    """Whether white space around a text or doubled in it makes no difference to whether this is in it."""
+    return text != "" and not any(white in text for white in WHITE)
 
 
 def _order(inside: Callable[[str], ValueSet], outside: Callable[[str], ValueSet]) -> "_TextSets":
