@@ -28,7 +28,6 @@ LIGHT_LIBRARIES = {"msgspec"}
 LIBRARIES_OF = {
     "filters/regions.py": {"shapely"},
     "filters/geometries.py": {"shapely"},
-    "filters/language*": {"lark"},
     "broker/topology.py": {"rustworkx"},
     "languages/*": {"lxml", "numpy", "re2", "shapely"},
 }
@@ -107,8 +106,7 @@ def test_an_impure_line_is_caught(text: str) -> None:
     "module",
     [
         Module("filters/regions.py", "import shapely.geometry"),
-        Module("filters/language.py", "from lark import Lark"),
-        Module("filters/language/grammar.py", "from lark import Lark"),
+        Module("languages/xpath/parsing.py", "from lxml import etree"),
         Module("broker/messages.py", "import msgspec\nfrom datetime import datetime\nd = datetime.fromisoformat('x')"),
         Module("broker/sessions.py", "def f(now):\n    return self.clock.now(now)"),
         Module("mqtt/gateway.py", "import asyncio"),

@@ -175,8 +175,9 @@ class _Combination(_Node):
     _hash: int | None = field(init=False, repr=False)  # None: nobody has asked
 
     def __post_init__(self) -> None:
-        size = sum(part.size for part in self.parts)
-        depth = 1 + max((part.depth for part in self.parts), default=0)
+        combinations = [part for part in self.parts if isinstance(part, _Combination)]  # the others are literals
+        size = len(self.parts) + sum(part.size - 1 for part in combinations)
+        depth = 1 + max((part.depth for part in combinations), default=1 if self.parts else 0)
         if size > LITERALS_MAX:
             raise FilterTooBig(
                 f"a filter of {size} literals: at most {LITERALS_MAX} are allowed (a list after IN is one)"
@@ -290,6 +291,9 @@ def _flat(combination: type[And] | type[Or], filters: Iterable[Filter]) -> Filte
             parts.append(part)
     if len(parts) > COMPARED_MAX:
         parts = list(dict.fromkeys(parts))
+    elif len(parts) == 2:  # as most combinations
+        if parts[0] == parts[1]:
+            del parts[1]
     elif len(parts) > 1:  # compared with each other: so nobody has to hash them
         parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
     if len(parts) == 1:

@@ -55,6 +55,13 @@ Segments = tuple[Segment, ...]
 
 def segments_of(pattern: str) -> Segments:
     """The stretches of fixed length between the `%`s of a pattern, whose escape is a backslash."""
+    if ESCAPE not in pattern:
+        return tuple(
+            tuple(None if character == ANY_ONE else character for character in piece)
+            if ANY_ONE in piece
+            else tuple(piece)
+            for piece in pattern.split(ANY_RUN)
+        )
     segments: list[list[str | None]] = [[]]
     characters = iter(pattern)
     for character in characters:

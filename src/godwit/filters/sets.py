@@ -125,10 +125,14 @@ class OneOf(ValueSet):
         return frozenset((identity(self.values[0]),)) if self._many is None else self._many
 
     def __hash__(self) -> int:
-        return hash(self.members)
+        return hash(self.values if self._many is None else self._many)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, OneOf) and self.members == other.members
+        if not isinstance(other, OneOf):
+            return False
+        if self._many is None:
+            return other._many is None and self.contains(other.values[0])
+        return self._many == other._many
 
     @property
     def kinds(self) -> Kind:
@@ -411,25 +415,34 @@ def like(pattern: str, escape: str | None = ESCAPE) -> ValueSet:
         raise BadValue(f"{escape!r} cannot escape: ESCAPE takes one character that is no wildcard")
     checked_value(pattern)
     canonical = _canonical_pattern(pattern, escape)
-    segments = segments_of(canonical)
-    literals = ["".join(segment) for segment in segments if None not in segment]  # type: ignore[arg-type]
-    if len(literals) == len(segments):
-        match literals:
-            case [text]:
-                return one_of([text])
-            case [text, ""]:
-                return starts_with(text)
-            case ["", text]:
-                return ends_with(text)
-            case ["", text, ""]:
-                return holds_text(text)
+    match _literals_of(canonical):
+        case [text]:
+            return one_of([text])
+        case [text, ""]:
+            return starts_with(text)
+        case ["", text]:
+            return ends_with(text)
+        case ["", text, ""]:
+            return holds_text(text)
     if len(canonical) > PATTERN_LENGTH_MAX:
         raise BadValue(f"a LIKE pattern of {len(canonical)} characters: at most {PATTERN_LENGTH_MAX} are allowed")
     return Like(canonical)
 
 
+def _literals_of(canonical: str) -> list[str]:
+    """The texts between the `%`s of a pattern; none if it has a `_`."""
+    if ESCAPE not in canonical:
+        return [] if ANY_ONE in canonical else canonical.split(ANY_RUN)
+    segments = segments_of(canonical)
+    literals = ["".join(segment) for segment in segments if None not in segment]  # type: ignore[arg-type]
+    return literals if len(literals) == len(segments) else []
+
+
 def _canonical_pattern(pattern: str, escape: str | None) -> str:
     """The same pattern, `\\` as its escape if it needs one; of wildcards in a row the `_`s first, then one `%`."""
+    unusual = (ESCAPE, escape or ESCAPE, ANY_RUN + ANY_RUN, ANY_RUN + ANY_ONE)
+    if not any(piece in pattern for piece in unusual):
+        return pattern
     out: list[str] = []
     characters = iter(pattern)
     for character in characters:

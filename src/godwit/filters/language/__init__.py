@@ -1,7 +1,7 @@
 """The filter language: text and JSON form of the same filters. docs/reference/filter_language.md is its reference.
 
-*Theory.* `parse` reads the text: `scanning` cuts it into words, lark puts them together by the rules of `grammar`, and
-`meaning` says what they come to. `printing` goes the other way. `json_form` is the same tree as plain data, for
+*Theory.* `parse` reads the text: `scanning` cuts it into words, `filter_parser` puts them together, and `operands` and
+`literals` say what phrases mean. `printing` goes the other way. `json_form` is the same tree as plain data, for
 programs.
 """
 

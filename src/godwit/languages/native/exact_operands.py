@@ -7,7 +7,7 @@ said here, so that nobody waits for events that a mistyped comparison can never 
 from typing import NamedTuple
 
 from godwit.filters import Kind, Reference
-from godwit.filters.language import filter_builder
+from godwit.filters.language import operands
 from godwit.filters.language.scanning import Fault, Word
 from godwit.filters.values import ORDERED_KINDS, kind_name
 from godwit.languages.native.built_in_functions import SUM
@@ -21,10 +21,10 @@ class Exact(NamedTuple):
     """An operand that filters do not know."""
 
     term: Term
-    word: Word
+    word: str
 
 
-Operand = filter_builder.Operand | Exact
+Operand = operands.Operand | Exact
 
 
 def term_of(operand: Operand) -> Term:
@@ -32,11 +32,11 @@ def term_of(operand: Operand) -> Term:
     match operand:
         case Exact(term):
             return term
-        case filter_builder.Attribute(name):
+        case operands.Attribute(name):
             return Attribute(name)
-        case filter_builder.Constant(Reference() as reference):
+        case operands.Constant(Reference() as reference):
             return Own(reference)
-        case filter_builder.Constant(value):
+        case operands.Constant(value):
             return Constant(value)  # type: ignore[arg-type]
     raise Fault(f"{operand.word}(…) is a set, and no value", operand.word, ("a value", "WITHIN for a region"))
 

@@ -2,8 +2,8 @@
 
 *Theory.* A text that is a filter is read by the filter language alone. This parser reads what that one refuses. From
 the tightest: function calls, signs before a value, `* / %`, `+ -`, comparisons, NOT, AND, OR. What is plain in the text
-is given to `FilterBuilder`: so a literal means the same here as in a filter, and is refused with the same message. What
-is constant is calculated at once: `speed > 10 * 3` is a filter.
+is given to `filters.language.literals`: so a literal means the same here as in a filter, and is refused with the same
+message. What is constant is calculated at once: `speed > 10 * 3` is a filter.
 
 *Rules.*
 1. Parentheses and calls nest at most `NESTING_MAX` deep, and there are at most `TERMS_MAX` terms.
@@ -17,8 +17,9 @@ from typing import NoReturn
 
 from godwit.errors import BadValue, FilterSyntaxError, FilterTooBig
 from godwit.filters import NOTHING, Filter, Kind, Reference, some
-from godwit.filters.language import filter_builder
-from godwit.filters.language.filter_builder import SET_FUNCTIONS, Claim, FilterBuilder, Named, Pair
+from godwit.filters.language import literals, operands
+from godwit.filters.language.literals import Claim
+from godwit.filters.language.operands import SET_FUNCTIONS, Named, Pair
 from godwit.filters.language.parsing import CLIENT_TEXT_BYTES_MAX, with_places
 from godwit.filters.language.scanning import MATCHES, Fault, Word
 from godwit.filters.sets import OneOf
@@ -72,8 +73,8 @@ _OPERAND = ("an attribute", "a value", "a function", "(")
 _CONDITION = ("an attribute", "a value", "a function", "NOT", "(")
 _COMPARISONS = "a comparison (= <> < <= > >= BETWEEN IN LIKE MATCHES IS WITHIN)"
 _AFTER = (_COMPARISONS, "a sign (+ - * / %)", "AND", "OR")
-_BEFORE_A_CONDITION = ("_AND", "_OR", "NOT", "LPAR")
-_PLAIN_OPERANDS = (filter_builder.Attribute, filter_builder.Constant, Named)
+_BEFORE_A_CONDITION = ("AND", "OR", "NOT", "(")
+_PLAIN_OPERANDS = (operands.Attribute, operands.Constant, Named)
 
 Read = Operand | Claim | Filter | Condition
 """What has been read so far: a phrase of a filter, a term, or a condition."""
@@ -95,7 +96,6 @@ class _Parser:
         self._at = 0
         self._word = words[0]
         self._operators = operators
-        self._builder = FilterBuilder()
         self._nesting = 0
         self._terms = 0
 
@@ -143,19 +143,19 @@ class _Parser:
 
     def _disjunction(self) -> Read:
         first = self._conjunction()
-        if self._word.type != "_OR":
+        if self._word.type != "OR":
             return first
         parts = [self._condition(first)]
-        while self._takes("_OR"):
+        while self._takes("OR"):
             parts.append(self._condition(self._conjunction()))
         return combined(Any, parts)
 
     def _conjunction(self) -> Read:
         first = self._inversion()
-        if self._word.type != "_AND":
+        if self._word.type != "AND":
             return first
         parts = [self._condition(first)]
-        while self._takes("_AND"):
+        while self._takes("AND"):
             parts.append(self._condition(self._inversion()))
         return combined(All, parts)
 
@@ -174,9 +174,9 @@ class _Parser:
         denied = self._takes("NOT")
         found = self._comparison()
         if isinstance(found, _PLAIN_OPERANDS):
-            found = self._builder.bare([found])
+            found = literals.bare(found)
         if isinstance(found, Claim | Filter):
-            return self._plain(self._builder.quantified([quantifier, denied, found]))  # type: ignore[arg-type]
+            return self._plain(literals.quantified_literal(quantifier, denied is not None, found))
         condition = self._condition(found)
         is_denied = isinstance(condition, Not) != bool(denied)
         predicate = condition.predicate if isinstance(condition, Not) else condition
@@ -193,16 +193,16 @@ class _Parser:
                 return self._predicate(Holds(found.term), found.word)
             raise Fault(f"{shown(found)} alone says nothing of an event", found.word, (_COMPARISONS,))
         if isinstance(found, _PLAIN_OPERANDS):
-            found = self._builder.bare([found])
+            found = literals.bare(found)
         if isinstance(found, Claim | Filter):
-            return self._plain(self._builder.plain([found]))  # type: ignore[arg-type]
+            return self._plain(literals.plain_literal(found))
         return found
 
     def _plain(self, filter: Filter) -> Condition:
         self._count(1)
         return Plain(with_places(filter, {}))
 
-    def _predicate(self, predicate: Predicate, word: Word) -> Predicate:
+    def _predicate(self, predicate: Predicate, word: str) -> Predicate:
         """A predicate, counted and checked. (rules 1, 2)"""
         self._count(size_of(predicate))
         if not any(isinstance(variable, Attribute | Count) for variable in variables_of(predicate)):
@@ -217,7 +217,7 @@ class _Parser:
     # ------------------------------------------------------------ comparisons
 
     def _comparison(self) -> Read:
-        if self._word.type == "_WITHIN" and self._words[self._at + 1].type == "LPAR":
+        if self._word.type == "WITHIN" and self._words[self._at + 1].type == "(":
             return self._within_call()
         left = self._sum()
         word = self._word
@@ -227,18 +227,18 @@ class _Parser:
         asked = self._word
         found: Claim | Condition
         match "MATCHES" if self._is_matches() else asked.type:
-            case "_BETWEEN":
+            case "BETWEEN":
                 found = self._between(self._operand(left, asked), denied)
-            case "_IN":
+            case "IN":
                 found = self._listed(self._operand(left, asked), denied)
-            case "_LIKE":
+            case "LIKE":
                 found = self._like(self._operand(left, asked), denied)
-            case "_WITHIN":
+            case "WITHIN":
                 self._take()
                 found = self._within(self._operand(left, asked), denied, self._value())
             case "MATCHES":
                 found = self._matches(self._operand(left, asked), denied)
-            case "_IS" if denied is None:
+            case "IS" if denied is None:
                 found = self._is(self._operand(left, asked))
             case _ if denied is not None:
                 self._unexpected("BETWEEN", "IN", "LIKE", "MATCHES", "WITHIN")
@@ -252,7 +252,7 @@ class _Parser:
 
     def _operand(self, found: Read, word: Word) -> Operand:
         """What has been read, as an operand; `word` stands where it is wrong if it is none."""
-        if isinstance(found, Exact | filter_builder.Attribute | filter_builder.Constant | Named):
+        if isinstance(found, Exact | operands.Attribute | operands.Constant | Named):
             return found
         raise Fault("a condition stands where a value is expected", word, _OPERAND)
 
@@ -266,9 +266,9 @@ class _Parser:
         right = self._value()
         if self._word.type == "OP":
             return self._chained(left, op, right)
-        are_attributes = isinstance(left, filter_builder.Attribute) and isinstance(right, filter_builder.Attribute)
+        are_attributes = isinstance(left, operands.Attribute) and isinstance(right, operands.Attribute)
         if not isinstance(left, Exact) and not isinstance(right, Exact) and not are_attributes:
-            return self._builder.compared([left, op, right])
+            return literals.compared(left, op, right)
         sign = _sign(op)
         check_comparable(left, sign, right)
         return self._predicate(Compared(term_of(left), ((sign, term_of(right)),)), op)
@@ -276,9 +276,9 @@ class _Parser:
     def _chained(self, left: Operand, first: Word, middle: Operand) -> Claim | Predicate:
         second = self._take()
         right = self._value()
-        are_values = isinstance(left, filter_builder.Constant) and isinstance(right, filter_builder.Constant)
-        if isinstance(middle, filter_builder.Attribute) and are_values:
-            return self._builder.chained([left, first, middle, second, right])
+        are_values = isinstance(left, operands.Constant) and isinstance(right, operands.Constant)
+        if isinstance(middle, operands.Attribute) and are_values:
+            return literals.chained(left, first, middle, second, right)
         if first[0] != second[0] or not {first, second} <= {"<", "<=", ">", ">="}:
             raise Fault("a chain of comparisons runs one way: 1 < price <= 5, or 5 >= price > 1", second)
         check_comparable(left, first, middle)
@@ -289,11 +289,11 @@ class _Parser:
     def _between(self, operand: Operand, denied: Word | None) -> Claim | Condition:
         word = self._take()
         low = self._value()
-        self._expect("_AND", "a sign (+ - * / %)", "AND")
+        self._expect("AND", "a sign (+ - * / %)", "AND")
         high = self._value()
-        is_plain = all(isinstance(end, filter_builder.Constant) for end in (low, high))
+        is_plain = all(isinstance(end, operands.Constant) for end in (low, high))
         if is_plain and not isinstance(operand, Exact):
-            return self._builder.between([operand, denied, low, high])
+            return literals.between(operand, denied is not None, low, high)
         check_comparable(low, "<=", operand)
         check_comparable(operand, "<=", high)
         chain = Compared(term_of(low), (("<=", term_of(operand)), ("<=", term_of(high))))
@@ -301,27 +301,27 @@ class _Parser:
 
     def _listed(self, operand: Operand, denied: Word | None) -> Claim | Condition:
         word = self._take()
-        self._expect("LPAR", "(")
+        self._expect("(", "(")
         elements: list[Operand] = []
-        if not self._takes("RPAR"):
+        if not self._takes(")"):
             elements.append(self._value())
-            while self._takes("COMMA"):
+            while self._takes(","):
                 elements.append(self._value())
-            self._expect("RPAR", "a sign (+ - * / %)", "a comma", ")")
-        if all(isinstance(element, filter_builder.Constant) for element in elements):
+            self._expect(")", "a sign (+ - * / %)", "a comma", ")")
+        if all(isinstance(element, operands.Constant) for element in elements):
             if not isinstance(operand, Exact):
-                return self._builder.listed([operand, denied, *elements])
+                return literals.listed(operand, denied is not None, elements)
             if not any(isinstance(element.value, Reference) for element in elements):  # type: ignore[union-attr]
-                return self._in_set(operand, self._builder.listed([_probe(word), None, *elements]), denied)
+                return self._in_set(operand, literals.listed(_probe(word), False, elements), denied)
         return _unless(denied, combined(Any, [self._equal(operand, element, word) for element in elements]))
 
     def _equal(self, operand: Operand, element: Operand, word: Word) -> Condition:
         """What one element of a list asks. IN is an OR of these."""
-        are_plain = {type(operand), type(element)} == {filter_builder.Attribute, filter_builder.Constant}
+        are_plain = {type(operand), type(element)} == {operands.Attribute, operands.Constant}
         if are_plain:
             sign = Word("=")
             sign.type, sign.start_pos = "OP", word.start_pos
-            return self._condition(self._builder.compared([operand, sign, element]))
+            return self._condition(literals.compared(operand, sign, element))
         check_comparable(operand, "=", element)
         return self._predicate(Compared(term_of(operand), (("=", term_of(element)),)), word)
 
@@ -329,34 +329,34 @@ class _Parser:
         self._take()
         pattern = self._value()
         escape = None
-        if self._takes("_ESCAPE"):
+        if self._takes("ESCAPE"):
             if self._word.type != "STRING":
                 self._unexpected("a 'text'")
-            escape = self._builder.STRING(self._take())
+            escape = operands.text_operand(self._take())
         if not isinstance(operand, Exact):
-            return self._builder.like([operand, denied, pattern, escape])
-        return self._in_set(operand, self._builder.like([_probe(pattern.word), None, pattern, escape]), denied)
+            return literals.like(operand, denied is not None, pattern, escape)
+        return self._in_set(operand, literals.like(_probe(pattern.word), False, pattern, escape), denied)
 
     def _within(self, operand: Operand, denied: Word | None, region: Operand) -> Claim | Condition:
         if not isinstance(operand, Exact):
-            return self._builder.within([operand, denied, region])
-        return self._in_set(operand, self._builder.within([_probe(region.word), None, region]), denied)
+            return literals.within(operand, denied is not None, region)
+        return self._in_set(operand, literals.within(_probe(region.word), False, region), denied)
 
     def _within_call(self) -> Claim | Condition:
         word = self._take()
         self._enter(word)
         self._take()
         operand = self._value()
-        self._expect("COMMA", "a comma")
+        self._expect(",", "a comma")
         region = self._value()
-        self._expect("RPAR", ")")
+        self._expect(")", ")")
         self._nesting -= 1
         return self._within(operand, None, region)
 
     def _matches(self, operand: Operand, denied: Word | None) -> Condition:
         self._take()
         pattern = self._value()
-        if not isinstance(pattern, filter_builder.Constant) or not isinstance(pattern.value, str):
+        if not isinstance(pattern, operands.Constant) or not isinstance(pattern.value, str):
             raise Fault("MATCHES takes a regular expression that is written out", pattern.word, ("a 'text'",))
         term = term_of(operand)
         if not kinds_of(term) & Kind.TEXT:
@@ -371,14 +371,14 @@ class _Parser:
         self._take()
         denied = self._takes("NOT")
         if self._takes("NULL"):
-            ask = self._builder.is_null if denied is None else self._builder.is_not_null
-            return self._plain(ask([operand]))  # type: ignore[arg-type]
+            ask = literals.null_literal if denied is None else literals.not_null_literal
+            return self._plain(ask(operand))
         if self._word.type != "NAME":
             self._unexpected("NULL", "NOT", "NUMBER", "TEXT", "TIME", "BOOL", "POINT")
         kind = self._take()
         if not isinstance(operand, Exact):
-            return self._builder.of_kind([operand, denied, kind])
-        return self._in_set(operand, self._builder.of_kind([_probe(kind), None, kind]), denied)
+            return literals.of_kind(operand, denied is not None, kind)
+        return self._in_set(operand, literals.of_kind(_probe(kind), False, kind), denied)
 
     def _in_set(self, operand: Exact, claim: Claim, denied: Word | None) -> Condition:
         """That the value of a term lies in a set."""
@@ -410,7 +410,7 @@ class _Parser:
             word = self._word
             right = self._operand(self._factor(signs), word)
             check_calculable(begin if not steps else None, sign, right)
-            if not steps and isinstance(begin, filter_builder.Constant) and isinstance(right, filter_builder.Constant):
+            if not steps and isinstance(begin, operands.Constant) and isinstance(right, operands.Constant):
                 folded = self._folded(begin, sign, right)
                 if folded is not None:
                     begin = folded
@@ -421,16 +421,14 @@ class _Parser:
     def _factor(self, signs: frozenset[str]) -> Read:
         return self._arithmetic(PRODUCT) if signs is SUM else self._signed()
 
-    def _folded(
-        self, left: filter_builder.Constant, sign: Word, right: filter_builder.Constant
-    ) -> filter_builder.Constant | None:
+    def _folded(self, left: operands.Constant, sign: Word, right: operands.Constant) -> operands.Constant | None:
         """The result of arithmetic on two constants; None when one refers to the subscriber's context."""
         if isinstance(left.value, Reference) or isinstance(right.value, Reference):
             return None
         result = calculated(str(sign), left.value, right.value)
         if result is None:
             raise Fault(f"{left.word} {sign} {right.word} has no result", sign)
-        return filter_builder.Constant(result, left.word)
+        return operands.Constant(result, left.word)
 
     def _signed(self) -> Read:
         """An operand with the signs before it."""
@@ -443,38 +441,37 @@ class _Parser:
         if first.type != SIGN:
             return found
         operand = self._operand(found, first)
-        zero = filter_builder.Constant(0, first)
+        zero = operands.Constant(0, first)
         check_calculable(zero, first, operand, Kind.NUMBER)
         if not is_negative:
             return operand
-        folded = self._folded(zero, minus, operand) if isinstance(operand, filter_builder.Constant) else None
+        folded = self._folded(zero, minus, operand) if isinstance(operand, operands.Constant) else None
         return folded or Exact(Arithmetic(Constant(0), (("-", term_of(operand)),)), first)
 
     def _atom(self) -> Read:
         word, after = self._word, self._words[min(self._at + 1, len(self._words) - 1)]
         match word.type:
-            case "NAME" | "QUOTED" if after.type == "LPAR":
+            case "NAME" | "QUOTED" if after.type == "(":
                 return self._call()
             case "NAME" if after.type == "STRING" and word.upper() != MATCHES:
-                return self._builder.typed([self._take(), self._builder.STRING(self._take())])
+                return operands.typed_operand(self._take(), operands.text_operand(self._take()))
             case "NAME":
-                return self._builder.name([self._take()])
+                return operands.name_operand(self._take())
             case "QUOTED":
-                return self._builder.QUOTED(self._take())
+                return operands.quoted_operand(self._take())
             case "NUMBER":
-                return self._builder.NUMBER(self._take())
+                return operands.number_operand(self._take())
             case "STRING":
-                return self._builder.STRING(self._take())
+                return operands.text_operand(self._take())
             case "TRUE" | "FALSE":
-                constant = self._builder.true if word.type == "TRUE" else self._builder.false
-                return constant([self._take()])
-            case "LPAR":
+                return operands.Constant(word.type == "TRUE", self._take())
+            case "(":
                 self._enter(self._take())
                 found = self._disjunction()
-                self._expect("RPAR", *_AFTER, ")")
+                self._expect(")", *_AFTER, ")")
                 self._nesting -= 1
                 return found
-        before = self._words[self._at - 1].type if self._at else "_AND"
+        before = self._words[self._at - 1].type if self._at else "AND"
         return self._unexpected(*(_CONDITION if before in _BEFORE_A_CONDITION else _OPERAND))
 
     # ------------------------------------------------------------ calls
@@ -483,14 +480,14 @@ class _Parser:
         word = self._take()
         self._enter(word)
         self._take()
-        callee: Word | Operand = word if word.type == "NAME" else self._builder.QUOTED(word)
-        named = self._builder.name([word]) if isinstance(callee, Word) and word.lower() not in SET_FUNCTIONS else callee
-        name = named.name if isinstance(named, filter_builder.Attribute) else word.lower()
-        is_plain = isinstance(named, filter_builder.Constant) or name in SET_FUNCTIONS
+        quoted = operands.quoted_operand(word) if word.type == "QUOTED" else None
+        named = operands.name_operand(word) if quoted is None and word.lower() not in SET_FUNCTIONS else quoted
+        name = named.name if isinstance(named, operands.Attribute) else word.lower()
+        is_plain = isinstance(named, operands.Constant) or name in SET_FUNCTIONS
         arguments = self._corners() if name == "polygon" and is_plain else self._arguments()
         self._nesting -= 1
         if is_plain:
-            return self._builder.call([callee, *arguments])
+            return operands.call_operand(word, quoted, arguments)
         if name.lower() == COUNT:
             return self._counted(arguments, word)  # type: ignore[arg-type]
         if name.lower() in FUNCTIONS:
@@ -503,46 +500,47 @@ class _Parser:
 
     def _arguments(self) -> list[Operand | Pair | list[Pair]]:
         found: list[Operand | Pair | list[Pair]] = []
-        if self._takes("RPAR"):
+        if self._takes(")"):
             return found
         found.append(self._value())
-        while self._takes("COMMA"):
+        while self._takes(","):
             found.append(self._value())
-        self._expect("RPAR", "a sign (+ - * / %)", "a comma", ")")
+        self._expect(")", "a sign (+ - * / %)", "a comma", ")")
         return found
 
     def _corners(self) -> list[Operand | Pair | list[Pair]]:
         """The arguments of `polygon`: pairs of numbers, each or all in parentheses of their own."""
         found: list[Operand | Pair | list[Pair]] = []
         while True:
-            if self._takes("LPAR"):
+            if self._takes("("):
                 pairs = [self._pair()]
-                while self._takes("COMMA"):
+                while self._takes(","):
                     pairs.append(self._pair())
-                self._expect("RPAR", "a comma", ")")
+                self._expect(")", "a comma", ")")
                 found.append(pairs)
             elif self._word.type == "NUMBER":
                 found.append(self._pair())
             else:
                 found.append(self._value())
-            if not self._takes("COMMA"):
-                self._expect("RPAR", "a comma", ")")
+            if not self._takes(","):
+                self._expect(")", "a comma", ")")
                 return found
 
     def _pair(self) -> Pair:
-        return self._builder.pair([self._degrees(), self._degrees()])
+        lon, lat = self._degrees(), self._degrees()
+        return Pair(lon.value, lat.value, lon.word)  # type: ignore[arg-type]
 
-    def _degrees(self) -> filter_builder.Constant:
+    def _degrees(self) -> operands.Constant:
         """A number, with the sign that stands directly before it."""
         sign = self._takes(SIGN) if self._word in SUM else None
         if self._word.type != "NUMBER" or (sign is not None and self._word.start_pos != sign.start_pos + 1):
             self._unexpected("a number")
-        number = self._builder.NUMBER(self._take())
-        return filter_builder.Constant(-number.value, number.word) if sign == "-" else number  # type: ignore[operator]
+        number = operands.number_operand(self._take())
+        return operands.Constant(-number.value, number.word) if sign == "-" else number  # type: ignore[operator]
 
     def _counted(self, arguments: list[Operand], word: Word) -> Exact:
         match arguments:
-            case [filter_builder.Attribute(name)]:
+            case [operands.Attribute(name)]:
                 return Exact(Count(name), word)
         raise Fault(f"{word} takes one attribute: {COUNT}(tags)", word, ("an attribute",))
 
@@ -563,12 +561,12 @@ class _Parser:
         result = function.calculate(*constants)
         if result is None:
             raise Fault(f"{word}(…) has no result", word, (function.usage,))
-        return filter_builder.Constant(result, word)
+        return operands.Constant(result, word)
 
 
-def _probe(word: Word) -> filter_builder.Attribute:
-    """An attribute that stands for a term where `FilterBuilder` is asked which set a phrase means."""
-    return filter_builder.Attribute("term", word)
+def _probe(word: str) -> operands.Attribute:
+    """An attribute that stands for a term where `literals` is asked which set a phrase means."""
+    return operands.Attribute("term", word)
 
 
 def _unless(denied: Word | None, condition: Condition) -> Condition:

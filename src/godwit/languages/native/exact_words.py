@@ -8,21 +8,20 @@
 
 import re
 
-from godwit.filters.language.grammar import KEYWORDS, TERMINALS
-from godwit.filters.language.scanning import Fault, Word, complaint
+from godwit.filters.language.grammar import BLANKS, KEYWORDS, TERMINALS
+from godwit.filters.language.scanning import END, Fault, Word, complaint
 
 __all__ = ["END", "SIGN", "exact_words"]
 
 SIGN = "SIGN"
-END = "$END"
 
 _MATCH = re.compile(
-    r"[ \t\r\n\f]*(?:"
+    rf"[{BLANKS}]*(?:"
     + "|".join(f"(?P<{name}>{pattern})" for name, pattern in TERMINALS.items())
-    + r"|(?P<SIGN>[-+*/%])|(?P<LPAR>\()|(?P<RPAR>\))|(?P<COMMA>,)|(?P<END>\Z)|(?P<FAULT>.))",
+    + r"|(?P<SIGN>[-+*/%])|(?P<PUNCTUATION>[(),])|(?P<END>\Z)|(?P<FAULT>.))",
     re.DOTALL,
 ).match
-_ENDS_A_VALUE = frozenset(("STRING", "QUOTED", "NUMBER", "NAME", "TRUE", "FALSE", "RPAR"))
+_ENDS_A_VALUE = frozenset(("STRING", "QUOTED", "NUMBER", "NAME", "TRUE", "FALSE", ")"))
 _INSTEAD = {"~": "write LIKE, or MATCHES for a regular expression"}
 
 
@@ -40,10 +39,14 @@ def exact_words(text: str) -> list[Word]:
             raise Fault(_INSTEAD.get(piece) or complaint(piece), start)
         if terminal == "NUMBER" and piece[0] in "+-" and before in _ENDS_A_VALUE:  # rule 1
             terminal, piece = SIGN, piece[0]
-        if terminal == "END":
-            terminal, start = END, len(text.rstrip())
+        if terminal == END:
+            start = len(text.rstrip())
+        if terminal == "PUNCTUATION":
+            terminal = piece
+        elif terminal == "NAME" and piece.upper() in KEYWORDS:
+            terminal = piece.upper()
         word = Word(piece)
-        before = word.type = KEYWORDS.get(piece.upper(), terminal) if terminal == "NAME" else terminal
+        before = word.type = terminal
         word.start_pos = start
         words.append(word)
         offset = start + len(piece)
