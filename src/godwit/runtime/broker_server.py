@@ -30,9 +30,7 @@ import msgspec
 
 from godwit.broker.broker import Broker
 from godwit.errors import ConfigurationError, GodwitError, JournalError
-from godwit.filters.events import event
-from godwit.filters.language import parse
-from godwit.matching.index_matcher import IndexMatcher
+from godwit.matching.warm_up import warm_up
 from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherReconfigured
@@ -107,7 +105,7 @@ class BrokerServer:
         configuration = self.configuration
         operators = configuration.operators()
         self.authenticator = _authenticator(configuration, self._on_trouble)
-        _warm_up()
+        warm_up()
         self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
             logging.getLogger().addHandler(self._forward)
@@ -346,13 +344,6 @@ def check_parts(configuration: Configuration) -> None:
     configuration.operators()
     _authenticator(configuration)
     _tls(configuration)
-
-
-def _warm_up() -> None:
-    """Have the matching kernels loaded, or compiled, before anybody waits for them."""
-    matcher = IndexMatcher()
-    matcher.add(1, parse("price < 10"))
-    matcher.match(event({"price": 1}))
 
 
 def _machine(made: MachineSettings) -> Broker:
