@@ -36,6 +36,7 @@ from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
 from godwit.runtime.configuration import Configuration, MachineSettings, address_of
+from godwit.runtime.document_helper import DocumentHelper
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.journal import Journal, new_incarnation
 from godwit.runtime.link_authentication import LinkGuard
@@ -113,8 +114,15 @@ class BrokerServer:
             self.node = await self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
-            self.tests = EdgeTests(self.node, configuration.edge_limits(), operators, on_record=self._on_record)
-            parts.callback(self.tests.close)
+            languages = configuration.settled.languages
+            self.tests = EdgeTests(
+                self.node,
+                configuration.edge_limits(),
+                operators,
+                on_record=self._on_record,
+                helper=DocumentHelper(languages.modules, languages.operators),
+            )
+            parts.push_async_callback(self.tests.close)
             watch = RightsWatch(self.node, self.authenticator)
             watch.start()
             parts.push_async_callback(watch.stop)
