@@ -16,10 +16,7 @@ import traceback
 from pathlib import Path
 
 from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.effects import Heard, Opened
-from godwit.broker.messages import Attach, Publish, Request, Subscribe
-from godwit.filters.events import Event
-from godwit.filters.language import parse
+from godwit.matching.warm_up import warm_up
 from godwit.mobility import mobile_broker
 from godwit.runtime import Address, Journal, NativeServer, Node, node, tcp
 from godwit.runtime.journal import new_incarnation
@@ -91,15 +88,6 @@ async def main(said: argparse.Namespace) -> None:
     if said.mqtt is not None:
         tell(str((await MqttGateway(running, broker_name=name).listen("127.0.0.1", said.mqtt)).port))
     await asyncio.get_running_loop().create_future()
-
-
-def warm_up() -> None:
-    """Have the kernels of matching loaded, which would take each broker a second."""
-    broker, event = mobile_broker("b", {}, BrokerConfig()), Event({"n": 1}, "c", 1)
-    messages = (Attach("c"), Request(1, Subscribe(("c", "s"), parse("n >= 0"))), Request(2, Publish(event)))
-    broker.handle(Opened("1"), 1.0)
-    for message in messages:
-        broker.handle(Heard("1", message), 1.0)
 
 
 def fork_for_each_line() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from godwit.filters.events import event
 from godwit.languages.xml_documents import xml_event
-from godwit.runtime.documents import THREADED_BYTES
+from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.network_client import connect as connect_native
 from tests.network.http_broker import broker, listening
 from tests.network.mqtt_devices import Device, keep_properties, one_broker, properties, property_of
@@ -16,7 +16,7 @@ from tests.network.test_edge_queries import at, attached, heard, say
 from tests.network.waiting import run
 
 ALERT = b"<alert><area>north</area><level>3</level></alert>"
-LARGE = b"<alert><area>north</area>%b<level>3</level></alert>" % (b"<x>1</x>" * (THREADED_BYTES // 8))
+LARGE = b"<alert><area>north</area>%b<level>3</level></alert>" % (b"<x>1</x>" * (SMALL_BYTES // 8))
 CLOUD = {"specversion": "1.0", "id": "7", "source": "/cars", "type": "car.moved"}
 STRUCTURED = msgspec.json.encode({**CLOUD, "wheels": 4, "datacontenttype": "application/json", "data": {"speed": 60}})
 BAD = b"<alert>\n  <area></alert>"
@@ -93,7 +93,7 @@ def test_a_large_document_of_qos_0_is_published_though_its_client_leaves_at_once
     ("document", "why"),
     [
         (BAD, "line 2, column"),
-        (BAD + b" " * THREADED_BYTES, "line 2, column"),
+        (BAD + b" " * SMALL_BYTES, "line 2, column"),
         (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "declares entities"),
         (b"<a>" * 200 + b"</a>" * 200, "nested deeper"),
         (b"<sender.zone>north</sender.zone>", "is called as an attribute that the broker writes"),

@@ -72,6 +72,7 @@ HELD_MAX = 100_000
 CONCERNS_EFFORT_MAX = 16_000
 ADVERTISING_EFFORT_MAX = 200_000
 REPLACING_EFFORT_MAX = 200_000  # of all subscriptions that are placed because of one message
+TELLING_EFFORT_EACH = 200  # for each entry, when a neighbour is told everything at once
 HOLD_S = 30.0
 HOLD_TIMER: TimerKey = ("hold",)
 
@@ -282,14 +283,21 @@ class TreeRouting:
         self.awaiting[SUBSCRIPTIONS][peer] = None
         if self.advertised:
             self.awaiting[ADVERTISEMENTS][peer] = None
+        effort = self._telling_effort()
         for source, ads in self.in_ads.items():
             for id, filter in ads.items():
-                _tell(peer, self.out_ads[peer].add((source, id), id, filter), Advertise, Unadvertise, answers)
+                _tell(peer, self.out_ads[peer].add((source, id), id, filter, effort), Advertise, Unadvertise, answers)
         for source, subs in self.in_subs.items():
             for id, filter in subs.items():
-                if source != peer and self.concerns(filter, peer):
-                    _tell(peer, self.out_subs[peer].add((source, id), id, filter), Subscribe, Unsubscribe, answers)
+                if source != peer and self.concerns(filter, peer, effort):
+                    changes = self.out_subs[peer].add((source, id), id, filter, effort)
+                    _tell(peer, changes, Subscribe, Unsubscribe, answers)
         return answers + self.further.on_new_neighbour(peer)
+
+    def _telling_effort(self) -> Effort:
+        """For telling a neighbour everything at once: so much for each entry, and for all together."""
+        entries = sum(len(known) for told in (self.in_subs, self.in_ads) for known in told.values())
+        return Effort(ADVERTISING_EFFORT_MAX + TELLING_EFFORT_EACH * entries)
 
     def on_message(self, peer: NodeId, message: Message, now: float) -> list[Answer]:
         kind = type(message)
@@ -358,12 +366,13 @@ class TreeRouting:
             told.clear()
         for n in self.neighbours:
             self.out_ads[n], self.out_subs[n] = self.new_outgoing(), self.new_outgoing()
+            effort = self._telling_effort()
             for source in (source for source in self.in_subs if source != n):
                 for id, filter in self.in_ads[source].items():
-                    self.out_ads[n].add((source, id), id, filter)
+                    self.out_ads[n].add((source, id), id, filter, effort)
                 for id, filter in self.in_subs[source].items():
-                    if self.concerns(filter, n):
-                        self.out_subs[n].add((source, id), id, filter)
+                    if self.concerns(filter, n, effort):
+                        self.out_subs[n].add((source, id), id, filter, effort)
         return [answer for n in self.neighbours for answer in self.on_peer_forgot(n, undelivered.get(n, ()), now)]
 
     def _known_from(self, peer: NodeId) -> list[tuple[str, EntryId]]:

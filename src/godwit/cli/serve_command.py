@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -156,10 +157,10 @@ def _run(configuration: "Configuration", *, accept_loss: bool) -> None:
 
     _have_streams()
     _have_room(configuration)
-    tune_garbage_collector()
+    on_loaded = tune_garbage_collector()
     sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
-        runner.run(_serve(configuration, accept_loss=accept_loss))
+        runner.run(_serve(configuration, on_loaded, accept_loss=accept_loss))
 
 
 def _have_streams() -> None:
@@ -200,7 +201,7 @@ def _new_loop() -> Any:
     return uvloop.new_event_loop
 
 
-async def _serve(configuration: "Configuration", *, accept_loss: bool) -> None:
+async def _serve(configuration: "Configuration", on_loaded: Callable[[], None], *, accept_loss: bool) -> None:
     import asyncio
     import signal
 
@@ -218,6 +219,7 @@ async def _serve(configuration: "Configuration", *, accept_loss: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     await broker_server.start()
+    on_loaded()
     try:
         with suppress(OSError):  # whoever wanted to know is gone
             _show(broker_server)

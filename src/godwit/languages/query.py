@@ -40,13 +40,13 @@ Made = TypeVar("Made")
 class Subject:
     """An event that is tested, with what tests have derived from it: it is parsed once, however many queries look."""
 
-    __slots__ = ("_derived", "_steps_max", "context", "effort", "event")
+    __slots__ = ("_derived", "context", "effort", "event", "steps_max")
 
     def __init__(self, event: Event, steps_max: int = TEST_STEPS_MAX, *, context: Attributes | None = None) -> None:
         self.event = event
         self.context = context  # the subscriber's own; None where it is not known (rule 5)
         self.effort = Effort(steps_max)
-        self._steps_max = steps_max
+        self.steps_max = steps_max  # of each test that begins
         self._derived: dict[str, Any] = {}
 
     def derived(self, what: str, make: Callable[[Event], Made]) -> Made:
@@ -62,12 +62,12 @@ class Subject:
 
     def begin(self) -> None:
         """Another test begins, with all its steps."""
-        self.effort = Effort(self._steps_max)
+        self.effort = Effort(self.steps_max)
 
     def spend(self, steps: int) -> None:
         """Take so many steps of the test. (rule 3)"""
         if not self.effort.spend(steps):
-            raise QueryTooCostly(f"a test of more than {self._steps_max} steps")
+            raise QueryTooCostly(f"a test of more than {self.steps_max} steps")
 
 
 Test = Callable[[Subject], bool]

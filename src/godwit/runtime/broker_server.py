@@ -30,14 +30,13 @@ import msgspec
 
 from godwit.broker.broker import Broker
 from godwit.errors import ConfigurationError, GodwitError, JournalError
-from godwit.filters.events import event
-from godwit.filters.language import parse
-from godwit.matching.index_matcher import IndexMatcher
+from godwit.matching.warm_up import warm_up
 from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
 from godwit.runtime.configuration import Configuration, MachineSettings, address_of
+from godwit.runtime.document_helper import DocumentHelper
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.journal import Journal, new_incarnation
 from godwit.runtime.link_authentication import LinkGuard
@@ -107,7 +106,7 @@ class BrokerServer:
         configuration = self.configuration
         operators = configuration.operators()
         self.authenticator = _authenticator(configuration, self._on_trouble)
-        _warm_up()
+        warm_up()
         self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
             logging.getLogger().addHandler(self._forward)
@@ -115,8 +114,15 @@ class BrokerServer:
             self.node = await self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
-            self.tests = EdgeTests(self.node, configuration.edge_limits(), operators, on_record=self._on_record)
-            parts.callback(self.tests.close)
+            languages = configuration.settled.languages
+            self.tests = EdgeTests(
+                self.node,
+                configuration.edge_limits(),
+                operators,
+                on_record=self._on_record,
+                helper=DocumentHelper(languages.modules, languages.operators),
+            )
+            parts.push_async_callback(self.tests.close)
             watch = RightsWatch(self.node, self.authenticator)
             watch.start()
             parts.push_async_callback(watch.stop)
@@ -346,13 +352,6 @@ def check_parts(configuration: Configuration) -> None:
     configuration.operators()
     _authenticator(configuration)
     _tls(configuration)
-
-
-def _warm_up() -> None:
-    """Have the matching kernels loaded, or compiled, before anybody waits for them."""
-    matcher = IndexMatcher()
-    matcher.add(1, parse("price < 10"))
-    matcher.match(event({"price": 1}))
 
 
 def _machine(made: MachineSettings) -> Broker:

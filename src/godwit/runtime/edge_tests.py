@@ -10,23 +10,27 @@ While the loop has other work the tests rest after each turn, for `REST_FACTOR` 
 subscription has a budget of time per second. Past it the subscription is suspended: its client is told, its events
 count as failed and are not delivered, until the client subscribes again.
 
+A single test cannot be interrupted. So the loop runs those that take up to `QUICK_STEPS`, on small documents. All
+others are run by another process (`document_helper.py`), and meanwhile their line waits, and no other.
+
 *Rules.*
 1. Deliveries of a line leave in the order in which they came, those that nobody wants too: without subscriptions.
 2. Whatever a test does, it ends: it has `EdgeLimits.test_steps_max` steps. An XML document of more than
-   `test_document_bytes_max` bytes is not tested, and counts as failed. One of more than `THREADED_BYTES` is parsed by
-   a thread; meanwhile its line waits, and no other.
+   `test_document_bytes_max` bytes is not tested, and counts as failed.
 3. An event is parsed once for all lines that test it while it is remembered (`SUBJECTS_MAX`, `SUBJECT_BYTES_MAX`).
 4. While the answer to a subscription that replaces another is awaited, an event that either wants is delivered.
-5. A query that cannot be parsed here (its language is not installed, its operator not allowed) is suspended.
+5. A query that cannot be parsed here (its language is not installed, its operator not allowed) is suspended. So is one
+   that the other process has died of.
 6. Counts and budgets of a subscription outlive its connection, so that nobody gets a new budget by connecting again.
    What is kept for that is bounded (`KEPT_MAX`).
-7. A text in another language than our own is parsed by the thread that parses documents, unless it is remembered.
+7. A text in another language than our own is parsed by a thread, unless it is remembered.
 """
 
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from time import perf_counter
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter, thread_time
 from typing import Any
 
 import msgspec
@@ -40,10 +44,12 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.languages import NATIVE
 from godwit.languages.client_queries import ClientQueries, answer_to
+from godwit.languages.exact_testing import Outcome
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.query import Query, Subject
 from godwit.languages.xml_names import is_xml
-from godwit.runtime.documents import THREADED_BYTES, DocumentWorker
+from godwit.runtime.document_helper import SMALL_BYTES, DocumentHelper
+from godwit.runtime.edge_queries import EdgeQuery
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import TokenBucket
 from godwit.trace import Record
@@ -54,6 +60,7 @@ TURN_S = 0.004
 SLICE_S = 0.002
 IDLE_S = 0.0003  # between two turns, above which the loop had something else to do
 REST_FACTOR = 3
+QUICK_STEPS = 500  # of a test that the loop runs itself; a step is about a microsecond
 SUBJECTS_MAX = 32
 SUBJECT_BYTES_MAX = 2**19  # of payloads: a parsed document takes a multiple of them
 KEPT_MAX = 10_000
@@ -72,70 +79,6 @@ class EdgeLimits(msgspec.Struct, frozen=True):
     test_document_bytes_max: int = 2**20  # of an XML document that is tested
 
 
-class EdgeQuery:
-    """The queries of one subscription, and what their tests have decided."""
-
-    __slots__ = ("_budget", "_queries", "failed", "failure", "last_failure", "residues", "said", "suspended", "wanted")
-
-    def __init__(self, said: Queries, queries: tuple[Query, ...], budget: TokenBucket, suspended: str = "") -> None:
-        self.said = said
-        self.wanted = 0
-        self.residues = 0  # events that passed the routable filter in vain
-        self.failed = 0  # of these: no test could be made
-        self.failure = ""  # why, of the last test; "": it was made
-        self.last_failure = ""  # the last there was
-        self.suspended = suspended  # why; "": it is not
-        self._queries = queries
-        self._budget = budget
-
-    def wants(self, subject: Subject, clock: Callable[[], float], untestable: str = "") -> bool:
-        """Whether an event is wanted; `untestable`: why that cannot be told."""
-        is_wanted = False
-        self.failure = self.suspended or untestable
-        if not self.failure:
-            is_wanted = self._tested(subject, clock)
-        if is_wanted:
-            self.wanted += 1
-            return True
-        self.residues += 1
-        if self.failure:
-            self.failed += 1
-            self.last_failure = self.failure
-        return False
-
-    def _tested(self, subject: Subject, clock: Callable[[], float]) -> bool:
-        began, is_wanted = clock(), False
-        try:
-            is_wanted = all(query.wants(subject) for query in self._queries)
-        except (FilterError, RecursionError) as error:
-            self.failure = str(error) or type(error).__name__
-        now = clock()
-        if self._budget.take(now - began, now) > 0:
-            allowed_ms = self._budget.rate * 1e3
-            self.suspended = f"its tests take more than {allowed_ms:g} ms per second (limits.test_ms_per_s)"
-        return is_wanted
-
-    @property
-    def needs_context(self) -> bool:
-        """Whether a test asks for the client's own context."""
-        return any(query.references for query in self._queries)
-
-    def resume(self) -> None:
-        """The client has subscribed once more."""
-        if self._queries:
-            self.suspended = ""
-
-    def told(self) -> dict[str, Any]:
-        """What was decided, as plain data."""
-        return {
-            "wanted": self.wanted,
-            "residues": self.residues,
-            "failed": self.failed,
-            "last_failure": self.last_failure,
-            "suspended": self.suspended,
-        }
-
-
 class TestLine:
     """The deliveries of one client on their way through the tests of its queries."""
 
@@ -149,6 +92,8 @@ class TestLine:
         self._asked: dict[str, list[EdgeQuery | None]] = {}  # to replace those above, in order; None: no query
         self._waiting: deque[Delivery] = deque()
         self._work: Iterator[Delivery | None] | None = None  # on the one that was the first of them
+        self._outcomes: list[Outcome] = []  # that the other process has sent
+        self._is_waiting = False  # for these
         self._suspended: list[str] = []  # subscriptions of which the client is to be told
         self._is_open = True
 
@@ -207,12 +152,8 @@ class TestLine:
         """Test until that time has come or nothing waits. Whether more is to be done in the next turn."""
         done: list[Delivery] = []
         tests, waiting = self._tests, self._waiting
-        is_parsed = True
-        while self._work is not None or waiting:
+        while (self._work is not None or waiting) and not self._is_waiting:
             if self._work is None:
-                is_parsed = tests.is_parsed(waiting[0].event, self)
-                if not is_parsed:
-                    break
                 self._work = self._tested(waiting.popleft())
             tested = next(self._work)
             if tested is not None:
@@ -224,29 +165,51 @@ class TestLine:
             self._on_tested(done)
         for name in self._taken_suspended():
             self._on_suspended(name, self._queries[name].suspended)
-        return is_parsed and (self._work is not None or bool(waiting))
+        return not self._is_waiting and (self._work is not None or bool(waiting))
 
     def _tested(self, delivery: Delivery) -> Iterator[Delivery | None]:
         """None after each test; the delivery at last, for the subscriptions that want it."""
-        event, wanted = delivery.event, list[str]()
-        for name in delivery.subscriptions:
-            choices = [self._queries.get(name), *self._asked.get(name, ())]
-            if any(query is None or self._wants(name, query, event) for query in choices):
-                wanted.append(name)
-            else:
-                self._tests.on_residue(self.client, name, event, choices)
+        event, costly, wanted = delivery.event, list[tuple[str, EdgeQuery]](), set[str]()
+        choices = {name: [self._queries.get(name), *self._asked.get(name, ())] for name in delivery.subscriptions}
+        for name, queries in choices.items():
+            for query in queries:
+                if query is None:
+                    wanted.add(name)
+                if query is None or name in wanted:
+                    break
+                outcome = self._tests.tested_quickly(query, event, self.client)
+                if outcome is None:
+                    costly.append((name, query))
+                else:
+                    self._count(name, query, outcome, wanted)
             yield None
-        if len(wanted) < len(delivery.subscriptions):
-            delivery = structs.replace(delivery, subscriptions=tuple(wanted))
+        while costly := [(name, query) for name, query in costly if name not in wanted]:
+            self._is_waiting = True
+            self._tests.have_tested(self, event, [query for _, query in costly])
+            yield None
+            for (name, query), outcome in zip(costly, self._outcomes, strict=False):
+                self._count(name, query, outcome, wanted)
+            costly = costly[len(self._outcomes) :]
+        for name, queries in choices.items():
+            if name not in wanted:
+                self._tests.on_residue(self.client, name, event, queries)
+        if len(wanted) < len(choices):
+            delivery = structs.replace(delivery, subscriptions=tuple(name for name in choices if name in wanted))
         yield delivery
 
-    def _wants(self, name: str, query: EdgeQuery, event: Event) -> bool:
+    def _count(self, name: str, query: EdgeQuery, outcome: Outcome, wanted: set[str]) -> None:
         was_suspended = bool(query.suspended)
-        is_wanted = self._tests.wants(query, event, self.client)
+        if self._tests.count(query, outcome):
+            wanted.add(name)
         if query.suspended and not was_suspended:
             self._tests.on_suspended(self.client, name, query)
             self._suspended.append(name)
-        return is_wanted
+
+    def on_outcomes(self, outcomes: list[Outcome]) -> None:
+        """The other process has tested what this line waits for."""
+        self._outcomes, self._is_waiting = outcomes, False
+        if self._is_open:
+            self._tests.schedule(self)
 
     def _taken_suspended(self) -> list[str]:
         names, self._suspended = self._suspended, []
@@ -263,6 +226,8 @@ class EdgeTests:
         operators: Mapping[str, Operator] = NO_OPERATORS,
         clock: Callable[[], float] = perf_counter,
         on_record: Callable[[Record, float], None] = lambda record, now: None,
+        helper: DocumentHelper | None = None,
+        work_clock: Callable[[], float] = thread_time,
     ) -> None:
         self._on_record = on_record
         self.limits = EdgeLimits() if limits is None else limits
@@ -274,13 +239,14 @@ class EdgeTests:
         self._kept: dict[tuple[str, str], EdgeQuery] = {}  # by client and subscription (rule 6)
         self._subjects: dict[int, Subject] = {}  # by the event's address
         self._subject_bytes = 0
-        self._parsed: dict[int, None] = {}  # of these, those whose document a thread has parsed
-        self._parsing: dict[int, list[TestLine]] = {}  # lines that wait for a document
         self._due: dict[TestLine, None] = {}
         self._is_scheduled = False
         self._ended_at = 0.0  # when the last turn did
         self.rest_factor = REST_FACTOR
-        self.worker = DocumentWorker()
+        self.helper = DocumentHelper() if helper is None else helper
+        self._work_clock = work_clock  # of the processor time that a test takes
+        self._parser: ThreadPoolExecutor | None = None
+        self._helping: set[asyncio.Task[None]] = set()
 
     def parse(self, text: str, language: str = NATIVE) -> Query:
         """The query that a client's text says. `FilterError`: it says none."""
@@ -304,7 +270,11 @@ class EdgeTests:
             if not prepared.done():
                 prepared.set_result(None)
 
-        self.worker.start(answer_to, text, language, self._texts.operators).add_done_callback(remember)
+        if self._parser is None:
+            self._parser = ThreadPoolExecutor(1, "queries")
+        loop = asyncio.get_running_loop()
+        parsing = loop.run_in_executor(self._parser, answer_to, text, language, self._texts.operators)
+        parsing.add_done_callback(remember)
         return prepared
 
     def open(self, client: str, on_tested: OnTested, on_suspended: OnSuspended) -> TestLine:
@@ -318,9 +288,11 @@ class EdgeTests:
         self.lines.pop(line, None)
         self._due.pop(line, None)
 
-    def close(self) -> None:
-        """Parse no more documents."""
-        self.worker.close()
+    async def close(self) -> None:
+        """Test and parse no more."""
+        if self._parser is not None:
+            self._parser.shutdown(wait=False, cancel_futures=True)
+        await self.helper.close()
 
     # ------------------------------------------------------------ queries
 
@@ -379,11 +351,36 @@ class EdgeTests:
 
     # ------------------------------------------------------------ events
 
-    def wants(self, query: EdgeQuery, event: Event, client: str) -> bool:
-        """Run the tests of a subscription, in its client's context of now."""
+    def tested_quickly(self, query: EdgeQuery, event: Event, client: str) -> Outcome | None:
+        """What the tests of a subscription say, in its client's context of now; None: that takes too long here."""
+        failure = query.suspended or self._why_untestable(event)
+        if failure:
+            return Outcome(False, failure)
+        if query.is_costly or self._is_large(event):
+            return None
         subject = self.subject(event)
         subject.context = self._context_of(client) if query.needs_context else None
-        is_wanted = query.wants(subject, self.clock, self._why_untestable(event))
+        outcome = query.test(subject, self._work_clock)
+        if outcome.is_costly and subject.steps_max < self.limits.test_steps_max:
+            query.is_costly = True
+            return None
+        return outcome
+
+    def have_tested(self, line: TestLine, event: Event, queries: list[EdgeQuery]) -> None:
+        """Have the tests of subscriptions run by the other process. The line hears of some outcomes, or of all."""
+        context = self._context_of(line.client) if any(query.needs_context for query in queries) else None
+
+        async def help() -> None:
+            said, steps_max = [query.said for query in queries], self.limits.test_steps_max
+            line.on_outcomes(await self.helper.test(line.client, event, said, context, steps_max))
+
+        helping = asyncio.create_task(help())
+        self._helping.add(helping)
+        helping.add_done_callback(self._helping.discard)
+
+    def count(self, query: EdgeQuery, outcome: Outcome) -> bool:
+        """Note an outcome; whether the event is wanted."""
+        is_wanted = query.count(outcome, self.clock())
         self.counts["wanted" if is_wanted else "failed" if query.failure else "residue"] += 1
         return is_wanted
 
@@ -397,50 +394,22 @@ class EdgeTests:
         known = self._subjects.get(id(event))
         if known is not None:  # and of this event: while it is remembered, its address is nobody else's
             return known
-        return self._remember(Subject(event, self.limits.test_steps_max))
-
-    def _remember(self, subject: Subject) -> Subject:
-        size = len(subject.event.payload or b"")
+        size = len(event.payload or b"")
         self._subject_bytes += size
         if len(self._subjects) >= SUBJECTS_MAX or self._subject_bytes > SUBJECT_BYTES_MAX:
             self._subjects.clear()
-            self._parsed.clear()
             self._subject_bytes = size
-        self._subjects[id(subject.event)] = subject
-        return subject
+        made = self._subjects[id(event)] = Subject(event, min(QUICK_STEPS, self.limits.test_steps_max))
+        return made
+
+    def _is_large(self, event: Event) -> bool:
+        return len(event.payload or b"") > SMALL_BYTES and is_xml(event.content_type)
 
     def _why_untestable(self, event: Event) -> str:
         size, size_max = len(event.payload or b""), self.limits.test_document_bytes_max
         if size <= size_max or not is_xml(event.content_type):
             return ""
         return f"a document of {size:,} bytes: at most {size_max:,} are tested (limits.test_document_bytes_max)"
-
-    def is_parsed(self, event: Event, line: TestLine) -> bool:
-        """Whether an event can be tested now; if not, the line goes on when its document is parsed. (rule 2)"""
-        size, key = len(event.payload or b""), id(event)
-        if size <= THREADED_BYTES or size > self.limits.test_document_bytes_max or not is_xml(event.content_type):
-            return True
-        if key in self._parsed and key in self._subjects:
-            return True
-        waiting = self._parsing.get(key)
-        if waiting is not None:
-            waiting.append(line)
-            return False
-        self._parsing[key] = [line]
-        subject = self.subject(event)
-        self.worker.start(_parse, subject).add_done_callback(lambda done: self._on_parsed(done, subject))
-        return False
-
-    def _on_parsed(self, done: "asyncio.Future[None]", subject: Subject) -> None:
-        if not done.cancelled():
-            done.exception()  # the test meets it again, and says so
-        key = id(subject.event)
-        if self._subjects.get(key) is not subject:  # it was forgotten meanwhile
-            self._remember(subject)
-        self._parsed[key] = None
-        for line in self._parsing.pop(key, ()):
-            if line in self.lines:
-                self.schedule(line)
 
     # ------------------------------------------------------------ records
 
@@ -465,9 +434,3 @@ class EdgeTests:
         if self._node.watch is not None:
             self._node.watch.on_effects([Trace(record)], self._node.now)
         self._on_record(record, self._node.now)
-
-
-def _parse(subject: Subject) -> None:
-    from godwit.languages.xml_documents import document_of
-
-    document_of(subject)

@@ -19,7 +19,8 @@ machine only reads.
 5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.
 6. A user that asks for more than it may (`client_rates.py`) waits before the body of its request is read; for longer
    than `WAIT_S_MAX`, it is told to come later.
-7. While the process holds too much (`memory_guard.py`), clients are answered by 503.
+7. Of requests that come at once a few are begun in each turn of the loop (`pacing.py`).
+8. While the process holds too much (`memory_guard.py`), clients are answered by 503.
 """
 
 import asyncio
@@ -63,6 +64,7 @@ from godwit.runtime.http_events import (
     subscription,
 )
 from godwit.runtime.http_protocols import (
+    CLOSINGS,
     HEAD_S,
     HOSTS,
     MEMORY,
@@ -85,6 +87,7 @@ from godwit.runtime.in_process_client import ConnectionClosed
 from godwit.runtime.inspection import Inspection, event_id, shown_rows
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
+from godwit.runtime.pacing import Pacer
 from godwit.runtime.rate_limits import HostConnections, work_of
 from godwit.runtime.rights_questions import may, users_told
 from godwit.runtime.static_files import CLIENT, file_response
@@ -176,6 +179,7 @@ class HttpServer:
         self._state = ServerState()
         self._hosts = HostConnections(server.traffic.connections_per_host_max)
         self._places = Places(self.connections_max)
+        self._requests = Pacer()
         self._servers: list[asyncio.Server] = []
         self._config = uvicorn.Config(
             self._application(),
@@ -202,7 +206,12 @@ class HttpServer:
             lambda: HttpProtocol(
                 config=config,
                 server_state=self._state,
-                app_state={HOSTS: self._hosts, PLACES: self._places, MEMORY: self.server.memory},
+                app_state={
+                    HOSTS: self._hosts,
+                    PLACES: self._places,
+                    MEMORY: self.server.memory,
+                    CLOSINGS: self.server.closings,
+                },
             ),
             host,
             port,
@@ -299,6 +308,7 @@ class HttpServer:
         handler: Handler = getattr(self, name)
 
         async def endpoint(request: Request) -> Any:
+            await self._requests.turn()
             try:
                 if right == CLIENTS and (reason := self._why_not(request)):
                     raise Problem(503, reason)
@@ -377,7 +387,7 @@ class HttpServer:
         """Publish what is in the body. 202: the journal has it."""
         async with self._in_turn(principal, request) as take:
             body = await self._body(request)
-            events = await posted_events(body, request.headers, time(), self.tests.worker)
+            events = await posted_events(body, request.headers, time(), self.tests.helper, principal.user)
             take(len(events), len(body), 0)
         if self.node.is_held or self.is_closing:
             raise Problem(503, self.node.trouble or "nothing is taken in at the moment")

@@ -13,14 +13,8 @@ from godwit.client.own_context import written
 from godwit.errors import BadEvent, GodwitError
 from godwit.filters.events import Event
 from godwit.languages.cloud_events import HTTP, to_structured
-from godwit.runtime.documents import (
-    Document,
-    DocumentWorker,
-    as_cloud_event,
-    checked_attributes,
-    mode_of,
-    read_document,
-)
+from godwit.languages.event_documents import Document, as_cloud_event, checked_attributes, mode_of
+from godwit.runtime.document_helper import DocumentHelper
 from godwit.runtime.http_events import EVENTS_MAX, BadBody, events_in
 from godwit.runtime.wire import JSON
 
@@ -29,14 +23,16 @@ __all__ = ["cloud_event", "posted_events"]
 WHERE = re.compile(r"line (?P<line>\d+), column (?P<column>\d+): ")
 
 
-async def posted_events(body: bytes, headers: Mapping[str, str], now: float, worker: DocumentWorker) -> list[Event]:
+async def posted_events(
+    body: bytes, headers: Mapping[str, str], now: float, helper: DocumentHelper, user: str
+) -> list[Event]:
     """The events in a body, of whatever type it is. They have no publisher yet."""
     content_type = headers.get("content-type")
     mode = mode_of(content_type, headers, HTTP)
     if not mode:
         return events_in(body, now)
     try:
-        documents = await worker.read(len(body), read_document, mode, body, content_type, headers, HTTP)
+        documents = await helper.read(user, mode, body, content_type, headers, "http")
     except BadEvent as error:
         found = WHERE.match(str(error))
         if found is None:

@@ -12,6 +12,7 @@
 6. What has come of a request or of a message that is not complete is bounded in bytes and time, as it is for all others
    (`memory_account.py`). A request begins with the first byte of its head. Each fragment of a WebSocket message counts
    `FRAGMENT_BYTES` more: that is what it takes in memory.
+7. Of connections that are closed at once a few are handled in each turn of the loop (`pacing.py`).
 """
 
 import asyncio
@@ -31,6 +32,7 @@ from godwit.runtime.rate_limits import HostConnections
 
 __all__ = [
     "CERTIFICATE",
+    "CLOSINGS",
     "HOSTS",
     "MEMORY",
     "PEER",
@@ -49,7 +51,7 @@ REFUSED = 1008  # the code that closes a WebSocket
 REASON_BYTES_MAX = 120  # a close frame takes 123
 FRAGMENT_BYTES = 64
 CERTIFICATE, HOSTS, ENTERED, PLACES, PLACE = "certificate", "hosts", "entered", "places", "place"
-MEMORY, PEER = "memory", "peer"
+MEMORY, PEER, CLOSINGS = "memory", "peer", "closings"
 
 
 class Place:
@@ -106,7 +108,7 @@ class Places:
 
 
 class HttpProtocol(H11Protocol):
-    """A connection; its state (`app_state`) is its own, and has `HOSTS`, `PLACES` and `MEMORY`."""
+    """A connection; its state (`app_state`) is its own, and has `HOSTS`, `PLACES`, `MEMORY` and `CLOSINGS`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -135,6 +137,9 @@ class HttpProtocol(H11Protocol):
         return cycle is None or cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.app_state[CLOSINGS].call(lambda: self._lost(exc))
+
+    def _lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._memory.forget(self)
         _leave(self.app_state)
@@ -246,6 +251,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._is_new = True  # a message is complete since that was counted
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._state[CLOSINGS].call(lambda: self._lost(exc))
+
+    def _lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._memory.forget(self)
         _leave(self._state)

@@ -43,10 +43,10 @@ from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, flattened
 from godwit.filters.values import Point
 from godwit.languages import cloud_events
 from godwit.languages.cloud_events import MQTT, is_structured, to_binary, to_structured
+from godwit.languages.event_documents import Document, as_cloud_event, checked_attributes
 from godwit.languages.xml_names import is_xml
 from godwit.mqtt.mqtt_effects import Message
 from godwit.mqtt.properties import Properties
-from godwit.runtime.documents import Document, as_cloud_event, checked_attributes
 
 __all__ = [
     "Message",

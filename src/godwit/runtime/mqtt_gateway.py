@@ -33,6 +33,7 @@ from godwit.runtime.memory_account import MemoryAccount, memory_account
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
 from godwit.runtime.node import Node
+from godwit.runtime.pacing import Pacer
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections
 from godwit.runtime.tcp import Address
@@ -71,6 +72,7 @@ class MqttGateway:
         self.rates = ClientRates(self.traffic) if rates is None else rates
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.users = UserConnections(self.traffic.connections_per_user_max)
+        self.closings = Pacer()
         self.connections: dict[MqttConnection, None] = {}
         self.clients: dict[str, MqttConnection] = {}  # by their names in Godwit: those that are here, or have a will
         self.counts: Counter[str] = Counter()  # published, refused, given up
@@ -198,9 +200,9 @@ class _Wire(asyncio.Protocol):
         self._connection.data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._connection is not None:
-            self._connection.connection_lost()
-            self._connection = None  # which holds this carrier
+        connection, self._connection = self._connection, None  # which holds this carrier
+        if connection is not None:
+            self._gateway.closings.call(connection.connection_lost)
 
     def pause_writing(self) -> None:
         if self._connection is not None:

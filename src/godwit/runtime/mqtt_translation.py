@@ -8,8 +8,9 @@
 3. A topic that begins with `$` is not for clients, but for `$ctx`: what is published there is the client's context. It
    is kept as a note, for events bear it.
 4. What cannot be published is refused with a reason; nothing of it is done.
-5. Documents (XML, CloudEvents) are read before they are published, large ones by a thread, and so are queries in other
-   languages before they are subscribed to: `is_reading` until then.
+5. Documents (XML, CloudEvents) are read before they are published, large ones by another process, and queries in other
+   languages by a thread before they are subscribed to: `is_reading` until then. A large document in a will is not read:
+   the event has the attributes of its topic and properties alone.
 6. The queries of a subscription are asked for with it, in one request (`SubscribeQuery`).
 """
 
@@ -26,6 +27,7 @@ from godwit.errors import BadEvent, GodwitError, PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.languages.cloud_events import MQTT
+from godwit.languages.event_documents import Document, mode_of, read_document
 from godwit.mqtt import mqtt_effects
 from godwit.mqtt.mqtt_effects import NEVER, PersistentState
 from godwit.mqtt.packets import Publish, Subscribe, Will
@@ -33,7 +35,7 @@ from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.session_notes import SUB, grant_note
 from godwit.mqtt.subscribe_requests import queries_in
 from godwit.runtime.authentication import Credentials
-from godwit.runtime.documents import THREADED_BYTES, Document, mode_of, read_document
+from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import TestLine
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.mqtt_events import (
@@ -76,10 +78,10 @@ class MqttTranslator:
         on_read: Callable[[], None],
     ) -> None:
         self.requests = Requests(inner, attached.accepted, self._on_all_published, self._on_unpublished)
-        self._gateway, self._client = gateway, client
+        self._gateway, self._client, self._user = gateway, client, inner.principal.user
         self._kept, self._line, self._tell = kept, line, tell
         self._break_off, self._on_read = break_off, on_read
-        self.is_reading = False  # a document, by a thread
+        self.is_reading = False  # a document, or a query
         self._expiry_s: float | None = -1.0
         self._work = 0
         self._base = _whole(attached.notes.get(SEQUENCE))
@@ -169,7 +171,7 @@ class MqttTranslator:
             self._ask(said.Publish(event), on_answer, event.payload if is_light else None)
 
     def _document(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int, now: float) -> Document | None:
-        """What the payload is as a document; None: it is none, or a thread reads it now. (rule 5)"""
+        """What the payload is as a document; None: it is none, or is being read. (rule 5)"""
         properties, payload = wanted.properties, wanted.payload
         content_type, headers = properties.get("content_type"), cloud_headers(properties)
         mode = mode_of(content_type, headers, MQTT)
@@ -177,11 +179,13 @@ class MqttTranslator:
             return None
         if mode == "batch":
             raise BadEvent("a batch of CloudEvents: over MQTT each CloudEvent is a message of its own")
-        how = (mode, payload, content_type, headers, MQTT)
-        if len(payload) <= THREADED_BYTES or isinstance(wanted, Will):
-            return read_document(*how)[0]
+        if len(payload) <= SMALL_BYTES:
+            return read_document(mode, payload, content_type, headers, MQTT)[0]
+        if isinstance(wanted, Will):  # whose connection is closed before anybody else could read it
+            return None
         self.is_reading = True
-        reading = self._gateway.tests.worker.start(read_document, *how)
+        helper = self._gateway.tests.helper
+        reading = asyncio.create_task(helper.read(self._user, mode, payload, content_type, headers, "mqtt"))
         reading.add_done_callback(lambda done: self._on_document(done, wanted, number, now))
         return None
 

@@ -41,7 +41,7 @@ from godwit.errors import BadEvent, FilterError, PeerFault
 from godwit.filters.events import Event
 from godwit.languages import NATIVE, Query
 from godwit.languages.cloud_events import HTTP
-from godwit.runtime.documents import checked_attributes, mode_of, read_document
+from godwit.languages.event_documents import checked_attributes, mode_of
 from godwit.runtime.edge_tests import EdgeTests, TestLine
 from godwit.runtime.socket_messages import message_of
 
@@ -185,11 +185,11 @@ class SocketQueries:
         if not mode or not event.payload:
             return message
         payload, no_headers = event.payload, dict[str, str]()
-        how = (mode, payload, event.content_type, no_headers, HTTP)
+        how = (mode, payload, event.content_type, no_headers, "http")
         try:
             if mode == "batch":
                 raise BadEvent(BATCH)
-            [document] = await self._tests.worker.read(len(payload), read_document, *how)
+            [document] = await self._tests.helper.read(self._client, *how)
             attributes = checked_attributes({**event.attributes, **document.attributes})
         except BadEvent as error:
             return Request(message.number, Denied(str(error)[:REASON_CHARS_MAX]))

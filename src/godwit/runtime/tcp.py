@@ -21,7 +21,8 @@ its own. After that, frames of a link or messages of a client follow, and become
    socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
 7. A client that sends too much, or whose user does, is not read for a while (`client_rates.py`).
 8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
-9. A bounded number of a peer's frames is decoded at a time, and the next ones when most of these are handled.
+9. A bounded number of a peer's frames is decoded at a time, and the next ones when most of these are handled: of
+   `READINGS_PER_TURN` peers in one turn of the loop.
 10. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
 
@@ -44,6 +45,7 @@ from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.memory_account import MemoryAccount, memory_account
 from godwit.runtime.network_questions import NetworkQuestions
 from godwit.runtime.node import Node, client_line
+from godwit.runtime.pacing import Pacer
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections, work_of
 from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Answer, Frames, Intro, Question, first_intro
@@ -52,8 +54,9 @@ __all__ = ["Address", "NativeConnection", "NativeServer"]
 
 INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
-FRAMES_AT_ONCE_MAX = 512  # decoded of one peer before the machine has handled most of them
+FRAMES_AT_ONCE_MAX = 128  # decoded of one peer before the machine has handled most of them: 3 to 5 ms
 FILTERS_AT_ONCE_MAX = 8  # the same while a client sends filters, which take much memory, or has said little yet
+READINGS_PER_TURN = 2
 PIECE_BYTES = 2**20  # written at once
 UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
 UNSENT_LINK_MAX = 2**18
@@ -102,8 +105,7 @@ class NativeConnection(asyncio.Protocol):
     # ------------------------------------------------------------ from the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # that of uvloop is one without saying so
-        loop = asyncio.get_running_loop()
+        self._transport, loop = cast(asyncio.Transport, transport), asyncio.get_running_loop()
         self.heard_at = loop.time()
         self.server.connections[self] = None
         self.host = host_of(transport)
@@ -199,6 +201,9 @@ class NativeConnection(asyncio.Protocol):
             self.server.node.when_short(line, self._on_short)
 
     def _on_short(self) -> None:
+        self.server.readings.soon(self._read_rest)  # and not within the machine's turn
+
+    def _read_rest(self) -> None:
         self._is_crowded = False
         if self._frames.has_more and self in self.server.connections:
             self.data_received(b"")  # rule 9
@@ -269,7 +274,7 @@ class NativeConnection(asyncio.Protocol):
             self.read_on()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._gone()
+        self.server.closings.call(self._gone)
 
     def _introduce(self, intro: Any) -> None:
         if type(intro) is not Intro:
@@ -453,8 +458,7 @@ class NativeServer:
         on_closed: Callable[[str, str], None] = lambda name, reason: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.name = name
-        self.node = node
+        self.name, self.node = name, node
         self.neighbours = dict(neighbours)
         self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
         self.links = LinkGuard(name) if links is None else links
@@ -472,6 +476,7 @@ class NativeServer:
         self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
+        self.closings, self.readings = Pacer(), Pacer(READINGS_PER_TURN)
         self._made, self._life = 0, token_hex(4)  # names of connections must not come again after a restart
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)
         self._beating: asyncio.Task[None] | None = None

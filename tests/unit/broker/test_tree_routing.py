@@ -506,3 +506,33 @@ def test_what_a_neighbour_does_not_tell_again_is_placed_within_one_bound(monkeyp
     monkeypatch.setattr(tree, "REPLACING_EFFORT_MAX", 0)
     routing.on_message("n", SUBS, 0.0)
     assert {*routing.out_subs["m"].told.values()} == {parse("x > 9"), narrow}, "it is told though it is covered"
+
+
+@pytest.mark.parametrize("way", ["a new neighbour", "a new life"])
+@pytest.mark.parametrize("reduction", ["covering", "merging"])
+def test_to_tell_a_neighbour_everything_takes_a_bounded_number_of_steps(
+    way: str, reduction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[Effort] = []
+
+    def counted(common: Effort | None) -> Effort:
+        shares.append(placements.share_of(common))
+        return shares[-1]
+
+    routing = told_everything("n", reduction=reduction)
+    routing.on_message("n", Advertise(A, TRUE), 0.0)
+    wanted = [only_values(200 * number) for number in range(40)]
+    for number, filter in enumerate(wanted):
+        routing.subscribe(("ann", str(number)), filter, 0.0)
+    monkeypatch.setattr(reductions, "share_of", counted)
+    monkeypatch.setattr(tree, "ADVERTISING_EFFORT_MAX", 20_000)
+    monkeypatch.setattr(tree, "TELLING_EFFORT_EACH", 0)
+    if way == "a new life":
+        peer = "n"
+        routing.begin_life(2, {}, 0.0)
+    else:
+        peer = "m"
+        monkeypatch.setattr(routing, "concerns", lambda *asked: True)
+        routing.set_neighbour(peer, 1.0, is_new=True)
+    assert sum(share.spent for share in shares) <= 20_000 + 2 * REMEMBERED_EFFORT_MAX + len(wanted)
+    assert {*wanted} <= {*routing.out_subs[peer].told.values()}, "what could not be compared is told"

@@ -1,7 +1,6 @@
 """The exact tests of thin clients: the same answers as queries give themselves, in order, in turns, within bounds."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,9 +10,10 @@ from godwit.broker.messages import Delivery
 from godwit.broker.query_notes import query_note
 from godwit.errors import FilterError
 from godwit.filters.events import Event, event
-from godwit.languages import Operator, parse_query
+from godwit.languages import Operator, Subject, exact_testing, parse_query
+from godwit.languages.exact_testing import Outcome
 from godwit.languages.xml_documents import xml_event
-from godwit.runtime.documents import THREADED_BYTES
+from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import KEPT_MAX, SLICE_S, TURN_S, EdgeLimits, EdgeTests, TestLine
 from tests.network.waiting import a_turn
 
@@ -63,8 +63,25 @@ class Client:
         return [delivery.number for delivery in self.came if delivery.subscriptions]
 
 
+class HelperStub:
+    """Tests in this process, one subscription of each job, when it is let."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []  # how many subscriptions, job by job
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def test(self, party: str, event: Event, said: Any, context: Any, steps_max: int) -> list[Outcome]:
+        self.asked.append(len(said))
+        await self.go.wait()
+        queries = [parse_query(text, language) for language, text in said[0]]
+        return [exact_testing.tested(queries, Subject(event, steps_max, context=context), lambda: 0.0)]
+
+
 def edge(step_s: float = 0.0, operators: Any = None, **limits: Any) -> EdgeTests:
-    tests = EdgeTests(Watch(), EdgeLimits(**limits), operators or {}, Clock(step_s))  # type: ignore[arg-type]
+    clock = Clock(step_s)
+    tests = EdgeTests(Watch(), EdgeLimits(**limits), operators or {}, clock, work_clock=clock)  # type: ignore[arg-type]
+    tests.helper = HelperStub()  # type: ignore[assignment]
     tests.rest_factor = 0  # this clock says that the loop is busy
     return tests
 
@@ -209,38 +226,82 @@ def test_while_the_loop_has_other_work_tests_rest_for_longer_than_they_take() ->
     asyncio.run(scene())
 
 
-def test_while_a_thread_parses_a_large_document_others_go_on_and_it_is_parsed_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from godwit.languages import xml_documents
+LARGE = xml_event(b"<car><speed>60</speed>%b</car>" % (b"<x>1</x>" * (SMALL_BYTES // 4)))
 
+
+def test_while_another_process_tests_a_large_document_others_go_on() -> None:
     async def scene() -> None:
-        tests, go, parsed = edge(), threading.Event(), list[int]()
-        parse = xml_documents.parsed_document
-
-        def slowly(data: bytes) -> Any:
-            parsed.append(threading.get_ident())
-            assert go.wait(60)
-            return parse(data)
-
-        large = xml_event(b"<car><speed>60</speed>%b</car>" % (b"<x>1</x>" * (THREADED_BYTES // 4)))
-        monkeypatch.setattr(xml_documents, "parsed_document", slowly)
-        readers = [Client(tests, f"reader/{n}") for n in range(3)]
-        for client in readers:
-            client.subscribe("//speed = 60")
-            client.put([large])
-        other = Client(tests, "other")
+        tests = edge()
+        helper: Any = tests.helper
+        helper.go.clear()
+        reader, other = Client(tests, "reader"), Client(tests, "other")
+        reader.subscribe("//speed = 60", name="fast")
+        reader.subscribe("//speed = 40", name="slow")
+        reader.put([LARGE, car(40)], "fast", "slow")
         other.subscribe("n > m", "cql2-text")
         other.put([event({"n": 2, "m": 1})])
         await turns(lambda: bool(other.came))
-        assert not any(client.came for client in readers)
-        go.set()
-        while not all(client.came for client in readers):
+        assert not reader.came
+        helper.go.set()
+        await turns(lambda: len(reader.came) == 2)
+        assert [each.subscriptions for each in reader.came] == [("fast",), ("slow",)]  # in order
+        assert helper.asked == [2, 1]  # both at once; then what was left of them
+
+    asyncio.run(scene())
+
+
+def test_a_test_of_many_steps_is_given_to_another_process_and_from_then_on_at_once() -> None:
+    async def scene() -> None:
+        tests = edge()
+        helper: Any = tests.helper
+        client = Client(tests)
+        client.subscribe(" or ".join(f"//d={n}" for n in range(2, 300)))
+        client.put([xml_event(b"<a>%b</a>" % (b"<d>1</d>" * 20))] * 2)
+        await turns(lambda: len(client.came) == 2)
+        assert helper.asked == [1, 1]
+        query = tests.of("ann", "s")
+        assert query is not None
+        assert query.is_costly
+        assert (query.residues, query.failed) == (2, 0)
+
+    asyncio.run(scene())
+
+
+def test_a_line_that_is_closed_while_its_tests_are_run_elsewhere_hears_of_nothing() -> None:
+    async def scene() -> None:
+        tests = edge()
+        helper: Any = tests.helper
+        helper.go.clear()
+        client = Client(tests)
+        client.subscribe("//speed = 60")
+        client.put([LARGE])
+        await turns(lambda: bool(helper.asked))
+        client.line.close()
+        helper.go.set()
+        for _ in range(20):
             await a_turn()
-        assert [client.wanted for client in readers] == [[1]] * 3
-        assert parsed != [threading.get_ident()]
-        assert len(parsed) == 1
-        tests.close()
+        assert not client.came
+
+    asyncio.run(scene())
+
+
+def test_a_query_that_the_other_process_has_died_of_is_suspended() -> None:
+    async def scene() -> None:
+        tests = edge()
+
+        async def die(*job: Any) -> list[Outcome]:
+            return [Outcome(False, "died of it", is_fatal=True)]
+
+        tests.helper.test = die  # type: ignore[method-assign]
+        client = Client(tests)
+        client.subscribe("//speed = 60")
+        client.put([LARGE, car(60)])
+        await turns(lambda: len(client.came) == 2)
+        assert client.suspended == ["s"]
+        assert client.wanted == []
+        query = tests.of("ann", "s")
+        assert query is not None
+        assert query.suspended == "died of it"
 
     asyncio.run(scene())
 

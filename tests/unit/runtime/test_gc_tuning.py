@@ -44,35 +44,55 @@ class Loop:
         self.calls.append(call)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "worked", "looks"),
-    [
-        ([None], [0.0, 9.0, 18.0], 1),  # nobody knows how large it is
-        ([1_000, 2_000], [0.0, 0.01], 1),  # quiet
-        ([1_000, 2_000], [0.0, 0.5, 1.0, 1.01], 3),  # quiet at last
-        ([1_000, 2_000, 2_000, 4_100], [0.0, 0.5, 1.0, 1.5], 2),  # never quiet, and large
-    ],
-)
-def test_old_knots_go_in_a_quiet_moment_or_when_the_process_is_large(tended, sizes, worked, looks):
-    loop = Loop()
+QUIET, BUSY = 0.01, 0.5  # seconds of work, from look to look
+
+
+def looked_at(tended: pytest.MonkeyPatch, sizes: list[int | None], work: list[float]) -> tuple[list[str], bool]:
+    """The searches that are made while a knot goes out of use, and whether it is gone when no look is due any more."""
+    loop, worked, searched = Loop(), [sum(work[:count]) for count in range(len(work) + 1)], list[str]()
     tended.setattr(gc_tuning, "YOUNG_MAX", 100)
+    tended.setattr(gc_tuning, "WAITING_MAX", 400)
     tended.setattr(gc_tuning, "YOUNG_SEARCHES", 2)
-    tended.setattr(gc_tuning, "LOOK_EVERY", 2)
-    tended.setattr(gc_tuning, "GROWTH_BYTES_MIN", 1)
     tended.setattr(gc_tuning, "_size", lambda: sizes.pop(0) if len(sizes) > 1 else sizes[0])
     tended.setattr("godwit.runtime.gc_tuning.time.process_time", lambda: worked.pop(0))
     tended.setattr("godwit.runtime.gc_tuning.asyncio.get_running_loop", lambda: loop)
     gc_tuning.tune_garbage_collector()
     knot = Knot()
     known = weakref.ref(knot)
-    kept: list[list[None]] = [[] for _ in range(300)]
-    del knot
+    kept: list[list[None]] = [[] for _ in range(150)]
+    del knot  # it has outlived a search
     while not loop.calls:
-        kept += [[] for _ in range(300)]
-    taken = 0
+        kept.append([])
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop":
+            searched.append(("new", "second", "all")[info["generation"]])
+
+    gc.callbacks.append(note)
     while loop.calls:
-        assert known() is not None  # it has outlived a search, and was put aside
+        assert known() is not None
         loop.calls.pop()()
-        taken += 1
-    assert known() is None
-    assert taken == looks
+    return searched, known() is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "work", "searched"),
+    [
+        ([1_000, 2_000], [QUIET], ["second"]),
+        ([1_000, 2_000], [BUSY, BUSY, QUIET], ["second"]),  # quiet at last
+        ([1_000, 4_100], [QUIET], ["all"]),
+        ([1_000, 4_100, 8_100], [BUSY, BUSY], ["all"]),  # never quiet, and very large
+        ([None], [BUSY], ["all"]),  # nobody knows how large it is
+    ],
+)
+def test_old_knots_go_in_a_quiet_moment_by_a_short_search_or_when_the_process_is_large(tended, sizes, work, searched):
+    assert looked_at(tended, sizes, work) == (searched, True)
+
+
+def test_what_waits_for_a_quiet_moment_for_too_long_is_put_aside_unsearched(tended):
+    tended.setattr(gc_tuning, "YOUNG_MAX", 100)
+    tended.setattr(gc_tuning, "WAITING_MAX", 400)
+    tended.setattr("godwit.runtime.gc_tuning.asyncio.get_running_loop", Loop)
+    gc_tuning.tune_garbage_collector()
+    kept: list[list[None]] = [[] for _ in range(2_000)]
+    assert len(gc.get_objects(1)) + len(gc.get_objects(2)) < 1_000 < len(kept)

@@ -6,15 +6,11 @@ the bytes are to be read. What is read has attributes, which brokers route by, a
 
 *Rules.*
 1. What is no well-formed document is a `BadEvent`, of XML with line and column.
-2. A document of more than `THREADED_BYTES` is read by the thread of a `DocumentWorker`: nobody else waits for it.
-3. A document does not say who sent it: a root element that is called as a sender's attribute is refused.
+2. A document does not say who sent it: a root element that is called as a sender's attribute is refused.
 """
 
-import asyncio
-import sys
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
 
 from godwit.errors import BadEvent
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event
@@ -23,9 +19,7 @@ from godwit.languages.cloud_events import BinaryMode
 from godwit.languages.xml_names import is_xml
 
 __all__ = [
-    "THREADED_BYTES",
     "Document",
-    "DocumentWorker",
     "Mode",
     "as_cloud_event",
     "checked_attributes",
@@ -33,15 +27,12 @@ __all__ = [
     "read_document",
 ]
 
-THREADED_BYTES = 8 * 2**10  # flattening takes up to two microseconds for each
-SWITCH_S = 0.0005  # after which a thread lets the event loop go on, while it works
 NO_LXML = "XML documents need lxml, which this broker does not have: install godwit[languages]"
 RESERVED = ("sender.", "my.", "mqtt.")  # of names: what the broker says, and no publisher
 BROKERS_OWN = ("mqtt.", "retained")  # attributes that are no part of what was published
 FROM_MQTT = "mqtt.qos"  # an event that has this has its MQTT topic as an attribute
 
 Mode = Literal["", "xml", "structured", "batch", "binary"]
-Result = TypeVar("Result")
 
 
 class Document(NamedTuple):
@@ -90,7 +81,7 @@ def _flattened(data: bytes) -> Attributes:
     except ImportError:
         raise BadEvent(NO_LXML) from None
     root = parsed_document(data)
-    if local_name(root.tag).startswith(RESERVED):  # rule 3
+    if local_name(root.tag).startswith(RESERVED):  # rule 2
         raise BadEvent(
             f"line {root.sourceline}, column 1: the root element {root.tag!r} is called as an attribute that "
             f"the broker writes: allowed are names that do not begin with {', '.join(RESERVED)}"
@@ -116,35 +107,3 @@ def as_cloud_event(event: Event) -> Event | None:
     if FROM_MQTT in said:
         own.pop("topic", None)
     return Event(own, event.publisher, event.sequence, event.payload, event.content_type)
-
-
-def _in_small_steps(read: Callable[..., Result], *args: Any) -> Result:
-    """Read something, and let the event loop go on whenever it has something to do."""
-    usual_s = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_S)
-    try:
-        return read(*args)
-    finally:
-        sys.setswitchinterval(usual_s)
-
-
-class DocumentWorker:
-    """A thread that reads documents and queries, one after the other."""
-
-    def __init__(self) -> None:
-        self._thread: ThreadPoolExecutor | None = None
-
-    def start(self, read: Callable[..., Result], *args: Any) -> "asyncio.Future[Result]":
-        """Have the thread read something."""
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "documents")
-        return asyncio.get_running_loop().run_in_executor(self._thread, _in_small_steps, read, *args)
-
-    async def read(self, size: int, read: Callable[..., Result], *args: Any) -> Result:
-        """Read something of that size: by the thread, if it is large. (rule 2)"""
-        return read(*args) if size <= THREADED_BYTES else await self.start(read, *args)
-
-    def close(self) -> None:
-        """Read no more."""
-        if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)

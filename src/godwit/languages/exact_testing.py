@@ -1,0 +1,30 @@
+"""Run the exact tests of one subscription, and say what came of it."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from godwit.errors import FilterError, QueryTooCostly
+from godwit.languages.query import Query, Subject
+
+__all__ = ["Outcome", "tested"]
+
+
+class Outcome(msgspec.Struct, array_like=True, frozen=True):
+    """What the tests of a subscription have decided about an event."""
+
+    is_wanted: bool
+    failure: str = ""  # why it could not be decided
+    seconds: float = 0.0  # that it took
+    is_costly: bool = False  # it was given up because of its steps
+    is_fatal: bool = False  # whoever ran it has died of it
+
+
+def tested(queries: Sequence[Query], subject: Subject, clock: Callable[[], float]) -> Outcome:
+    """Whether all queries want an event. Nothing but the subject is changed."""
+    began, is_wanted, failure, is_costly = clock(), False, "", False
+    try:
+        is_wanted = all(query.wants(subject) for query in queries)
+    except (FilterError, RecursionError) as error:
+        failure, is_costly = str(error) or type(error).__name__, isinstance(error, QueryTooCostly)
+    return Outcome(is_wanted, failure, clock() - began, is_costly)

@@ -1,0 +1,39 @@
+"""Load the compiled kernels before anybody waits for them.
+
+*Theory.* Numba compiles a kernel when it is first called (seconds, once for each installation), and loads it from a
+file in every later process (tens of milliseconds each). In a broker both would fall into the first time that a table
+is laid out, grows or is compacted, and everybody would wait. So a small index is taken through its whole life first.
+"""
+
+from functools import cache
+
+from godwit.filters.events import event
+from godwit.filters.language import parse
+from godwit.matching.index_matcher import DEAD_SPARE, IndexMatcher
+
+__all__ = ["warm_up"]
+
+ROWS = 300  # so many that the index is laid out again
+ROOM = 40  # numbers between two others, each nearer to the first: labels must move to make room for so many
+
+
+@cache
+def warm_up() -> None:
+    """Call every kernel that matches single events. The second call does nothing."""
+    matcher = IndexMatcher()
+    matcher.add(0, parse("price < 10"))
+    one = event({"price": 1, "size": "s1", "tags": ["a", "b"]})
+    matcher.match(one)
+    for i in range(1, ROWS):
+        in_stock = f"size = 's{i}' AND (tags = 'a' OR note LIKE '%{i}_')"
+        matcher.add(i, parse(f"(price > {i} AND price < {i + 9}) OR ({in_stock})"))
+    matcher.match(one)
+    for i in range(ROOM):
+        matcher.add(ROWS + i, parse(f"price < {1 + 2.0**-i}"))
+        matcher.match(one)
+    nothing = parse("size = 'none'")
+    for i in range(ROWS + ROOM, 2 * ROWS + DEAD_SPARE):
+        matcher.add(i, nothing)
+    for i in range(2 * ROWS + DEAD_SPARE):
+        matcher.remove(i)
+    matcher.match(one)

@@ -1,0 +1,226 @@
+"""The broker's side of the process that reads documents and runs exact tests (`document_process.py`).
+
+*Theory.* Jobs wait in lines, one for each party (a user, or a client's line of tests), and parties take turns. One job
+is given to the process at a time. It is started when the first one comes.
+
+*Rules.*
+1. When the process dies over a job, or takes more than `JOB_S_MAX`, another one is started and is given the same job
+   once more: of a test job, its first subscription alone. When that dies too, the job fails: a document cannot be read,
+   a subscription is suspended.
+2. Documents of up to `SMALL_BYTES` are read here, at once.
+3. What the process was told of queries and events is counted here, and forgotten on both sides when it is too much, and
+   when the process is another one.
+"""
+
+import asyncio
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from godwit.broker.query_notes import Queries
+from godwit.document_process import (
+    BINARY_MODES,
+    LENGTH_BYTES,
+    Answer,
+    Documents,
+    Forget,
+    Job,
+    Learn,
+    Read,
+    Refused,
+    Test,
+    Tested,
+    documents_in,
+    framed,
+    shown,
+)
+from godwit.errors import BadEvent
+from godwit.filters.events import Attributes, Event
+from godwit.languages.event_documents import Document, Mode, read_document
+from godwit.languages.exact_testing import Outcome
+
+__all__ = ["SMALL_BYTES", "DocumentHelper"]
+
+SMALL_BYTES = 8 * 2**10  # flattening takes up to two microseconds for each
+JOB_S_MAX = 20.0
+EVENTS_MAX = 32
+EVENT_BYTES_MAX = 2**19  # of payloads: a parsed document takes a multiple of them
+TEXT_BYTES_MAX = 2**21
+READ_BYTES = 2**16
+DIED = "the process that tests and reads documents has died of it"
+
+_ANSWERS = msgspec.msgpack.Decoder(Answer)
+
+Frames = Callable[[bool], tuple[bytes, ...]]
+"""What to write for a job; whether it is given for the second time."""
+
+
+class _Waiting(NamedTuple):
+    """A job, and who waits for its answer. None: the process has died of it."""
+
+    frames: Frames
+    answered: "asyncio.Future[Answer | None]"
+
+
+class _Told:
+    """What the process knows, by number. (rule 3)"""
+
+    def __init__(self) -> None:
+        self._queries: dict[tuple[str, str], int] = {}
+        self._events: dict[int, tuple[int, Event]] = {}  # by address: what is kept here has nobody else's
+        self._text_bytes = self._event_bytes = self._numbers = 0
+
+    def clear(self) -> None:
+        """It is another process, or has forgotten all."""
+        self._queries.clear()
+        self._events.clear()
+        self._text_bytes = self._event_bytes = 0
+
+    def test(self, event: Event, said: Sequence[Queries], context: Attributes | None, steps_max: int) -> list[Job]:
+        """What to send so that an event is tested for these subscriptions."""
+        jobs: list[Job] = []
+        texts, known = {query for queries in said for query in queries}, self._events.get(id(event))
+        new = [query for query in texts if query not in self._queries]
+        payload_bytes = len(event.payload or b"")
+        is_full = len(self._events) >= EVENTS_MAX or self._event_bytes + payload_bytes > EVENT_BYTES_MAX
+        if (is_full and known is None) or self._text_bytes + _size(new) > TEXT_BYTES_MAX:
+            self.clear()
+            jobs.append(Forget())
+            known, new = None, list(texts)
+        for language, text in new:
+            self._numbers += 1
+            self._queries[language, text] = self._numbers
+            jobs.append(Learn(self._numbers, language, text))
+        self._text_bytes += _size(new)
+        if known is None:
+            self._numbers += 1
+            known = self._events[id(event)] = (self._numbers, event)
+            self._event_bytes += payload_bytes
+            jobs.append(shown(self._numbers, event))
+        subscriptions = [[self._queries[query] for query in queries] for queries in said]
+        jobs.append(Test(known[0], subscriptions, None if context is None else dict(context), steps_max))
+        return jobs
+
+
+def _size(texts: Iterable[tuple[str, str]]) -> int:
+    return sum(len(text) for _, text in texts)
+
+
+class DocumentHelper:
+    """Reads documents and runs tests where nobody waits for it. `modules` and `operators`: what queries may use."""
+
+    def __init__(self, modules: Iterable[str] = (), operators: Iterable[str] = ()) -> None:
+        self._arguments = (",".join(modules), ",".join(operators))
+        self._lines: dict[str, deque[_Waiting]] = {}
+        self._told = _Told()
+        self._process: Process | None = None
+        self._working: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self.started = 0  # processes, so far
+
+    # ------------------------------------------------------------ jobs
+
+    async def read(
+        self, party: str, mode: Mode, data: bytes, content_type: str | None, headers: Mapping[str, str], transport: str
+    ) -> list[Document]:
+        """The documents in a body. `BadEvent`: there are none. (rule 2)"""
+        if len(data) <= SMALL_BYTES:
+            return read_document(mode, data, content_type, headers, BINARY_MODES[transport])
+        job = framed(Read(mode, data, content_type, dict(headers), transport))
+        match await self._ask(party, lambda is_again: (job,)):
+            case Documents() as read:
+                return documents_in(read, data)
+            case Refused(reason=reason):
+                raise BadEvent(reason)
+        raise BadEvent(f"the document cannot be read: {DIED}")
+
+    async def test(
+        self, party: str, event: Event, said: Sequence[Queries], context: Attributes | None, steps_max: int
+    ) -> list[Outcome]:
+        """What the tests of subscriptions say of an event: of the first of them, of one at least."""
+
+        def frames(is_again: bool) -> tuple[bytes, ...]:
+            jobs = self._told.test(event, said[:1] if is_again else said, context, steps_max)
+            return tuple(framed(job) for job in jobs)
+
+        answer = await self._ask(party, frames)
+        return answer.outcomes if isinstance(answer, Tested) else [Outcome(False, DIED, is_fatal=True)]
+
+    async def _ask(self, party: str, frames: Frames) -> Answer | None:
+        answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        if self._is_closed:
+            answered.cancel()
+        self._lines.setdefault(party, deque()).append(_Waiting(frames, answered))
+        if self._working is None or self._working.done():
+            self._working = asyncio.create_task(self._work())
+        return await answered
+
+    # ------------------------------------------------------------ the process
+
+    async def _work(self) -> None:
+        """Have one job after the other done, until none is left."""
+        while self._lines:
+            party = next(iter(self._lines))
+            line = self._lines.pop(party)
+            waiting = line.popleft()
+            if line:
+                self._lines[party] = line  # behind all others
+            if waiting.answered.done():  # nobody waits any more
+                continue
+            try:
+                answer = await self._answer(waiting.frames)
+            except BaseException:  # the broker stops
+                waiting.answered.cancel()
+                raise
+            if not waiting.answered.done():
+                waiting.answered.set_result(answer)
+
+    async def _answer(self, frames: Frames) -> Answer | None:
+        for is_again in (False, True):  # rule 1
+            try:
+                async with asyncio.timeout(JOB_S_MAX):
+                    return await self._exchange(frames, is_again=is_again)
+            except (OSError, TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError):
+                await self._end()
+        return None
+
+    async def _exchange(self, frames: Frames, *, is_again: bool) -> Answer:
+        process = self._process
+        if process is None or process.returncode is not None:
+            process = self._process = await self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.writelines(frames(is_again))
+        await process.stdin.drain()
+        length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
+        return _ANSWERS.decode(await process.stdout.readexactly(length))
+
+    async def _start(self) -> Process:
+        self._told.clear()
+        self.started += 1
+        command = (sys.executable, "-m", "godwit.document_process", *self._arguments)
+        return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=READ_BYTES)
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def close(self) -> None:
+        """Do no more, and end the process."""
+        self._is_closed = True
+        for line in self._lines.values():
+            for waiting in line:
+                waiting.answered.cancel()
+        self._lines.clear()
+        if self._working is not None:
+            self._working.cancel()
+            await asyncio.gather(self._working, return_exceptions=True)
+        await self._end()

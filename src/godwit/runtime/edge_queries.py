@@ -1,0 +1,81 @@
+"""The queries of a thin client's subscription: their budget, and what their tests have decided."""
+
+from collections.abc import Callable
+from typing import Any
+
+from godwit.broker.query_notes import Queries
+from godwit.languages.exact_testing import Outcome, tested
+from godwit.languages.query import Query, Subject
+from godwit.runtime.rate_limits import TokenBucket
+
+__all__ = ["EdgeQuery"]
+
+
+class EdgeQuery:
+    """The queries of one subscription."""
+
+    __slots__ = (
+        "_budget",
+        "_queries",
+        "failed",
+        "failure",
+        "is_costly",
+        "last_failure",
+        "residues",
+        "said",
+        "suspended",
+        "wanted",
+    )
+
+    def __init__(self, said: Queries, queries: tuple[Query, ...], budget: TokenBucket, suspended: str = "") -> None:
+        self.said = said
+        self.wanted = 0
+        self.residues = 0  # events that passed the routable filter in vain
+        self.failed = 0  # of these: no test could be made
+        self.failure = ""  # why, of the last test; "": it was made
+        self.last_failure = ""  # the last there was
+        self.suspended = suspended  # why; "": it is not
+        self.is_costly = False  # a test has taken more steps than the loop has time for
+        self._queries = queries
+        self._budget = budget
+
+    def test(self, subject: Subject, clock: Callable[[], float]) -> Outcome:
+        """Run the tests here. What comes of it is to be counted."""
+        return tested(self._queries, subject, clock)
+
+    def count(self, outcome: Outcome, now: float) -> bool:
+        """Note what a test has decided, and what it took; whether the event is wanted."""
+        self.failure = outcome.failure
+        if outcome.is_wanted:
+            self.wanted += 1
+        else:
+            self.residues += 1
+        if outcome.failure:
+            self.failed += 1
+            self.last_failure = outcome.failure
+        if outcome.seconds and self._budget.take(outcome.seconds, now) > 0:
+            allowed_ms = self._budget.rate * 1e3
+            self.suspended = f"its tests take more than {allowed_ms:g} ms per second (limits.test_ms_per_s)"
+        if outcome.is_fatal:
+            self.suspended = outcome.failure
+        return outcome.is_wanted
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether a test asks for the client's own context."""
+        return any(query.references for query in self._queries)
+
+    def resume(self) -> None:
+        """The client has subscribed once more."""
+        if self._queries:
+            self.suspended = ""
+
+    def told(self) -> dict[str, Any]:
+        """What was decided, as plain data."""
+        return {
+            "wanted": self.wanted,
+            "residues": self.residues,
+            "failed": self.failed,
+            "last_failure": self.last_failure,
+            "suspended": self.suspended,
+        }
