@@ -231,7 +231,8 @@ class EventExplanations:
             return words + self._told_rules(session, detail)
         rows = [row for row in told.get("subscriptions") or [] if row["name"] == record["subscription"]]
         if kind == "out_of_context" and rows and rows[0].get("fails"):
-            return f"{words}: in its context of now, {', '.join(rows[0]['fails'])} does not hold"
+            means = f"{rows[0]['filter']} is {rows[0]['now']}, and " if "now" in rows[0] else ""
+            return f"{words}; in its context of now, {means}{', '.join(rows[0]['fails'])} does not hold"
         return words
 
     @staticmethod

@@ -159,7 +159,7 @@ ANSWERS: dict[str, Callable[[Inspection, Mapping[str, str]], Any]] = {
         shown_rows(asked), shown_rows(asked, "first", 0, COUNT_MAX), asked.get("search", "")
     ),
     "session": lambda self, asked: self.sessions.one(asked.get("client", "")),
-    "routes": lambda self, asked: self.routes(shown_rows(asked), asked.get("from")),
+    "routes": lambda self, asked: self.routes(shown_rows(asked), "" if asked.get("local") else asked.get("from")),
     "links": lambda self, asked: self.links(is_counted="rates" in asked),
     "network": lambda self, asked: self.network(),
     "events": lambda self, asked: self.events(shown_rows(asked), asked.get("filter", "")),
