@@ -169,7 +169,10 @@ def test_explain_names_what_kept_an_event_from_its_client() -> None:
             assert not (await get(client, "/sessions/s"))["attached"]
             first, second = await published(p, kind="job"), await published(p, kind="job")
             told = await why(client, first, "s")
-            assert told["verdict"] == "it left the client's queue by a rule of the subscription: count (few has count_max = 1)"
+            assert (
+                told["verdict"]
+                == "it left the client's queue by a rule of the subscription: count (few has count_max = 1)"
+            )
             told = await why(client, second, "s")
             assert told["verdict"] == "it waits in the client's queue, for the client is away"
 

@@ -26,7 +26,6 @@ from godwit.broker.client_rights import may_publish
 from godwit.broker.effects import Heard
 from godwit.broker.messages import Attach, QueueRules, Refused, Request
 from godwit.errors import GodwitError
-from godwit.filters.contexts import stamped
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.reasons import failing
@@ -135,8 +134,6 @@ class EventExplanations:
             "refused": "",
         }
         publisher = self._machine.sessions.session(event.publisher)
-        if publisher is not None:
-            event = stamped(event, publisher.whole_context())
         self._tell(told, event, event.publisher, session, subscription, set())
         if publisher is not None:
             told["refused"] = self._why_not_published(event, publisher)

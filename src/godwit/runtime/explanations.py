@@ -6,7 +6,8 @@ decides is the verdict. An event that was stopped on its way never comes to the 
 which part of a filter fails; but some other broker has the event, so that is made up for here.
 
 An event that somebody has written goes its way from broker to broker as their tables of now say: from the broker where
-its publisher has a session, or else from the one that was asked.
+its publisher has a session, or else from the one that was asked. It bears the publisher's context of now, which is
+asked for first.
 
 *Rules.*
 1. A verdict names the very literal that failed, where one did, and says whether it rests on what is on record or on
@@ -15,8 +16,10 @@ its publisher has a session, or else from the one that was asked.
 3. That a broker has sent an event on is on record only if the next one has it from there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from godwit.errors import GodwitError
 from godwit.filters.events import Attributes, event
@@ -25,9 +28,33 @@ from godwit.filters.reasons import failing
 from godwit.runtime.event_explanations import ENDS, RECORD, TABLES, Verdict, why_not, without_session
 from godwit.runtime.network_questions import Answers
 
-__all__ = ["explanation", "is_delivered", "with_reasons"]
+__all__ = ["explained", "explanation", "is_delivered", "with_reasons"]
 
 Hop = dict[str, Any]
+Ask = Callable[[str, Mapping[str, str]], Awaitable[Answers]]
+"""Asks every broker of the network."""
+
+
+async def explained(ask: Ask, asked: Mapping[str, str], origin: str) -> dict[str, Any]:
+    """Why a client did or did not get an event, or would get one that was written, from all brokers."""
+    question = dict(asked)
+    if question.get("written") and question.get("publisher"):
+        found = await ask("session", {"client": question["publisher"]})
+        context = next((session["context"] for session in found.answers.values() if session), {})
+        question["written"] = _with_context(question["written"], context)
+    return explanation(await ask("explain", question), origin)
+
+
+def _with_context(written: str, context: Mapping[str, Any]) -> str:
+    """An event as it was written, with its publisher's context if it says none itself."""
+    try:
+        said = msgspec.json.decode(written)
+    except (msgspec.DecodeError, RecursionError):
+        return written  # which is no event: brokers say so
+    if not isinstance(said, dict) or not context:
+        return written
+    whole = said if isinstance(said.get("attributes"), dict) else {"attributes": said}
+    return msgspec.json.encode({"context": context, **whole}).decode()
 
 
 def explanation(found: Answers, origin: str = "") -> dict[str, Any]:

@@ -51,7 +51,7 @@ from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
 from godwit.runtime.authentication import Authenticator, Credentials, Principal, is_local
 from godwit.runtime.dashboard_files import dashboard_response
 from godwit.runtime.edge_tests import EdgeTests
-from godwit.runtime.explanations import explanation
+from godwit.runtime.explanations import explained
 from godwit.runtime.filter_questions import parsed, told_pair
 from godwit.runtime.http_documents import cloud_event, posted_events
 from godwit.runtime.http_events import (
@@ -507,9 +507,8 @@ class HttpServer:
         return stream.response
 
     async def why(self, principal: Principal, request: Request) -> Response:
-        """Why a client did or did not get an event, from all brokers of the network."""
-        found = await self.server.questions.ask("explain", dict(request.query_params))
-        return _json(explanation(found, self.server.name))
+        """Why a client did or did not get an event, or would get one, from all brokers of the network."""
+        return _json(await explained(self.server.questions.ask, request.query_params, self.server.name))
 
     async def filter(self, principal: Principal, request: Request) -> Response:
         """What a filter says, in its printed form, or why it is none."""

@@ -6,6 +6,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { go } from "../address.js";
 
 const RADIUS = 16;
+const MARGIN = 60;
 const NEAR = 0.3; // of a link: where the rate of what comes to a broker stands
 
 export function Graph({ brokers, links, chosen }) {
@@ -38,15 +39,20 @@ export function Graph({ brokers, links, chosen }) {
   return html`<canvas class="graph" ref=${canvas} role="img" aria-label=${label} onClick=${pick}></canvas>`;
 }
 
-/** How points of the layout become points of the canvas. */
+/** How points of the layout become points of the canvas. It lies on its longer side, so that texts have room. */
 function scaleOf(canvas, nodes, brokers) {
   const found = brokers.map(({ name }) => nodes.get(name)).filter((node) => node?.x !== undefined);
-  const [left, right] = [Math.min(...found.map(({ x }) => x)), Math.max(...found.map(({ x }) => x))];
-  const [top, bottom] = [Math.min(...found.map(({ y }) => y)), Math.max(...found.map(({ y }) => y))];
-  const margin = 60;
-  const factor = Math.min(1.6, (canvas.clientWidth - 2 * margin) / (right - left || 1), (canvas.clientHeight - 2 * margin) / (bottom - top || 1));
+  const span = (values) => [Math.min(...values), Math.max(...values)];
+  const [xs, ys] = [span(found.map(({ x }) => x)), span(found.map(({ y }) => y))];
+  const isTall = ys[1] - ys[0] > xs[1] - xs[0];
+  const [[left, right], [top, bottom]] = isTall ? [ys, xs] : [xs, ys];
+  const [width, height] = [canvas.clientWidth - 2 * MARGIN, canvas.clientHeight - 2 * MARGIN];
+  const factor = Math.min(2.2, width / (right - left || 1), height / (bottom - top || 1));
   const [middleX, middleY] = [(left + right) / 2, (top + bottom) / 2];
-  return ({ x, y }) => [canvas.clientWidth / 2 + (x - middleX) * factor, canvas.clientHeight / 2 + (y - middleY) * factor];
+  return ({ x, y }) => {
+    const [along, across] = isTall ? [y, x] : [x, y];
+    return [canvas.clientWidth / 2 + (along - middleX) * factor, canvas.clientHeight / 2 + (across - middleY) * factor];
+  };
 }
 
 function draw(canvas, nodes, brokers, links, chosen) {

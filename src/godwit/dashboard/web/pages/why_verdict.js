@@ -19,9 +19,9 @@ export function Verdict({ found, client }) {
 }
 
 /** What an answer rests on. */
-function Basis({ basis }) {
-  if (basis === "record") return html`<span class="tag">recorded when it happened</span>`;
-  return html`<span class="tag">would be so now: recomputed from today's tables, contexts and rights</span>`;
+function Basis({ basis, isShort }) {
+  const words = basis === "record" ? ["recorded", "recorded when it happened"] : ["recomputed", "would be so now: recomputed from today's tables"];
+  return html`<span class="tag">${words[isShort ? 0 : 1]}</span>`;
 }
 
 /** What one broker knows. */
@@ -30,7 +30,7 @@ function Hop({ hop }) {
   return html`
     <li class=${`hop${hop.session ? " home" : ""}${hop.arrivals?.length || hop.is_on_way ? " reached" : ""}`}>
       <h2>${hop.broker}${hop.session ? html` <span class="tag">the client's broker</span>` : ""}</h2>
-      <p>${hop.verdict} <${Basis} basis=${hop.basis} /></p>
+      <p>${hop.verdict} <${Basis} basis=${hop.basis} isShort=${true} /></p>
       <dl>
         ${(hop.arrivals ?? []).map((came) => html`<dt>came</dt><dd>${clock(came.at)} from ${came.from}</dd>`)}
         ${hop.attributes && html`<dt>event</dt><dd class="line">${inLine(hop.attributes)}</dd>`}
