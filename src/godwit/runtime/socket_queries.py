@@ -2,8 +2,8 @@
 
 *Theory.* A client in a browser numbers its requests and confirms its deliveries itself, and all of that goes to the
 machine as it is. Three things are done on the way. A `Subscribe` with a `language` or a `sender` becomes one with the
-routable filter, and the query beside it. Deliveries pass the tests of such queries. And a document that is published as a payload is
-read.
+routable filter, and the query beside it. Deliveries pass the tests of such queries. And a document that is published as
+a payload is read.
 
 *Rules.*
 1. One message of the client is one message to the machine: numbers stay the client's.

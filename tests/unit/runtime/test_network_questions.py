@@ -11,6 +11,7 @@ from godwit.errors import GodwitError, PeerFault
 from godwit.runtime import network_questions
 from godwit.runtime.network_questions import NetworkQuestions
 from godwit.runtime.wire import Answer, Question
+from tests.network.waiting import a_turn
 
 
 class Network:
@@ -183,7 +184,7 @@ def test_a_broker_that_works_on_too_many_answers_says_so() -> None:
         assert "already" in msgspec.json.decode(answer.body)["error"]
         go_on.set()
         while len(network.said) <= network_questions.ANSWERING_MAX:
-            await asyncio.sleep(0)
+            await a_turn()
         assert [each.number for _, _, each in network.said[1:]] == list(range(network_questions.ANSWERING_MAX))
 
     asyncio.run(scene())
