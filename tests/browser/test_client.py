@@ -445,3 +445,25 @@ def test_a_query_in_another_language_is_tested_by_the_broker_and_moves_with_the_
             assert [event["kind"] for event in await read(at, 3)] == ["taxi", "lorry", "bicycle"]
 
     run(scene)
+
+
+def test_a_subscription_names_its_senders_and_an_advertisement_ends() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), in_node() as at:
+            await connected(at, running, name="c")
+            await connected(at, running, "p", name="p")
+            await at.call("subscribe", "c", "r", "n > 0", {"sender": "role = 'driver'"})
+            await at.call("accepted", "c", "r")
+            await at.call("subscribe", "c", "wrong", "n > 0", {"sender": "role ="})
+            assert (await at.call("read", "c", "wrong", 1))["error"]["name"] == "Refused"
+            await at.call("call", "p", "publish", {"n": 1})
+            await at.call("call", "p", "setContext", {"role": "driver"})
+            await at.call("call", "p", "advertise", "n > 0")
+            await at.call("call", "p", "publish", {"n": 2})
+            assert [event["n"] for event in await read(at, 1)] == [2]
+            session = running.machine.sessions.session("p")
+            assert list(session.advertisements) == ["all"]
+            await at.call("call", "p", "unadvertise")
+            assert list(session.advertisements) == []
+
+    run(scene)

@@ -114,7 +114,11 @@ def test_explain_tells_at_each_broker_what_became_of_an_event(family: str) -> No
             assert told["deliveries"][0]["number"] == 1
             assert told["arrivals"][0]["from"] == "b1"
             told = await why(at_b1, got, "s")
-            assert told["verdict"] == "the client has no session here; the event went on to b2"
+            assert told["verdict"] == "the client has no session here; by today's tables the event goes on to b2"
+            assert told["basis"] == "tables"
+            everywhere = await get(at_b1, "/why", event=got, client="s")
+            assert everywhere["hops"][0]["verdict"] == "the client has no session here; the event went on to b2"
+            assert (everywhere["hops"][0]["sent_on"][0]["basis"], everywhere["basis"]) == ("record", "record")
             assert told["sent_on"][0]["peer"] == "b2"
             assert told["arrivals"][0]["from"].startswith("http-")
 
@@ -165,7 +169,10 @@ def test_explain_names_what_kept_an_event_from_its_client() -> None:
             assert not (await get(client, "/sessions/s"))["attached"]
             first, second = await published(p, kind="job"), await published(p, kind="job")
             told = await why(client, first, "s")
-            assert told["verdict"] == "it left the client's queue by a rule of the subscription: count"
+            assert (
+                told["verdict"]
+                == "it left the client's queue by a rule of the subscription: count (few has count_max = 1)"
+            )
             told = await why(client, second, "s")
             assert told["verdict"] == "it waits in the client's queue, for the client is away"
 

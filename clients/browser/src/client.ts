@@ -59,6 +59,8 @@ export interface Client {
   publish(attributes: Table, options?: PublishOptions): Promise<EventId>;
   /** Say that events to be published match `filter`, for networks that ask for this. */
   advertise(filter: string | object, options?: { name?: string }): Promise<void>;
+  /** End an advertisement by its name. */
+  unadvertise(name?: string): Promise<void>;
   /** Set the context, or the part of it that a component looks after: own `my.x`, and others' `sender.x` and `to`. */
   setContext(values: Table, options?: { part?: string; dwellS?: number }): Promise<void>;
   /** Say where the client is: `myloc` in filters. */
@@ -393,6 +395,7 @@ export function connect(urls: string | readonly string[] = [], options: ConnectO
     publish,
     setContext,
     advertise: (filter, { name = "all" } = {}) => ask((answer) => machine.advertise(name, copied(filter), answer)),
+    unadvertise: (name = "all") => ask((answer) => machine.unadvertise(name, answer)),
     setPlace: (place, { dwellS } = {}) =>
       setContext({ location: place as Plain }, { part: "location", ...(dwellS && { dwellS }) }),
     setSessionExpiry: (seconds) => ask((answer) => machine.setSessionExpiry(seconds, answer)),

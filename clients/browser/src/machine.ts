@@ -300,6 +300,10 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
       end(`s:${name}`, { type: "Unsubscribe", id: [client, name] }, answer);
     },
 
+    unadvertise(name: string, answer: Answer): void {
+      end(`a:${name}`, { type: "Unadvertise", id: [client, name] }, answer);
+    },
+
     advertise(name: string, filter: string | object, answer: Answer): void {
       say(`a:${name}`, { type: "Advertise", id: [client, name], filter }, answer);
     },

@@ -32,6 +32,7 @@ export interface Subscribe {
   id: EntryId;
   filter: string | object;
   language?: string | undefined;
+  sender?: string | object | undefined;
   expires?: number | undefined;
   queue?: object | undefined;
   share?: string | undefined;

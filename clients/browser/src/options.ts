@@ -58,6 +58,8 @@ export interface SubscribeOptions {
   name?: string;
   /** Language of the filter. Default: the filter language. */
   language?: string;
+  /** A filter on the publisher's context. */
+  sender?: string | object;
   /** Begin with the retained events that match. */
   retained?: boolean;
   /** Group name: of the members of a group with the same filter, one gets each event. */
@@ -114,7 +116,7 @@ function subject(token: NonNullable<ConnectOptions["token"]>): string {
 
 /** The fields of a Subscribe. */
 export function subscribeFields(filter: string | object, options: SubscribeOptions): Omit<Subscribe, "type" | "id"> {
-  const { language, retained, share, queue, expires } = options;
+  const { language, sender, retained, share, queue, expires } = options;
   const rules = Object.entries(queue ?? {}).map(([name, value]) => [
     name.replace(/[A-Z]/g, "_$&").toLowerCase(),
     value,
@@ -122,6 +124,7 @@ export function subscribeFields(filter: string | object, options: SubscribeOptio
   return {
     filter: copied(filter),
     language,
+    sender: copied(sender),
     retained,
     share,
     queue: queue && Object.fromEntries(rules),

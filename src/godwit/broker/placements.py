@@ -201,6 +201,9 @@ class Placement(Protocol):
     def take_out(self, group: Group, effort: Effort) -> list[Change]:
         """The changes for a group whose last entry has gone."""
 
+    def standing_for(self, group: Group) -> Filter:
+        """The filter that is told for a group."""
+
     def snapshot(self, entries: dict[str, Any]) -> AnyState:
         """All of this, to be written down together with these fields, which are those of `IdentityState`."""
 
@@ -229,6 +232,9 @@ class EachGroup:
 
     def take_out(self, group: Group, effort: Effort) -> list[Change]:
         return [self._told.take_back(group.id)]
+
+    def standing_for(self, group: Group) -> Filter:
+        return group.filter
 
     def snapshot(self, entries: dict[str, Any]) -> IdentityState:
         return IdentityState(**entries)
@@ -279,6 +285,11 @@ class RootGroups:
             changes += self.place(orphan, effort)
         changes.append(self._told.take_back(group.id))
         return changes
+
+    def standing_for(self, group: Group) -> Filter:
+        while group.cover is not None:
+            group = self._groups[group.cover]
+        return group.filter
 
     def snapshot(self, entries: dict[str, Any]) -> CoveringState:
         return CoveringState(**entries, roots=tuple(root.filter for root in self.roots))
@@ -383,6 +394,9 @@ class BundledGroups:
             changes += self.place(other, effort)
         changes.append(self._told.take_back(bundle.id))
         return changes
+
+    def standing_for(self, group: Group) -> Filter:
+        return self.bundle_of[group.filter].filter
 
     def snapshot(self, entries: dict[str, Any]) -> MergingState:
         bundles = tuple(BundleState(b.id, b.filter, b.excess, tuple(b.groups)) for b in self.bundles.values())

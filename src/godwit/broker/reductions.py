@@ -177,6 +177,11 @@ class Simple:
     def keys(self) -> Iterable[Hashable]:
         return self._ids.keys()
 
+    def standing_for(self, key: Hashable) -> Filter | None:
+        """The filter by which the neighbour knows of an entry; None: it does not."""
+        id = self._ids.get(key)
+        return None if id is None else self.told[id]
+
     def snapshot(self) -> SimpleState:
         return SimpleState(dict(self.told), self._told.ids_made, dict(self._ids))  # type: ignore[arg-type]
 
@@ -220,6 +225,11 @@ class Grouped:
 
     def keys(self) -> Iterable[Hashable]:
         return self._filter_of.keys()
+
+    def standing_for(self, key: Hashable) -> Filter | None:
+        """The filter by which the neighbour knows of an entry; None: it does not."""
+        filter = self._filter_of.get(key)
+        return None if filter is None else self.placement.standing_for(self._groups[filter])
 
     def _left(self, filter: Filter, effort: Effort | None) -> list[Change]:
         """An entry with this filter has gone."""

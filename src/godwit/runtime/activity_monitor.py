@@ -22,7 +22,10 @@ from godwit.filters.events import Event
 from godwit.runtime.node import Node
 from godwit.trace import Record
 
-__all__ = ["ActivityMonitor", "Histogram", "TraceListener"]
+__all__ = ["ActivityMonitor", "Histogram", "TraceListener", "Turn", "event_in"]
+
+Turn = list[tuple[Input, bytes]]
+"""What a machine takes in at once: each input, and its bytes."""
 
 KEPT_INPUTS = 20_000
 KEPT_BYTES = 16 * 2**20
@@ -94,7 +97,8 @@ class ActivityMonitor:
         self._records: deque[Record] = deque(maxlen=KEPT_RECORDS)
         self._record_times: deque[float] = deque(maxlen=KEPT_RECORDS)  # of each; a pair would take 64 bytes more
         self.listeners: dict[TraceListener, None] = {}
-        self._turns: deque[tuple[float, int, list[tuple[Input, bytes]]]] = deque()  # when, bytes, what
+        self.observers: dict[Callable[[Turn, float], None], None] = {}  # of turns (`observations.py`)
+        self._turns: deque[tuple[float, int, Turn]] = deque()  # when, bytes, what
         self._kept = 0  # inputs in them
         self._kept_bytes = 0
         self._effects: deque[tuple[float, list[Effect]]] = deque()
@@ -103,13 +107,16 @@ class ActivityMonitor:
 
     # ------------------------------------------------------------ what the node shows
 
-    def on_turn(self, inputs: list[tuple[Input, bytes]], took_s: float, now: float) -> None:
+    def on_turn(self, inputs: Turn, took_s: float, now: float) -> None:
         """The machine has handled these, and took so long."""
         count, size = len(inputs), sum([len(packed) for _, packed in inputs])
         self.inputs += count
         self.came += size
         self.turns.add(count)
         self.handling.add(took_s)
+        if self.observers:
+            for observe in list(self.observers):
+                observe(inputs, now)
         if not any(map(_can_be_asked_for, inputs)):
             return
         self._turns.append((now, size, inputs))
@@ -177,6 +184,10 @@ class ActivityMonitor:
             for effect in effects:
                 if type(effect) is Tell and type(effect.message) is Delivery and effect.message.event.id == id:
                     yield at, effect.connection, effect.message
+
+    def kept_since(self, otherwise: float) -> float:
+        """When the oldest of the kept inputs came."""
+        return self._turns[0][0] if self._turns else otherwise
 
     def kept(self) -> Iterator[Input]:
         """The last inputs, the oldest first."""

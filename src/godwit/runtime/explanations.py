@@ -1,37 +1,74 @@
 """Why a client did or did not get an event: what all brokers of a network know of it, put together.
 
-*Theory.* Each broker tells its part (`Inspection.explain`): where the event came from, whom it was sent on to, what the
-session of the client says to it. The parts are put in the order of the event's way, and the first thing that decides is
-the verdict. An event that was stopped on its way never comes to the client's broker, which then cannot say which part
-of a filter fails; but some other broker has the event, so that is made up for here.
+*Theory.* Each broker tells its part (`event_explanations.py`): where the event came from, whom it is sent on to, what
+the session of the client says to it. The parts are put in the order of the event's way, and the first thing that
+decides is the verdict. An event that was stopped on its way never comes to the client's broker, which then cannot say
+which part of a filter fails; but some other broker has the event, so that is made up for here.
+
+An event that somebody has written goes its way from broker to broker as their tables of now say: from the broker where
+its publisher has a session, or else from the one that was asked. It bears the publisher's context of now, which is
+asked for first.
 
 *Rules.*
-1. A verdict names the very literal that failed, where one did.
+1. A verdict names the very literal that failed, where one did, and says whether it rests on what is on record or on
+   the tables of now.
 2. Brokers that have not answered are named: what they know is missing.
+3. That a broker has sent an event on is on record only if the next one has it from there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from godwit.errors import GodwitError
-from godwit.filters.events import event
+from godwit.filters.events import Attributes, event
 from godwit.filters.language import parse, to_text
 from godwit.filters.reasons import failing
-from godwit.runtime.inspection import ENDS
+from godwit.runtime.event_explanations import ENDS, RECORD, TABLES, Verdict, why_not, without_session
 from godwit.runtime.network_questions import Answers
 
-__all__ = ["explanation", "is_delivered", "with_reasons"]
+__all__ = ["explained", "explanation", "is_delivered", "with_reasons"]
 
 Hop = dict[str, Any]
+Ask = Callable[[str, Mapping[str, str]], Awaitable[Answers]]
+"""Asks every broker of the network."""
 
 
-def explanation(found: Answers) -> dict[str, Any]:
-    """What the answers to `explain` of all brokers come to."""
+async def explained(ask: Ask, asked: Mapping[str, str], origin: str) -> dict[str, Any]:
+    """Why a client did or did not get an event, or would get one that was written, from all brokers."""
+    question = dict(asked)
+    if question.get("written") and question.get("publisher"):
+        found = await ask("session", {"client": question["publisher"]})
+        context = next((session["context"] for session in found.answers.values() if session), {})
+        question["written"] = _with_context(question["written"], context)
+    return explanation(await ask("explain", question), origin)
+
+
+def _with_context(written: str, context: Mapping[str, Any]) -> str:
+    """An event as it was written, with its publisher's context if it says none itself."""
+    try:
+        said = msgspec.json.decode(written)
+    except (msgspec.DecodeError, RecursionError):
+        return written  # which is no event: brokers say so
+    if not isinstance(said, dict) or not context:
+        return written
+    whole = said if isinstance(said.get("attributes"), dict) else {"attributes": said}
+    return msgspec.json.encode({"context": context, **whole}).decode()
+
+
+def explanation(found: Answers, origin: str = "") -> dict[str, Any]:
+    """What the answers to `explain` of all brokers come to. `origin`: where an event that was written begins."""
     hops = with_reasons([{"broker": broker, **answer} for broker, answer in found.answers.items()])
+    if any(hop.get("is_written") for hop in hops):
+        return _of_written(hops, found.unanswered, origin)
     hops.sort(key=lambda hop: (not hop.get("arrivals"), _first_arrival(hop), hop.get("session") is None))
+    verdict = _verdict(hops, found.unanswered)
     return {
         "delivered": any(map(is_delivered, hops)),
-        "verdict": _verdict(hops, found.unanswered),
+        "is_written": False,
+        "verdict": verdict.words,
+        "basis": verdict.basis,
         "hops": hops,
         "unanswered": found.unanswered,
     }
@@ -42,28 +79,53 @@ def is_delivered(hop: Mapping[str, Any]) -> bool:
     return bool(hop.get("deliveries"))
 
 
+# ---------------------------------------------------------------- what brokers know of each other's parts
+
+
 def with_reasons(hops: list[Hop]) -> list[Hop]:
-    """Where the event never came: what of the client's filters it would have failed, as another broker knows it."""
-    known = next((hop["attributes"] for hop in hops if hop.get("attributes")), None)
+    """Where the event never came: what of the client's filters and rights it would have failed; and rule 3."""
+    came = {(arrival["from"], hop["broker"]) for hop in hops for arrival in hop.get("arrivals") or []}
+    for hop in hops:
+        for row in hop.get("sent_on") or []:
+            row["basis"] = RECORD if (hop["broker"], row["peer"]) in came else TABLES
+        if hop.get("passes_on"):
+            hop["verdict"] = without_session(hop)
+    known = next((hop for hop in hops if hop.get("attributes")), None)
     if known is None:
         return hops
-    attributes = event(known).attributes
+    attributes = event(known["attributes"]).attributes
     for hop in hops:
+        if "attributes" in hop:
+            continue
         for row in hop.get("subscriptions") or []:
-            if "matches" not in row:
-                try:
-                    fails = [to_text(part) for part in failing(parse(row.get("now") or row["filter"]), attributes)]
-                except GodwitError:  # cut because it is long, or open
-                    continue
+            fails = _failing(row.get("now") or row["filter"], attributes)
+            if fails is not None:
                 row["fails"], row["matches"] = fails, not fails
+        for right in (hop.get("right"), (hop.get("publisher") or {}).get("right")):
+            if right:
+                right["fails"] = _failing(right["grant"], attributes) or []
+        if known.get("to") and hop.get("context") is not None:
+            hop["to_fails"] = _failing(known["to"], event(hop["context"]).attributes) or []
+            hop["is_addressed"] = not hop["to_fails"]
     return hops
+
+
+def _failing(text: str, attributes: Attributes) -> list[str] | None:
+    """The parts of a filter that do not hold; None: that cannot be told, for it was cut, or is open."""
+    try:
+        return [to_text(part) for part in failing(parse(text), attributes)]
+    except GodwitError:
+        return None
 
 
 def _first_arrival(hop: Hop) -> float:
     return min((came["at"] for came in hop.get("arrivals") or []), default=0.0)
 
 
-def _verdict(hops: list[Hop], unanswered: list[str]) -> str:
+# ---------------------------------------------------------------- an event that was published
+
+
+def _verdict(hops: list[Hop], unanswered: list[str]) -> Verdict:
     """The first thing that decides. (rule 1)"""
     said = [hop for hop in hops if "verdict" in hop]
     for is_decisive in (lambda hop: hop.get("refused"), is_delivered, _ended):
@@ -71,27 +133,100 @@ def _verdict(hops: list[Hop], unanswered: list[str]) -> str:
             if is_decisive(hop):
                 parts = hop.get("to_fails") or []
                 because = f": {', '.join(parts)} does not hold of its context" if parts else ""
-                return f"{hop['broker']}: {hop['verdict']}{because}"
-    missing = f" ({', '.join(unanswered)} did not answer)" if unanswered else ""
+                return Verdict(f"{hop['broker']}: {hop['verdict']}{because}", RECORD)
+    missing = _missing(unanswered)
     at = next((hop for hop in said if hop.get("session") is not None), None)
     if at is None:
-        return f"the client has no session at any broker that answered{missing}"
+        return Verdict(_nowhere(said, missing), TABLES)
     came = [hop for hop in said if hop.get("arrivals")]
     if at in came:
-        return f"{at['broker']}: {at['verdict']}"
+        return Verdict(f"{at['broker']}: {at['verdict']}", at.get("basis", TABLES))
     if not came:
-        return f"no broker remembers the event{missing}"
-    rows = at.get("subscriptions") or []
-    if not rows:
-        return f"{at['broker']}: the client has no subscription"
-    if all(row.get("matches") is False for row in rows):
-        because = ", ".join(dict.fromkeys(part for row in rows for part in row["fails"]))
-        return f"no subscription of the client at {at['broker']} matches the event: {because} does not hold"
+        return Verdict(f"no broker remembers the event{missing}{_refused_before(said)}", RECORD)
+    if why := why_not(at):
+        return Verdict(f"{at['broker']}: {why}", TABLES)
     last = came[-1]["broker"]
-    return f"the event went as far as {last}, which knew of nobody behind it who wanted it at that moment{missing}"
+    words = f"the event went as far as {last}, which knew of nobody behind it who wanted it at that moment{missing}"
+    return Verdict(words, RECORD)
 
 
 def _ended(hop: Hop) -> bool:
     """Whether something is on record of the event and the client: a queue rule, an expiry, a loss."""
     client, kinds = hop.get("client"), (*ENDS, "residue")
     return any(each["client"] == client and each["kind"] in kinds for each in hop.get("records") or [])
+
+
+def _missing(unanswered: list[str]) -> str:
+    return f" ({', '.join(unanswered)} did not answer)" if unanswered else ""
+
+
+def _nowhere(said: list[Hop], missing: str) -> str:
+    """That the client is not there, and what is on record of where its session went."""
+    words = f"the client has no session at any broker that answered{missing}"
+    for hop in said:
+        if hop.get("moved_to"):
+            return f"{words}; from {hop['broker']} it went to {hop['moved_to']}"
+        for record in hop.get("client_records") or []:
+            if record["kind"] == "session_ended":
+                return f"{words}; at {hop['broker']} it ended: {record['detail']}"
+    return words
+
+
+def _refused_before(said: list[Hop]) -> str:
+    """What the publisher of an event was refused: an event for which the right is missing never gets a number."""
+    for hop in said:
+        refusals = (hop.get("publisher") or {}).get("refusals")
+        if refusals:
+            return f"; {hop['broker']} has refused a request of its publisher: {refusals[-1]}"
+    return ""
+
+
+# ---------------------------------------------------------------- an event that was written
+
+
+def _of_written(hops: list[Hop], unanswered: list[str], origin: str) -> dict[str, Any]:
+    named = {hop["broker"]: hop for hop in hops}
+    home = next((hop["broker"] for hop in hops if hop.get("publisher")), origin)
+    way = _way(named, home)
+    at = next((hop for hop in hops if hop.get("session") is not None), None)
+    words = _written_verdict(named, way, home, at, _missing(unanswered))
+    places = {broker: place for place, broker in enumerate(way)}
+    hops.sort(key=lambda hop: (places.get(hop["broker"], len(places)), hop.get("session") is None))
+    for hop in hops:
+        hop["is_on_way"] = hop["broker"] in places
+    is_got = at is not None and at["broker"] in places and bool(at.get("would_get")) and not _refusing(named, home)
+    return {
+        "delivered": is_got,
+        "is_written": True,
+        "verdict": words,
+        "basis": TABLES,
+        "hops": hops,
+        "unanswered": unanswered,
+    }
+
+
+def _way(named: Mapping[str, Hop], home: str) -> list[str]:
+    """The brokers that the event would come to, in their order."""
+    way = [home] if home in named and not _refusing(named, home) else []
+    for broker in way:  # it grows
+        for row in named[broker].get("sent_on") or []:
+            if row["peer"] in named and row["peer"] not in way:
+                way.append(row["peer"])
+    return way
+
+
+def _refusing(named: Mapping[str, Hop], home: str) -> str:
+    return str(named.get(home, {}).get("refused") or "")
+
+
+def _written_verdict(named: Mapping[str, Hop], way: list[str], home: str, at: Hop | None, missing: str) -> str:
+    if _refusing(named, home):
+        return f"{home}: {named[home]['verdict']}"
+    if at is None:
+        return _nowhere(list(named.values()), missing)
+    if at["broker"] in way:
+        return f"{at['broker']}: {at['verdict']}"
+    if why := why_not(at):
+        return f"{at['broker']}: {why}"
+    last = way[-1] if way else home
+    return f"the event would come as far as {last}, which knows of nobody behind it who wants it{missing}"

@@ -47,12 +47,13 @@ from godwit import __version__
 from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX, Event
 from godwit.filters.language import to_text
-from godwit.languages.query import NATIVE, parse_query
+from godwit.languages.query import NATIVE
 from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
 from godwit.runtime.authentication import Authenticator, Credentials, Principal, is_local
 from godwit.runtime.dashboard_files import dashboard_response
 from godwit.runtime.edge_tests import EdgeTests
-from godwit.runtime.explanations import explanation
+from godwit.runtime.explanations import explained
+from godwit.runtime.filter_questions import parsed, told_pair
 from godwit.runtime.http_documents import cloud_event, posted_events
 from godwit.runtime.http_events import (
     SESSION_EXPIRY_S,
@@ -84,10 +85,11 @@ from godwit.runtime.http_requests import (
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
 from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.in_process_client import ConnectionClosed
-from godwit.runtime.inspection import Inspection, event_id, shown_rows
+from godwit.runtime.inspection import Inspection
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
 from godwit.runtime.node import Node
 from godwit.runtime.pacing import Pacer
+from godwit.runtime.question_parts import event_id, shown_rows
 from godwit.runtime.rate_limits import HostConnections, work_of
 from godwit.runtime.rights_questions import may, users_told
 from godwit.runtime.static_files import CLIENT, file_response
@@ -125,6 +127,7 @@ ROUTES = (
     ("GET", "/everywhere/{subject}", "everywhere", ADMINISTRATORS),
     ("GET", "/why", "why", ADMINISTRATORS),
     ("GET", "/filter", "filter", ADMINISTRATORS),
+    ("GET", "/workbench", "workbench", ADMINISTRATORS),
     ("GET", "/users", "users", ADMINISTRATORS),
     ("GET", "/may", "may", ADMINISTRATORS),
     ("GET", "/dashboard/{path:path}", "dashboard", EVERYBODY),
@@ -476,7 +479,7 @@ class HttpServer:
     async def session(self, principal: Principal, request: Request) -> Response:
         """One session."""
         client = request.path_params["client"]
-        found = self.inspection.session(client)
+        found = self.inspection.sessions.one(client)
         if found is None:
             raise Problem(404, f"{client!r} has no session at {self.server.name}")
         return _json(found)
@@ -514,15 +517,18 @@ class HttpServer:
         return stream.response
 
     async def why(self, principal: Principal, request: Request) -> Response:
-        """Why a client did or did not get an event, from all brokers of the network."""
-        found = await self.server.questions.ask("explain", dict(request.query_params))
-        return _json(explanation(found))
+        """Why a client did or did not get an event, or would get one, from all brokers of the network."""
+        return _json(await explained(self.server.questions.ask, request.query_params, self.server.name))
 
     async def filter(self, principal: Principal, request: Request) -> Response:
         """What a filter says, in its printed form, or why it is none."""
         asked = request.query_params
-        query = parse_query(asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
+        query = await parsed(self.tests, asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
         return _json({"text": query.text, "routable": to_text(query.routable), "is_routable": query.test is None})
+
+    async def workbench(self, principal: Principal, request: Request) -> Response:
+        """What a filter says, or what is wrong with it and where; and how it relates to another."""
+        return _json(await told_pair(self.tests, request.query_params))
 
     async def users(self, principal: Principal, request: Request) -> Response:
         """Who may do what, as the user file of this broker says."""

@@ -12,10 +12,13 @@ trust their neighbours.
 3. All is bounded: questions that are remembered (`REMEMBERED_MAX`), their size, the size of an answer
    (`ANSWER_BYTES_MAX`), the brokers of a network (`BROKERS_MAX`), the time to wait (`WAIT_S`), and how often a
    neighbour may ask (`ASKS_PER_S`): more than that is not answered, and not passed on.
+4. An answer that takes longer is worked out in slices beside the broker's own work (`slices.py`). At most
+   `ANSWERING_MAX` of them are under way for neighbours: to one more the answer is an error.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from inspect import iscoroutine
 from secrets import randbits
 from typing import Any, NamedTuple, Protocol
 
@@ -37,10 +40,11 @@ PARAMETERS_MAX = 16
 TEXT_MAX = 32_768
 ASKS_PER_S = 20.0
 ASKS_BURST = 60.0
+ANSWERING_MAX = 8
 
 QuestionId = tuple[str, int]
 AnswerTo = Callable[[str, Mapping[str, str]], Any]
-"""Answers a question by its subject and parameters, as plain data."""
+"""Answers a question by its subject and parameters, as plain data, or with a coroutine that works it out."""
 
 
 def no_answer(subject: str, parameters: Mapping[str, str]) -> Any:
@@ -65,22 +69,18 @@ class Answers(NamedTuple):
 class _Asked:
     """A question of ours that is under way."""
 
-    def __init__(self, broker: str, neighbours: tuple[str, ...], body: bytes) -> None:
-        self.bodies = {broker: body}
+    def __init__(self, broker: str, neighbours: tuple[str, ...]) -> None:
+        self.bodies: dict[str, bytes] = {}
         self.known = {broker, *neighbours}
         self.is_complete = asyncio.Event()
-        self._look()
 
-    def take(self, answer: Answer) -> None:
+    def take(self, broker: str, neighbours: tuple[str, ...], body: bytes) -> None:
         """One more broker has answered."""
         if len(self.bodies) < BROKERS_MAX:
-            self.bodies.setdefault(answer.broker, answer.body)
-            self.known.add(answer.broker)
+            self.bodies.setdefault(broker, body)
+            self.known.add(broker)
             if len(self.known) < BROKERS_MAX:
-                self.known.update(answer.neighbours)
-        self._look()
-
-    def _look(self) -> None:
+                self.known.update(neighbours)
         if self.known <= self.bodies.keys():
             self.is_complete.set()
 
@@ -104,21 +104,27 @@ class NetworkQuestions:
         self._asked: dict[QuestionId, _Asked] = {}
         self._ways: dict[QuestionId, str] = {}  # by question, the neighbour that it came from
         self._rates: dict[str, TokenBucket] = {}
+        self._answering: set[asyncio.Task[None]] = set()
 
     async def ask(self, subject: str, parameters: Mapping[str, str], wait_s: float = WAIT_S) -> Answers:
         """Ask every broker of the network, this one too. `GodwitError`: nobody could answer that.
 
         With the parameter `at` only the broker of that name says anything; the others answer nothing (null).
         """
-        own = msgspec.json.encode(self._said(subject, parameters))
         self._number += 1
         question = Question(self._name, self._number, subject, dict(parameters))
-        check_question(question)
-        asked = self._asked[question.origin, question.number] = _Asked(self._name, self._neighbours(), own)
+        try:
+            check_question(question)
+        except PeerFault as fault:
+            raise GodwitError(f"brokers do not pass on {fault}") from None
+        said = self._said(subject, parameters)
+        asked = self._asked[question.origin, question.number] = _Asked(self._name, self._neighbours())
         try:
             for link in self._links().values():
                 link.say(question)
             async with asyncio.timeout(wait_s):
+                own = msgspec.json.encode(await said if iscoroutine(said) else said)
+                asked.take(self._name, self._neighbours(), own)
                 await asked.is_complete.wait()
         except TimeoutError:
             pass
@@ -141,7 +147,37 @@ class NetworkQuestions:
             if name != peer:
                 link.say(question)
         if peer in links:
-            links[peer].say(Answer(*id, self._name, self._neighbours(), self._own_answer(question)))
+            self._answer(peer, question)
+
+    def _answer(self, peer: str, question: Question) -> None:
+        """Answer a neighbour, at once or when the answer is worked out. (rule 4)"""
+        try:
+            said = self._said(question.subject, question.parameters)
+        except GodwitError as error:
+            said = {"error": str(error)}
+        if not iscoroutine(said):
+            self._say_answer(peer, question, said)
+        elif len(self._answering) >= ANSWERING_MAX:
+            said.close()
+            reason = f"this broker works on {ANSWERING_MAX} such questions already: ask again later"
+            self._say_answer(peer, question, {"error": reason})
+        else:
+            task = asyncio.ensure_future(self._work_out(peer, question, said))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+
+    async def _work_out(self, peer: str, question: Question, said: Coroutine[Any, Any, Any]) -> None:
+        try:
+            found = await said
+        except GodwitError as error:
+            found = {"error": str(error)}
+        self._say_answer(peer, question, found)
+
+    def _say_answer(self, peer: str, question: Question, found: Any) -> None:
+        link = self._links().get(peer)
+        if link is not None:
+            body = bounded(msgspec.json.encode(found))
+            link.say(Answer(question.origin, question.number, self._name, self._neighbours(), body))
 
     def _may_ask(self, peer: str) -> bool:
         now = self._now()
@@ -154,25 +190,23 @@ class NetworkQuestions:
         is_asked = parameters.get("at", self._name) == self._name
         return self.answer(subject, parameters) if is_asked else None
 
-    def _own_answer(self, question: Question) -> bytes:
-        try:
-            body = msgspec.json.encode(self._said(question.subject, question.parameters))
-        except GodwitError as error:
-            return msgspec.json.encode({"error": str(error)})
-        if len(body) <= ANSWER_BYTES_MAX:
-            return body
-        reason = f"an answer of {len(body)} bytes: at most {ANSWER_BYTES_MAX} go through the network; ask for less"
-        return msgspec.json.encode({"error": reason})
-
     def on_answer(self, peer: str, answer: Answer) -> None:
         """A neighbour answers, or passes an answer on."""
         check_answer(answer)
         id = (answer.origin, answer.number)
         if answer.origin == self._name:
             if (asked := self._asked.get(id)) is not None:
-                asked.take(answer)
+                asked.take(answer.broker, answer.neighbours, answer.body)
         elif (way := self._ways.get(id)) is not None and way != peer and way in (links := self._links()):
             links[way].say(answer)
+
+
+def bounded(body: bytes) -> bytes:
+    """An answer, or that it is too long."""
+    if len(body) <= ANSWER_BYTES_MAX:
+        return body
+    reason = f"an answer of {len(body)} bytes: at most {ANSWER_BYTES_MAX} go through the network; ask for less"
+    return msgspec.json.encode({"error": reason})
 
 
 def check_question(question: Question) -> None:

@@ -1,4 +1,4 @@
-"""How a broker fares over time: samples, taken while somebody looks and at no other time.
+"""How a broker fares over time, and what it drops: samples, taken while somebody looks and at no other time.
 
 *Rules.*
 1. A sample is taken when it is asked for, if the last one is older than `STEP_S`. There is no timer: a broker that
@@ -6,6 +6,8 @@
 2. Samples of the last `DAY_S` are kept, at most `SAMPLES_MAX`.
 3. Counters are sums since the broker started, so that a rate is the difference of two samples. Times are histograms:
    counts of all samples so far, by the bounds in `BOUNDS_S`.
+4. An answer has at most `ROWS_MAX` samples: of more, every second, third and so on, and the last. Since counters are
+   sums, rates stay right.
 """
 
 from collections import deque
@@ -15,13 +17,58 @@ from typing import Any
 from godwit.runtime.activity_monitor import SECONDS, ActivityMonitor
 from godwit.runtime.node import Node
 
-__all__ = ["BOUNDS_S", "DAY_S", "SAMPLES_MAX", "STEP_S", "Samples"]
+__all__ = ["BOUNDS_S", "DAY_S", "DROPS", "ROWS_MAX", "SAMPLES_MAX", "STEP_S", "Drops", "Samples", "Series"]
 
 STEP_S = 2.0
 DAY_S = 86_400.0
 SAMPLES_MAX = 10_000
 BOUNDS_S = SECONDS
+ROWS_MAX = 2_000
 RECORDS = ("relocated", "lost", "purged", "expired", "refused", "residue", "out_of_context")
+
+
+DROPS = ("lost", "purged", "expired", "out_of_context", "not_addressed", "residue", "suppressed")
+"""Records of an event that did not arrive, by kind."""
+
+
+class Series:
+    """What `take` says at a time, over a day. (rules 1, 2 and 4)"""
+
+    def __init__(self, take: Callable[[float], dict[str, Any]], now: Callable[[], float]) -> None:
+        self._take = take
+        self._now = now
+        self._rows: deque[dict[str, Any]] = deque(maxlen=SAMPLES_MAX)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def since(self, at: float) -> list[dict[str, Any]]:
+        """The samples that are younger than that, and a new one if it is time."""
+        now = self._now()
+        if not self._rows or now - self._rows[-1]["at"] >= STEP_S:
+            self._rows.append({"at": now, **self._take(now)})
+        while self._rows and self._rows[0]["at"] < now - DAY_S:
+            self._rows.popleft()
+        rows = [row for row in self._rows if row["at"] > at]
+        step = -(-len(rows) // ROWS_MAX) or 1
+        return rows[::-step][::-1]
+
+
+class Drops:
+    """Events that did not arrive, by reason, as sums since the broker started."""
+
+    def __init__(self, activity: ActivityMonitor, now: Callable[[], float]) -> None:
+        self._activity = activity
+        self._series = Series(self._taken, now)
+
+    def since(self, at: float) -> dict[str, Any]:
+        """The samples that are younger than that."""
+        return {"samples": self._series.since(at)}
+
+    def _taken(self, now: float) -> dict[str, Any]:
+        counts = self._activity.counts
+        refused = self._activity.refusals + counts.get("refused", 0)  # of clients, and of neighbours
+        return {"counts": {"refused": refused, **{kind: counts.get(kind, 0) for kind in DROPS}}}
 
 
 class Samples:
@@ -33,26 +80,19 @@ class Samples:
         self._node = node
         self._activity = activity
         self._held_bytes = held_bytes
-        self._now = now
-        self._rows: deque[dict[str, Any]] = deque(maxlen=SAMPLES_MAX)
+        self._series = Series(self._taken, now)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._series)
 
     def since(self, at: float) -> dict[str, Any]:
         """The samples that are younger than that, and a new one if it is time. (rule 1)"""
-        now = self._now()
-        if not self._rows or now - self._rows[-1]["at"] >= STEP_S:
-            self._rows.append(self._taken(now))
-        while self._rows and self._rows[0]["at"] < now - DAY_S:
-            self._rows.popleft()
-        return {"bounds_s": BOUNDS_S, "samples": [row for row in self._rows if row["at"] > at]}
+        return {"bounds_s": BOUNDS_S, "samples": self._series.since(at)}
 
     def _taken(self, now: float) -> dict[str, Any]:
         activity, machine = self._activity, self._node.machine
         sessions = list(getattr(machine, "sessions", ()))
         return {
-            "at": now,
             "inputs": activity.inputs,
             "deliveries": activity.deliveries,
             "received_bytes": activity.came,

@@ -1,9 +1,9 @@
 """Queries and documents of clients that speak the JSON twin over WebSocket.
 
 *Theory.* A client in a browser numbers its requests and confirms its deliveries itself, and all of that goes to the
-machine as it is. Three things are done on the way. A `Subscribe` with a `language` becomes one with the routable filter
-and the query beside it. Deliveries pass the tests of such queries. And a document that is published as a payload is
-read.
+machine as it is. Three things are done on the way. A `Subscribe` with a `language` or a `sender` becomes one with the
+routable filter, and the query beside it. Deliveries pass the tests of such queries. And a document that is published as
+a payload is read.
 
 *Rules.*
 1. One message of the client is one message to the machine: numbers stay the client's.
@@ -37,8 +37,10 @@ from godwit.broker.messages import (
     Suspended,
     Unsubscribe,
 )
+from godwit.client.own_context import asked as asked_of
 from godwit.errors import BadEvent, FilterError, PeerFault
 from godwit.filters.events import Event
+from godwit.filters.language import from_json, to_text
 from godwit.languages import NATIVE, Query
 from godwit.languages.cloud_events import HTTP
 from godwit.languages.event_documents import checked_attributes, mode_of
@@ -149,19 +151,30 @@ class SocketQueries:
     async def _taken_query(self, said: Any) -> Query | FilterError | None:
         """The query of a subscription, whose place in the data another filter takes; None: it has none."""
         is_subscription = isinstance(said, dict) and said.get("type") == "Subscribe"
-        if not is_subscription or not ("language" in said or isinstance(said.get("filter"), str)):
+        if not is_subscription or not ("language" in said or "sender" in said or isinstance(said.get("filter"), str)):
             return None
-        language, text = said.pop("language", NATIVE), said.get("filter")
+        language, sender, filter = said.pop("language", NATIVE), said.pop("sender", None), said.get("filter")
         said["filter"] = "TRUE"
         try:
             if not isinstance(language, str):
                 raise FilterError("language is a text, such as 'xpath'")
-            text = text if isinstance(text, str) else msgspec.json.encode(text).decode()
-            if not self._tests.is_quick(text, language):
-                await self._tests.prepare(text, language)
-            return self._tests.parse(text, language)
+            query = await self._query(filter, language)
+            if sender is None:
+                return query
+            wanted = asked_of(query.routable, sender if isinstance(sender, str) else from_json(sender))
+            return replace(query, routable=wanted)
         except FilterError as error:
             return error
+
+    async def _query(self, filter: Any, language: str) -> Query:
+        """The query that a filter says: a text, or our own language in its JSON form."""
+        if language == NATIVE and not isinstance(filter, str):
+            routable = from_json(filter)
+            return Query(NATIVE, to_text(routable), routable)
+        text = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
+        if not self._tests.is_quick(text, language):
+            await self._tests.prepare(text, language)
+        return self._tests.parse(text, language)
 
     def _note(self, message: Request) -> None:
         """What a request means for the tests."""

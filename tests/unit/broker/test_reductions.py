@@ -348,3 +348,21 @@ def test_patterns_that_cannot_cover_each_other_are_not_compared(monkeypatch: pyt
     assert len(asked) <= 20_000, "of a million pairs"
     out.add("wide", ANN, parse("a LIKE '%x12%'"))
     assert len(out.told) == 991
+
+
+@pytest.mark.parametrize("name", ["simple", "identity", "covering", "merging"])
+def test_what_stands_for_an_entry_is_told_and_covers_it_whatever_came_and_went(name: str) -> None:
+    out: Any = REDUCTIONS[name]("b")
+    entries: dict[int, Filter] = {}
+    filters = [NARROW, MIDDLE, LEFT, WIDE, RIGHT, NARROW, MIDDLE, TRUE]
+    for key, filter in enumerate(filters):
+        out.add(key, ("client", str(key)), filter)
+        entries[key] = filter
+        if key % 3 == 2:
+            out.remove(key - 2)
+            del entries[key - 2]
+        for each, mine in entries.items():
+            standing = out.standing_for(each)
+            assert standing in told(out)
+            assert standing.covers(mine)
+    assert out.standing_for("nobody") is None

@@ -43,10 +43,10 @@ def wish(filter: str, **more: Any) -> dict[str, Any]:
         ({"b1": came(1), "b2": hop()}, "the client has no session at any broker that answered"),
         ({"b1": hop(session=SESSION), "b2": hop()}, "no broker remembers the event"),
         ({"b1": came(1), "b2": came(2, session=SESSION)}, "b2: as it is"),
-        ({"b1": came(1), "b2": hop(session=SESSION, subscriptions=[])}, "b2: the client has no subscription"),
+        ({"b1": came(1), "b2": hop(session=SESSION, subscriptions=[])}, "b2: the client wants nothing"),
         (
             {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("kind = 'alarm' AND zone = 3")])},
-            "no subscription of the client at b2 matches the event: zone = 3 does not hold",
+            "b2: no subscription of the client matches the event: zone = 3 does not hold",
         ),
         (
             {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("zone = 3", now="zone = 4")])},

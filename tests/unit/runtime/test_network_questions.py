@@ -11,6 +11,7 @@ from godwit.errors import GodwitError, PeerFault
 from godwit.runtime import network_questions
 from godwit.runtime.network_questions import NetworkQuestions
 from godwit.runtime.wire import Answer, Question
+from tests.network.waiting import a_turn
 
 
 class Network:
@@ -149,3 +150,55 @@ def test_what_no_broker_says_is_a_fault_of_the_link(message: Any) -> None:
     broker = Network("a-b").brokers["a"]
     with pytest.raises(PeerFault):
         (broker.on_question if isinstance(message, Question) else broker.on_answer)("b", message)
+
+
+def slow(network: Network, name: str, go_on: asyncio.Event) -> None:
+    """Let a broker work on its answers until it may go on."""
+
+    async def worked_out() -> Any:
+        await go_on.wait()
+        return {"i am": name}
+
+    network.brokers[name].answer = lambda subject, asked: worked_out()
+
+
+def test_answers_that_take_a_while_come_when_they_are_worked_out() -> None:
+    async def scene() -> None:
+        network, go_on = Network("a-b", "b-c"), asyncio.Event()
+        for name in "abc":
+            slow(network, name, go_on)
+        asyncio.get_running_loop().call_later(0.01, go_on.set)
+        found = await network.ask()
+        assert found.answers == {name: {"i am": name} for name in "abc"}
+
+    asyncio.run(scene())
+
+
+def test_a_broker_that_works_on_too_many_answers_says_so() -> None:
+    async def scene() -> None:
+        network, go_on = Network("a-b"), asyncio.Event()
+        slow(network, "b", go_on)
+        for number in range(network_questions.ANSWERING_MAX + 1):
+            network.brokers["b"].on_question("a", Question("a", number, "links"))
+        [(_, _, answer)] = network.said
+        assert "already" in msgspec.json.decode(answer.body)["error"]
+        go_on.set()
+        while len(network.said) <= network_questions.ANSWERING_MAX:
+            await a_turn()
+        assert [each.number for _, _, each in network.said[1:]] == list(range(network_questions.ANSWERING_MAX))
+
+    asyncio.run(scene())
+
+
+def test_an_own_answer_that_does_not_come_in_time_is_missing_like_any_other() -> None:
+    async def scene() -> None:
+        network = Network("a-b", down="b")
+        slow(network, "a", asyncio.Event())
+        assert (await network.ask()) == network_questions.Answers({}, ["a", "b"])
+
+    asyncio.run(scene())
+
+
+def test_a_question_of_an_administrator_that_is_too_large_is_no_fault_of_a_link() -> None:
+    with pytest.raises(GodwitError, match="brokers do not pass on"):
+        asyncio.run(Network("a-b").ask(filter="x" * 40_000))

@@ -7,7 +7,7 @@ import pytest
 
 from godwit.runtime import samples
 from godwit.runtime.activity_monitor import ActivityMonitor
-from godwit.runtime.samples import DAY_S, STEP_S, Samples
+from godwit.runtime.samples import DAY_S, STEP_S, Drops, Samples
 
 
 class Clock:
@@ -54,3 +54,24 @@ def test_samples_of_a_day_are_kept_and_not_too_many(monkeypatch: pytest.MonkeyPa
         few.since(0)
         clock.now += STEP_S
     assert len(few) == 3
+
+
+def test_an_answer_of_many_samples_is_thinned_and_keeps_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "ROWS_MAX", 4)
+    taken, activity, clock = made()
+    for number in range(10):
+        activity.inputs = number
+        taken.since(0)
+        clock.now += STEP_S
+    clock.now -= STEP_S
+    rows = taken.since(0)["samples"]
+    assert len(rows) <= 4
+    assert [row["inputs"] for row in rows] == [0, 3, 6, 9]
+
+
+def test_drops_are_sums_by_reason() -> None:
+    _, activity, clock = made()
+    activity.counts, activity.refusals = {"purged": 3, "published": 9}, 2
+    [row] = Drops(activity, clock).since(0)["samples"]
+    assert (row["counts"]["purged"], row["counts"]["refused"], row["counts"]["lost"]) == (3, 2, 0)
+    assert "published" not in row["counts"]

@@ -12,12 +12,14 @@ import { Network } from "./pages/network.js";
 import { Sessions } from "./pages/sessions.js";
 import { Users } from "./pages/users.js";
 import { Why } from "./pages/why.js";
+import { Workbench } from "./pages/workbench.js";
 
 const PAGES = [
   ["why", "Why?", Why],
   ["network", "Network", Network],
   ["map", "Map", Map],
   ["live", "Live", Live],
+  ["workbench", "Workbench", Workbench],
   ["here", "What is here", Here],
   ["sessions", "Sessions", Sessions],
   ["metrics", "Metrics", Metrics],

@@ -1,13 +1,15 @@
 /**
  * Live: events as they come, by a filter that can be changed while it runs; plot a number in them; publish one.
  *
- * The broker sends what the filter matches, over server-sent events, to a session that ends with the page.
+ * The filter may be in any language. The broker sends what it wants, over server-sent events, to a session that ends
+ * with the page.
  */
 
 import { html } from "htm/preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { go } from "../address.js";
+import { go, Link } from "../address.js";
 import { ask, publish } from "../asking.js";
+import { FilterProblem, LanguageSelect } from "../filters.js";
 import { clock, count, inLine, shown } from "../parts.js";
 import { Plot } from "../plots.js";
 
@@ -16,9 +18,11 @@ const SHOWN = 200;
 const SHOW_MS = 200; // however many events come
 const EXPIRY_S = 10;
 
-/** The events that match a filter, as they come. */
-function useEvents(filter, isPaused) {
-  const [state, setState] = useState({ events: [], came: 0, problem: "" });
+const NOTHING_YET = { events: [], came: 0, problem: "", fault: null };
+
+/** The events that match a filter, as they come. `problem`: of the connection; `fault`: of the filter. */
+function useEvents(filter, language, isPaused) {
+  const [state, setState] = useState(NOTHING_YET);
   const paused = useRef(isPaused);
   paused.current = isPaused;
   useEffect(() => {
@@ -27,8 +31,8 @@ function useEvents(filter, isPaused) {
     let source = null;
     let isOver = false;
     const client = `dashboard-${crypto.randomUUID()}`;
-    const parameters = new URLSearchParams({ filter, client, session_expiry_s: String(EXPIRY_S) });
-    setState({ events: [], came: 0, problem: "" });
+    const parameters = new URLSearchParams({ filter, ...(language && { language }), client, session_expiry_s: String(EXPIRY_S) });
+    setState(NOTHING_YET);
     const open = () => {
       source = new EventSource(`/events?${parameters}`);
       source.onmessage = ({ data }) => {
@@ -37,9 +41,13 @@ function useEvents(filter, isPaused) {
       };
       source.onopen = () => setState((before) => ({ ...before, problem: "" }));
       source.onerror = () => setState((before) => ({ ...before, problem: "the broker cannot be reached; it is tried again" }));
+      source.addEventListener("suspended", ({ data }) => {
+        source.close();
+        setState((before) => ({ ...before, problem: `the broker has ended the subscription: ${JSON.parse(data).reason ?? data}` }));
+      });
     };
-    ask("/filter", { filter }).then(
-      () => isOver || open(),
+    ask("/workbench", { filter, language }).then(
+      ({ filter: said }) => isOver || (said?.problem ? setState((before) => ({ ...before, fault: said.problem })) : open()),
       (error) => isOver || setState((before) => ({ ...before, problem: error.message })),
     );
     const timer = setInterval(() => {
@@ -53,26 +61,27 @@ function useEvents(filter, isPaused) {
       clearInterval(timer);
       source?.close();
     };
-  }, [filter]);
+  }, [filter, language]);
   return state;
 }
 
 export function Live({ parameters }) {
-  const { filter = "", plot = "" } = parameters;
+  const { filter = "", language = "", plot = "" } = parameters;
   const [isPaused, setPaused] = useState(false);
   const [search, setSearch] = useState("");
-  const { events, came, problem } = useEvents(filter, isPaused);
+  const { events, came, problem, fault } = useEvents(filter, language, isPaused);
   const numbers = useMemo(() => numericNames(events), [events]);
   const found = events.filter((event) => search === "" || inLine(event.attributes).includes(search)).slice(-SHOWN).reverse();
   return html`
     <h1>Live</h1>
-    <${Filter} filter=${filter} plot=${plot} />
+    <${Filter} key=${`${language} ${filter}`} filter=${filter} language=${language} plot=${plot} />
+    <${FilterProblem} text=${filter} problem=${fault} />
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <div class="question">
       <button aria-pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? "Go on" : "Pause"}</button>
       <label>Search <input type="search" value=${search} onInput=${(typed) => setSearch(typed.target.value)} /></label>
       <label>Plot
-        <select value=${plot} onChange=${(event) => go("live", { filter, plot: event.target.value }, { replace: true })}>
+        <select value=${plot} onChange=${(event) => go("live", { filter, language, plot: event.target.value }, { replace: true })}>
           <option value="">nothing</option>
           ${[...new Set([...numbers, ...(plot ? [plot] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}
         </select>
@@ -84,18 +93,21 @@ export function Live({ parameters }) {
     <${Publish} />`;
 }
 
-function Filter({ filter, plot }) {
+function Filter({ filter, language, plot }) {
   const [typed, setTyped] = useState(filter);
+  const [chosen, setChosen] = useState(language);
   const submit = (submitted) => {
     submitted.preventDefault();
-    go("live", { filter: typed.trim(), plot });
+    go("live", { filter: typed.trim(), language: chosen, plot });
   };
   return html`
     <form class="question" onSubmit=${submit}>
       <label class="wide">Filter
-        <input class="code" value=${typed} onInput=${(event) => setTyped(event.target.value)} spellcheck="false" placeholder="everything, or as in speed > 80 AND zone = 3" />
+        <input class="code" value=${typed} onInput=${(event) => setTyped(event.target.value)} spellcheck=${false} placeholder="everything, or as in speed > 80 AND zone = 3" />
       </label>
+      <${LanguageSelect} value=${chosen} onChange=${setChosen} />
       <button>Listen</button>
+      <${Link} page="workbench" parameters=${{ filter: typed, language: chosen }}>Filter workbench<//>
     </form>`;
 }
 
@@ -146,7 +158,7 @@ function Publish() {
     <details>
       <summary>Publish an event</summary>
       <form onSubmit=${submit}>
-        <label class="wide">Attributes, as JSON <textarea class="code" name="attributes" rows="4" spellcheck="false">{"kind": "test", "n": 1}</textarea></label>
+        <label class="wide">Attributes, as JSON <textarea class="code" name="attributes" rows="4" spellcheck=${false}>{"kind": "test", "n": 1}</textarea></label>
         <button>Publish</button>
         <span role="status" class=${said.isBad ? "fails" : "holds"}>${said.text}</span>
       </form>

@@ -5,56 +5,18 @@
  */
 
 import { html } from "htm/preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { go } from "../address.js";
-import { ask } from "../asking.js";
 import { count, Problem, Unanswered } from "../parts.js";
 import { Plot } from "../plots.js";
-
-const REFRESH_MS = 2_000;
-const KEPT = 10_000;
-
-/** All samples of every broker, as they come. */
-function useSamples() {
-  const [state, setState] = useState({ found: null, error: null });
-  const since = useRef(0);
-  useEffect(() => {
-    let isOver = false;
-    const kept = {};
-    const look = async () => {
-      if (document.hidden) return;
-      try {
-        const found = await ask("/everywhere/samples", { since: Math.floor(since.current) });
-        if (isOver) return;
-        for (const [broker, answer] of Object.entries(found.answers)) {
-          const before = kept[broker] ?? [];
-          const last = before.at(-1)?.at ?? 0;
-          const fresh = (answer.samples ?? []).filter(({ at }) => at > last);
-          kept[broker] = [...before, ...fresh].slice(-KEPT);
-        }
-        since.current = Math.max(0, Math.min(...Object.values(kept).map((rows) => rows.at(-1)?.at ?? 0)) - 1);
-        const bounds = Object.values(found.answers).find((answer) => answer.bounds_s)?.bounds_s ?? [];
-        setState({ found: { ...found, kept: { ...kept }, bounds }, error: null });
-      } catch (error) {
-        if (!isOver) setState((before) => ({ ...before, error }));
-      }
-    };
-    look();
-    const timer = setInterval(look, REFRESH_MS);
-    return () => {
-      isOver = true;
-      clearInterval(timer);
-    };
-  }, []);
-  return state;
-}
+import { useSeries } from "../series.js";
 
 export function Metrics({ parameters }) {
   const { at = "" } = parameters;
-  const { found, error } = useSamples();
+  const { found, error } = useSeries("/everywhere/samples");
   const names = Object.keys(found?.kept ?? {});
   const chosen = names.filter((name) => at === "" || name === at);
-  const plots = useMemo(() => (found ? plotsOf(chosen, found.kept, found.bounds) : []), [found, at]);
+  const plots = useMemo(() => (found ? plotsOf(chosen, found.kept, boundsOf(found)) : []), [found, at]);
   return html`
     <h1>Metrics</h1>
     <div class="question">
@@ -70,6 +32,11 @@ export function Metrics({ parameters }) {
     ${found && html`<${Now} brokers=${chosen} kept=${found.kept} />`}
     <div class="plots">${plots.map(({ title, names: lines, data }) => html`<${Plot} key=${title} title=${title} names=${lines} data=${data} />`)}</div>
     <p class="dim">Brokers take samples only while somebody looks, so there are gaps in between.</p>`;
+}
+
+/** The bounds of the counts in histograms. */
+function boundsOf(found) {
+  return Object.values(found.answers).find((answer) => answer?.bounds_s)?.bounds_s ?? [];
 }
 
 function Now({ brokers, kept }) {

@@ -47,7 +47,7 @@ function Test({ names }) {
       <label>do this <select name="verb" value=${verb} onChange=${(event) => setVerb(event.target.value)}>
         <option value="subscribe">subscribe to</option><option value="publish">publish</option>
       </select></label>
-      <label class="wide">What <input class="code" name="what" required spellcheck="false" placeholder=${example} /></label>
+      <label class="wide">What <input class="code" name="what" required spellcheck=${false} placeholder=${example} /></label>
       <button>Test</button>
     </form>
     <div role="status">

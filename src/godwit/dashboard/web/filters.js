@@ -1,0 +1,69 @@
+/** Filters that somebody writes: in which language, and what is wrong with them, under the very place. */
+
+import { html } from "htm/preact";
+import { useEffect, useState } from "preact/hooks";
+import { ask, useAnswer } from "./asking.js";
+
+const TYPING_MS = 250; // of silence, after which what was typed is looked at
+
+/** What the broker says to these parameters of /workbench, once typing pauses. The last answer stays until the next. */
+export function useFilterAnswer(parameters) {
+  const [state, setState] = useState({ answer: null, error: null, key: "" });
+  const key = JSON.stringify(parameters);
+  useEffect(() => {
+    let isOver = false;
+    const timer = setTimeout(async () => {
+      try {
+        const answer = await ask("/workbench", parameters);
+        if (!isOver) setState({ answer, error: null, key });
+      } catch (error) {
+        if (!isOver) setState((before) => ({ ...before, error, key }));
+      }
+    }, state.answer ? TYPING_MS : 0);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [key]);
+  return { answer: state.answer, error: state.error, isCurrent: state.key === key };
+}
+
+/** The languages that this broker knows, to choose one from. */
+export function LanguageSelect({ label = "Language", value, onChange }) {
+  const { answer } = useAnswer("/workbench");
+  const names = [...new Set(["filter", ...(value ? [value] : []), ...(answer?.languages ?? [])])];
+  return html`
+    <label>${label}
+      <select value=${value || "filter"} onChange=${(event) => onChange(event.target.value === "filter" ? "" : event.target.value)}>
+        ${names.map((name) => html`<option value=${name}>${name === "filter" ? "Godwit's own" : name}</option>`)}
+      </select>
+    </label>`;
+}
+
+/** What is wrong with a text: the line of it with the place marked, why, and what could stand there. */
+export function FilterProblem({ id, text, problem }) {
+  if (!problem) return null;
+  const { message, line, column, expected } = problem;
+  const place = line === null ? null : marked(text, line, column);
+  return html`
+    <div id=${id} class="problem" role="alert">
+      ${place && html`<pre class="excerpt"><code>${place.before}<mark>${place.at}</mark>${place.after}</code></pre>`}
+      ${line !== null && `Line ${line}, column ${column}: `}<span class="line">${message}</span>
+      ${expected.length > 0 && html`<div>Allowed here: ${expected.map((each) => html`<code class="chip">${each}</code> `)}</div>`}
+    </div>`;
+}
+
+const SHOWN = 60; // characters to each side of the place
+
+/** The line of a text, cut at the place that is meant. */
+export function marked(text, line, column) {
+  const row = text.split("\n")[line - 1] ?? "";
+  const at = Math.min(Math.max(column - 1, 0), row.length);
+  return { before: row.slice(Math.max(0, at - SHOWN), at), at: row.slice(at, at + 1) || " ", after: row.slice(at + 1, at + SHOWN) };
+}
+
+/** Where in a text a line and a column are. */
+export function offsetOf(text, line, column) {
+  const before = text.split("\n").slice(0, line - 1);
+  return before.reduce((sum, each) => sum + each.length + 1, 0) + column - 1;
+}

@@ -1,0 +1,74 @@
+/** Why? The verdict, and what each broker on the way says. Each part is on record, or worked out from tables of now. */
+
+import { html } from "htm/preact";
+import { Link } from "../address.js";
+import { clock, inLine, Unanswered } from "../parts.js";
+
+export function Verdict({ found, client }) {
+  const onTheWay = found.hops.filter((hop) => hop.error || hop.arrivals?.length || hop.session || hop.is_on_way || hop.moved_to || hop.refused);
+  const answer = found.is_written ? (found.delivered ? "Yes, it would." : "No, it would not.") : found.delivered ? "Yes." : "No.";
+  return html`
+    <section aria-live="polite">
+      <p class=${found.delivered ? "verdict yes" : "verdict no"}>
+        <strong>${answer}</strong> ${found.verdict} <${Basis} basis=${found.basis} />
+      </p>
+      <p><${Link} page="sessions" parameters=${{ client }}>The session of ${client}<//></p>
+      <${Unanswered} found=${{ ...found, answers: found.hops }} />
+      <ol class="hops">${onTheWay.map((hop) => html`<${Hop} key=${hop.broker} hop=${hop} />`)}</ol>
+    </section>`;
+}
+
+/** What an answer rests on. */
+function Basis({ basis, isShort }) {
+  const words = basis === "record" ? ["recorded", "recorded when it happened"] : ["recomputed", "would be so now: recomputed from today's tables"];
+  return html`<span class="tag">${words[isShort ? 0 : 1]}</span>`;
+}
+
+/** What one broker knows. */
+function Hop({ hop }) {
+  if (hop.error) return html`<li class="hop"><h2>${hop.broker}</h2><p class="warning">${hop.error}</p></li>`;
+  return html`
+    <li class=${`hop${hop.session ? " home" : ""}${hop.arrivals?.length || hop.is_on_way ? " reached" : ""}`}>
+      <h2>${hop.broker}${hop.session ? html` <span class="tag">the client's broker</span>` : ""}</h2>
+      <p>${hop.verdict} <${Basis} basis=${hop.basis} isShort=${true} /></p>
+      <dl>
+        ${(hop.arrivals ?? []).map((came) => html`<dt>came</dt><dd>${clock(came.at)} from ${came.from}</dd>`)}
+        ${hop.attributes && html`<dt>event</dt><dd class="line">${inLine(hop.attributes)}</dd>`}
+        ${hop.publisher?.right && html`<dt>may publish</dt><dd><${Right} right=${hop.publisher.right} /></dd>`}
+        ${(hop.publisher?.refusals ?? []).map((reason) => html`<dt>refused</dt><dd class="fails">to ${hop.publisher.client}: ${reason}</dd>`)}
+        ${hop.to && html`<dt>to</dt><dd><code>${hop.to}</code></dd>`}
+        ${(hop.to_fails ?? []).map((part) => html`<dt>to</dt><dd class="fails"><code>${part}</code> does not hold of the client's context</dd>`)}
+        ${hop.context && Object.keys(hop.context).length > 0 && html`<dt>context</dt><dd class="line">${inLine(hop.context)}</dd>`}
+        ${hop.right && html`<dt>may receive</dt><dd><${Right} right=${hop.right} /></dd>`}
+        ${(hop.refusals ?? []).map((reason) => html`<dt>refused</dt><dd class="fails">to the client: ${reason}</dd>`)}
+        ${(hop.subscriptions ?? []).map((row) => html`<${Wish} row=${row} />`)}
+        ${(hop.deliveries ?? []).map((each) => html`<dt>delivery</dt><dd>number ${each.number}, ${each.state}</dd>`)}
+        ${(hop.sent_on ?? []).map((each) => html`<dt>${each.basis === "record" ? "sent on" : "would go on"}</dt><dd>to ${each.peer} for ${each.because_of[0]}</dd>`)}
+        ${hop.moved_to && html`<dt>moved</dt><dd>the client's session went to ${hop.moved_to}</dd>`}
+        ${(hop.records ?? []).map((each) => html`<dt>${each.kind}</dt><dd>${clock(each.at)} ${each.detail}</dd>`)}
+        ${(hop.client_records ?? []).map((each) => html`<dt>${each.kind}</dt><dd>${clock(each.at)} the client: ${each.subscription} ${each.detail}</dd>`)}
+      </dl>
+    </li>`;
+}
+
+/** What somebody may do, and what of that the event does not meet. */
+function Right({ right }) {
+  return html`
+    ${right.user ? `user ${right.user}: ` : ""}<code>${right.grant}</code>
+    ${right.fails.map((part) => html`<div class="fails"><code>${part}</code> does not hold</div>`)}`;
+}
+
+/** A subscription of the client, and what of it the event does not meet. */
+function Wish({ row }) {
+  const verdict = row.matches === undefined ? "" : row.matches ? "matches" : "does not match";
+  return html`
+    <dt>wants</dt>
+    <dd>
+      <code>${row.now ?? row.filter}</code> <span class=${row.matches ? "holds" : "fails"}>${verdict}</span>
+      ${row.now && html`<div class="dim"><code>${row.filter}</code> in the client's context</div>`}
+      ${(row.queries ?? []).map((query) => html`<div>and the exact test of ${query.language}: <code>${query.text}</code></div>`)}
+      ${row.exact && html`<div class=${row.exact.passed ? "holds" : "fails"}>${row.exact.detail}</div>`}
+      ${row.suspended && html`<div class="fails">suspended: ${row.suspended}</div>`}
+      ${(row.fails ?? []).map((part) => html`<div class="fails"><code>${part}</code> does not hold</div>`)}
+    </dd>`;
+}

@@ -1,0 +1,447 @@
+"""Why a client did or did not get an event, or would get one that somebody has written: one broker's part of it.
+
+*Theory.* All is read from the machine as it stands, and from what the watch has kept (`activity_monitor.py`). Nothing
+is written down beforehand for the sake of a question. So an explanation reaches as far back as the watch does; before
+that it says so. Whoever wants all of it asks each broker on the way (`explanations.py`): `from` and `sent_on` name the
+neighbours that the event came from and goes to.
+
+What is on record of an event is certain: it came, it was refused, it left a queue. What is not, is worked out from the
+tables, contexts and rights of now, which may have been others when the event came. Every verdict says which of both it
+rests on (`basis`). Of an event that was never published (`explain_written`) all is worked out.
+
+*Rules.*
+1. Nothing here changes the machine, or what is counted of tests.
+2. What is on record decides before what is worked out.
+3. A verdict names the very literal that failed, where one did.
+4. At most `TESTED_MAX` exact tests are run for one question, each with as many steps as for a client, and none that
+   would first have to be parsed by a thread.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from godwit.broker.authorisation import Authorisation
+from godwit.broker.client_rights import may_publish
+from godwit.broker.effects import Heard
+from godwit.broker.messages import Attach, QueueRules, Refused, Request
+from godwit.errors import GodwitError
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import TRUE, Filter
+from godwit.filters.reasons import failing
+from godwit.languages.query import Subject
+from godwit.mobility.relocation import Relocation
+from godwit.runtime.activity_monitor import ActivityMonitor
+from godwit.runtime.documents import THREADED_BYTES
+from godwit.runtime.edge_tests import EdgeTests
+from godwit.runtime.node import Node
+from godwit.runtime.question_parts import SHOWN, plain, shown
+from godwit.runtime.routing_answers import WANTED, entries_of
+from godwit.runtime.session_answers import SessionAnswers, session_queries
+
+__all__ = ["ENDS", "RECORD", "TABLES", "EventExplanations", "Verdict", "why_not", "without_session"]
+
+FAILING_SHOWN = 20
+CLIENT_RECORDS_SHOWN = 10
+REFUSALS_SHOWN = 5
+TESTED_MAX = 20
+RECORD, TABLES = "record", "tables"
+"""What a verdict rests on: what happened then, or the tables, contexts and rights of now."""
+
+ENDS = {
+    "purged": "it left the client's queue by a rule of the subscription",
+    "expired": "its time was over before the client came for it",
+    "lost": "it was lost",
+    "not_addressed": "it is not to this client",
+    "out_of_context": "the client did not want it in its context of that moment",
+    "suppressed": "it came a second time, and was delivered when it came first",
+}
+"""What else can become of an event for a client, by the kind of its record."""
+
+OF_CLIENTS = ("revoked", "suspended", "session_ended", "relocating", "relocated", "replayed")
+"""Records that concern a client whatever the event."""
+
+RULES = {
+    "age": "age_s_max",
+    "count": "count_max",
+    "bytes": "bytes_max",
+    "newest_per": "newest_per",
+    "high_water": "high_water",
+}
+"""The field of `QueueRules` for each rule that a record names."""
+
+
+class Verdict(NamedTuple):
+    """Why, in words, and what that rests on."""
+
+    words: str
+    basis: str
+
+
+class EventExplanations:
+    """Explains what became of events at one broker."""
+
+    def __init__(self, node: Node, activity: ActivityMonitor, tests: EdgeTests, sessions: SessionAnswers) -> None:
+        self._node = node
+        self._activity = activity
+        self._tests = tests
+        self._sessions = sessions
+
+    @property
+    def _machine(self) -> Any:
+        return self._node.machine  # it may have been made again
+
+    def explain(self, id: tuple[str, int], client: str, subscription: str = "") -> dict[str, Any]:
+        """What this broker knows of an event and a client: did it come, did it match, was it delivered?"""
+        arrivals = list(islice(self._activity.arrivals(id), SHOWN))
+        session = self._machine.sessions.session(client)
+        event = arrivals[0][2] if arrivals else _queued_event(session, id)
+        told: dict[str, Any] = {
+            "broker": self._machine.name,
+            "event": f"{id[0]}:{id[1]}",
+            "client": client,
+            "is_written": False,
+            "arrivals": [{"at": at, "from": self._name_of(source)} for at, source, _ in arrivals],
+            "records": [
+                {
+                    "at": at,
+                    "kind": record.kind,
+                    "client": record.peer,
+                    "subscription": record.subscription,
+                    "detail": record.detail,
+                }
+                for at, record in islice(self._activity.records_of(id), SHOWN)
+                if record.peer in (client, id[0]) or record.kind == "lost"
+            ],
+            "refused": self._why_refused(id),
+        }
+        if session is not None:
+            told["deliveries"] = self._deliveries(session, id)
+        self._tell(told, event, id[0], session, subscription, {source for _, source, _ in arrivals})
+        told["verdict"], told["basis"] = self._verdict(told, event, subscription)
+        return told
+
+    def explain_written(self, event: Event, client: str, subscription: str = "") -> dict[str, Any]:
+        """What this broker would do with an event that nobody has published, for a client."""
+        session = self._machine.sessions.session(client)
+        told: dict[str, Any] = {
+            "broker": self._machine.name,
+            "event": "",
+            "client": client,
+            "is_written": True,
+            "arrivals": [],
+            "records": [],
+            "refused": "",
+        }
+        publisher = self._machine.sessions.session(event.publisher)
+        self._tell(told, event, event.publisher, session, subscription, set())
+        if publisher is not None:
+            told["refused"] = self._why_not_published(event, publisher)
+        told["would_get"] = session is not None and not why_not(told, subscription)
+        told["verdict"], told["basis"] = self._written_verdict(told, event, session, subscription), TABLES
+        return told
+
+    def _tell(
+        self,
+        told: dict[str, Any],
+        event: Event | None,
+        publisher: str,
+        session: Any,
+        subscription: str,
+        sources: set[str],
+    ) -> None:
+        """Say what the tables, contexts and rights of now have to do with an event and a client."""
+        client = told["client"]
+        told["session"] = None if session is None else self._sessions.in_short(session)
+        told["moved_to"] = self._moved_to(client) if session is None else ""
+        told["is_awaited"] = session is None and client in getattr(self._relocation, "arrivals", {})
+        told["client_records"] = self._records_about(client)
+        told["publisher"] = self._told_publisher(publisher, event)
+        if event is not None:
+            told["attributes"] = plain(event.attributes)
+            told["to"] = None if event.to is None else shown(event.to)
+            told["sent_on"] = self._sent_on(event, sources)
+        if session is None:
+            return
+        told["context"] = plain(session.whole_context())
+        told["is_addressed"] = event is None or session.is_addressed(event)
+        if event is not None and event.to is not None and not told["is_addressed"]:
+            told["to_fails"] = _failing(event.to, session.whole_context())
+        told["right"] = self._right(client, "subscribe", event)
+        told["refusals"] = [refused.reason for refused in session.refusals[-REFUSALS_SHOWN:]]
+        names = [name for name in session.subscriptions if subscription in ("", name)]
+        tests_left = TESTED_MAX
+        rows = told["subscriptions"] = []
+        for name in names[:SHOWN]:
+            row = self._subscription(session, name, event, may_test=tests_left > 0)
+            tests_left -= "exact" in row
+            rows.append(row)
+
+    # ------------------------------------------------------------ verdicts
+
+    def _verdict(self, told: dict[str, Any], event: Event | None, subscription: str) -> Verdict:
+        """The first thing that decides. (rule 2)"""
+        if told["refused"]:
+            return Verdict(f"the event was refused when it was published: {told['refused']}", RECORD)
+        deliveries = told.get("deliveries") or []
+        tested = [record for record in told["records"] if record["kind"] == "residue" and record["detail"]]
+        if tested and (not deliveries or {each["subscription"] for each in tested} >= set(deliveries[-1]["for"])):
+            return Verdict(f"it {tested[-1]['detail']}", RECORD)
+        if deliveries:
+            return Verdict(str(deliveries[-1]["state"]), RECORD)
+        ends = [record for record in told["records"] if record["client"] == told["client"] and record["kind"] in ENDS]
+        if ends:
+            return Verdict(self._end(told, ends[-1]), RECORD)
+        if told["session"] is None:
+            told["passes_on"] = True
+            return Verdict(without_session(told), TABLES)
+        if event is None:
+            return Verdict("the event has not come here, as far back as this broker remembers", RECORD)
+        if why := why_not(told, subscription):
+            return Verdict(why, TABLES)
+        words = "a subscription matches now, but the event came before it did, or longer ago than this broker remembers"
+        return Verdict(words, TABLES)
+
+    def _written_verdict(self, told: dict[str, Any], event: Event, session: Any, subscription: str) -> str:
+        """What would decide first."""
+        if told["refused"]:
+            return f"the event would be refused when it is published: {told['refused']}"
+        if session is None:
+            return without_session(told)
+        if why := why_not(told, subscription):
+            return why
+        names = ", ".join(row["name"] for row in told["subscriptions"] if row["matches"])
+        if session.connection is not None:
+            return f"it would be delivered for {names}"
+        rules = self._told_rules(session, None)
+        lifetime = "" if event.expires_at is None else ", until its time is over"
+        return f"it would wait in the client's queue for {names}, for the client is away{lifetime}{rules}"
+
+    def _end(self, told: dict[str, Any], record: dict[str, Any]) -> str:
+        """What is on record of the end, with what is known of the reason."""
+        kind, detail = record["kind"], record["detail"]
+        words = f"{ENDS[kind]}: {detail}" if detail else ENDS[kind]
+        session = self._machine.sessions.session(told["client"])
+        if session is None:
+            return words
+        if kind == "purged":
+            return words + self._told_rules(session, detail)
+        rows = [row for row in told.get("subscriptions") or [] if row["name"] == record["subscription"]]
+        if kind == "out_of_context" and rows and rows[0].get("fails"):
+            means = f"{rows[0]['filter']} is {rows[0]['now']}, and " if "now" in rows[0] else ""
+            return f"{words}; in its context of now, {means}{', '.join(rows[0]['fails'])} does not hold"
+        return words
+
+    @staticmethod
+    def _told_rules(session: Any, rule: str | None) -> str:
+        """The queue rules of a session, or those that a record names."""
+        said = []
+        for name, subscribe in session.subscriptions.items():
+            rules: QueueRules | None = subscribe.queue
+            fields = () if rules is None else RULES.values() if rule is None else [RULES[rule]] if rule in RULES else ()
+            said += [
+                f"{name} has {field} = {value}" for field in fields if (value := getattr(rules, field)) is not None
+            ]
+        return f" ({'; '.join(said[:FAILING_SHOWN])})" if said else ""
+
+    # ------------------------------------------------------------ rights and contexts of now
+
+    def _right(self, client: str, verb: str, event: Event | None) -> dict[str, Any] | None:
+        """What a client may subscribe to or publish, and what of that an event fails; None: everything is allowed."""
+        rights = self._component(Authorisation).rights_of(client) if self._has(Authorisation) else None
+        grant: Filter = TRUE if rights is None else getattr(rights, verb)
+        if rights is None or grant == TRUE:
+            return None
+        fails = [] if event is None else _failing(grant, event.attributes)
+        if verb == "publish" and event is not None and not fails and not may_publish(grant, event.attributes):
+            fails = [shown(grant)]  # with one of several values alone
+        return {"user": rights.user, "grant": shown(grant), "fails": fails}
+
+    def _told_publisher(self, name: str, event: Event | None) -> dict[str, Any] | None:
+        """What is known here of who has published an event, or would; None: it has no session here."""
+        session = self._machine.sessions.session(name) if name else None
+        if session is None:
+            return None
+        reasons = [refused.reason for refused in session.refusals[-REFUSALS_SHOWN:]]
+        return {"client": name, "right": self._right(name, "publish", event), "refusals": reasons}
+
+    def _why_not_published(self, event: Event, publisher: Any) -> str:
+        """Why a client could not publish an event; "": it could."""
+        right = self._right(publisher.client, "publish", event)
+        if right is not None and right["fails"]:
+            return f"{_may_only(right, 'publish')}: {', '.join(right['fails'])} does not hold"
+        demanded = self._machine.config.advertisements
+        if demanded == "off" or (demanded == "optional" and not publisher.has_advertised):
+            return ""
+        is_advertised = any(filter.matches(event) for filter in publisher.advertisements.values())
+        return "" if is_advertised else f"it matches no advertisement of {publisher.client}"
+
+    def _subscription(self, session: Any, name: str, event: Event | None, *, may_test: bool) -> dict[str, Any]:
+        """A subscription, and what of it an event fails."""
+        row = self._sessions.subscription(session, name)
+        if event is None:
+            return row
+        row["fails"] = _failing(session.exact.get(name, session.subscriptions[name].filter), event.attributes)
+        row["matches"] = not row["fails"]
+        said = session_queries(session, name)
+        if row["matches"] and said and may_test:
+            row["exact"] = self._tested(said, event, session)
+            if row["exact"]["passed"] is False:
+                row["matches"] = False
+                row["fails"] = [f"{language}: {text}"[:200] for language, text in said]
+        return row
+
+    def _tested(self, said: Iterable[tuple[str, str]], event: Event, session: Any) -> dict[str, Any]:
+        """Whether an event passes the exact test of a subscription, in the client's context of now. (rule 4)"""
+        if len(event.payload or b"") > THREADED_BYTES or not all(
+            self._tests.is_quick(text, language) for language, text in said
+        ):
+            return {"passed": None, "detail": "it takes too long to be tested here"}
+        subject = Subject(event, self._tests.limits.test_steps_max, context=session.whole_context())
+        try:
+            passed = all(self._tests.parse(text, language).wants(subject) for language, text in said)
+        except (GodwitError, RecursionError) as error:
+            return {"passed": False, "detail": f"it could not be tested: {error}"}
+        return {"passed": passed, "detail": "it passed the exact test" if passed else "it failed the exact test"}
+
+    def _moved_to(self, client: str) -> str:
+        """Where the session of a client has gone from here; "": nowhere that is known."""
+        moved = getattr(self._relocation, "moved", {}).get(client)
+        return "" if moved is None else str(moved.to)
+
+    @property
+    def _relocation(self) -> Any:
+        return self._component(Relocation) if self._has(Relocation) else None
+
+    def _has(self, kind: type) -> bool:
+        return any(isinstance(each, kind) for each in getattr(self._machine, "components", {}).values())
+
+    def _component(self, kind: type) -> Any:
+        return self._machine.component(kind)
+
+    # ------------------------------------------------------------ what is on record
+
+    def _records_about(self, client: str) -> list[dict[str, Any]]:
+        """The last records that concern a client whatever the event, the latest first."""
+        found = [
+            {"at": at, "kind": record.kind, "subscription": record.subscription, "detail": record.detail}
+            for at, record in self._activity.records
+            if record.peer == client and record.kind in OF_CLIENTS
+        ]
+        return found[: -CLIENT_RECORDS_SHOWN - 1 : -1]
+
+    def _deliveries(self, session: Any, id: tuple[str, int]) -> list[dict[str, Any]]:
+        """Where the event stands in a session: waiting, sent, confirmed."""
+        for item in session.queue.waiting():
+            if item.event.id == id:
+                is_sent = item.number <= session.queue.sent_up_to and session.connection is not None
+                away = "" if session.connection is not None else ", for the client is away"
+                state = "it was sent, and is not confirmed yet" if is_sent else f"it waits in the client's queue{away}"
+                return [{"number": item.number, "for": list(item.subscriptions), "state": state}]
+        connections = {connection for connection, client in self._clients() if client == session.client}
+        return [
+            {
+                "at": at,
+                "number": sent.number,
+                "for": list(sent.subscriptions),
+                "state": "it was delivered and confirmed",
+            }
+            for at, connection, sent in islice(self._activity.sent(id), SHOWN)
+            if connection in connections
+        ]
+
+    def _clients(self) -> Iterator[tuple[str, str]]:
+        """Connections and their clients, of now and as far back as is kept."""
+        for input in self._activity.kept():
+            if type(input) is Heard and type(input.message) is Attach:
+                yield input.connection, input.message.client
+        for session in self._machine.sessions:
+            if session.connection is not None:
+                yield session.connection, session.client
+
+    def _name_of(self, source: str) -> str:
+        """The neighbour, or the client on a connection."""
+        if source in self._machine.links:
+            return source
+        return next((client for connection, client in self._clients() if connection == source), source)
+
+    def _why_refused(self, id: tuple[str, int]) -> str:
+        """Why the machine refused to publish the event, if it did so here."""
+        asked = {
+            (input.connection, input.message.number)
+            for input in self._activity.kept()
+            if type(input) is Heard
+            and type(input.message) is Request
+            and getattr(getattr(input.message.wish, "event", None), "id", None) == id
+        }
+        if not asked:
+            return ""
+        told = ((connection, message) for connection, message in self._activity.told(Refused))
+        return next((message.reason for connection, message in told if (connection, message.number) in asked), "")
+
+    def _sent_on(self, event: Event, sources: set[str]) -> list[dict[str, Any]]:
+        """The neighbours, or brokers, that want the event by what they have told."""
+        routing = self._machine.routing
+        if getattr(routing, "floods", False):
+            others = [peer for peer in self._machine.links if peer not in sources]
+            return [{"peer": peer, "because_of": ["every event goes everywhere"], "more": 0} for peer in others]
+        wanted: dict[str, list[str]] = {}
+        for table, source, id, filter in entries_of(routing):
+            if table in WANTED and source and source not in sources and filter.matches(event):
+                wanted.setdefault(source, []).append(f"{id[0]} {id[1]}: {shown(filter)}")
+        return [
+            {"peer": peer, "because_of": because[:FAILING_SHOWN], "more": max(0, len(because) - FAILING_SHOWN)}
+            for peer, because in wanted.items()
+        ]
+
+
+def why_not(told: dict[str, Any], subscription: str = "") -> str:
+    """Why the session of a client does not want an event, by what is so now; "": it does."""
+    right = told.get("right")
+    if right and right["fails"]:
+        return f"{_may_only(right, 'subscribe to')}: {', '.join(right['fails'])} does not hold"
+    if not told.get("is_addressed", True):
+        return f"the event is not to this client: {' and '.join(told['to_fails'])} does not hold of its context"
+    rows = told.get("subscriptions") or []
+    if not rows:
+        refused = f"; a request of it was refused: {told['refusals'][-1]}" if told.get("refusals") else ""
+        wants = f"the client has no subscription {subscription!r}" if subscription else "the client wants nothing"
+        return f"{wants}{refused}"
+    if any(row.get("matches", True) for row in rows):
+        return ""
+    parts = list(dict.fromkeys(part for row in rows for part in row["fails"]))[:FAILING_SHOWN]
+    because = f": {', '.join(parts)} does not hold" if parts else ""
+    own = [row for row in rows if "now" in row]
+    context = f" (in the client's context, {own[0]['filter']} is {own[0]['now']})" if own else ""
+    return f"no subscription of the client matches the event{because}{context}"
+
+
+def without_session(told: dict[str, Any]) -> str:
+    """What a broker without a session of the client does with an event, as far as that is on record or can be told."""
+    if told["is_awaited"]:
+        return "the client is here, and its session is still on its way"
+    where = f" (it went to {told['moved_to']})" if told["moved_to"] else ""
+    if not told["arrivals"] and not told["is_written"]:
+        return f"neither the event has come here, nor has the client a session here{where}"
+    rows = told.get("sent_on", [])
+    sent = [row["peer"] for row in rows if row.get("basis") == RECORD]
+    may = [row["peer"] for row in rows if row["peer"] not in sent]
+    further = [f"the event went on to {', '.join(sent)}"] if sent else []
+    if may:
+        goes = "the event would go on to" if told["is_written"] else "by today's tables the event goes on to"
+        further.append(f"{goes} {', '.join(may)}")
+    return f"the client has no session here{where}; {'; '.join(further) or 'nobody further on wants the event'}"
+
+
+def _may_only(right: dict[str, Any], verb: str) -> str:
+    user = f"user {right['user']}" if right["user"] else "the client"
+    return f"the right is missing: {user} may {verb} only what matches {right['grant']}"
+
+
+def _failing(filter: Filter, attributes: Attributes) -> list[str]:
+    return [shown(part) for part in islice(failing(filter, attributes), FAILING_SHOWN)]
+
+
+def _queued_event(session: Any, id: tuple[str, int]) -> Event | None:
+    events = () if session is None else session.queue.events()
+    return next((event for event in events if event.id == id), None)

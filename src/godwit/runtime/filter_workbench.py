@@ -1,0 +1,154 @@
+"""A filter that somebody writes, held against what there is at this broker: its last events, its subscriptions.
+
+*Theory.* Both questions look at very much, so they are worked out in slices (`slices.py`), the latest event first. An
+answer that time did not suffice for says how far it got.
+
+*Rules.*
+1. Nothing is kept for these questions but while somebody asks them (`observations.py`).
+2. A test of a query has as many steps as that of a client (`EdgeLimits`), and large documents are parsed by a thread.
+3. A filter on the subscriber's own context is held against events in the context that is given with it.
+4. Of what is found, `SHOWN` are told; the others are counted.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from time import time
+from typing import Any
+
+import msgspec
+
+from godwit.broker.query_notes import QUERY, queries_of
+from godwit.errors import GodwitError
+from godwit.filters.contexts import checked_context
+from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import Filter
+from godwit.filters.references import bind, references_of
+from godwit.languages.query import NATIVE, Query, Subject
+from godwit.languages.xml_names import is_xml
+from godwit.runtime.activity_monitor import ActivityMonitor
+from godwit.runtime.edge_tests import EdgeTests
+from godwit.runtime.filter_questions import parsed, relation_of
+from godwit.runtime.node import Node
+from godwit.runtime.observations import RecentEvents
+from godwit.runtime.question_parts import cut_values, shown
+from godwit.runtime.slices import Slices
+
+__all__ = ["FilterWorkbench"]
+
+SHOWN = 50
+SUBSCRIPTIONS_MAX = 20_000
+
+
+class FilterWorkbench:
+    """Answers questions about a filter at one broker."""
+
+    def __init__(self, node: Node, activity: ActivityMonitor, tests: EdgeTests) -> None:
+        self.recent = RecentEvents(activity)
+        self._node = node
+        self._tests = tests
+
+    # ------------------------------------------------------------ events
+
+    async def matches(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """Which of the last events a filter would have matched."""
+        query = await parsed(self._tests, asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
+        context = context_in(asked)
+        own = sorted({*map(str, query.references), *map(str, references_of(query.routable))})
+        if own and context is None:
+            raise GodwitError(f"the filter asks for the subscriber's own context ({', '.join(own)}): give one, as JSON")
+        routable = query.routable if context is None else bind(query.routable, context)
+        slices, rows = Slices(), list[dict[str, Any]]()
+        looked_at = matched = residues = failed = 0
+        events = list(self.recent.latest(time()))
+        for at, event in events:
+            if not await slices.more():
+                break
+            looked_at += 1
+            if not routable.matches(event):
+                continue
+            is_wanted = await self._is_wanted(query, event, context)
+            if is_wanted:
+                matched += 1
+                if len(rows) < SHOWN:
+                    id = f"{event.publisher}:{event.sequence}"
+                    rows.append({"at": at, "event": id, "attributes": cut_values(event.attributes)})
+            elif is_wanted is None:
+                failed += 1
+            else:
+                residues += 1
+        return {
+            "since": self.recent.since,
+            "kept": len(events),
+            "looked_at": looked_at,
+            "matched": matched,
+            "residues": residues,
+            "failed": failed,
+            "events": rows,
+        }
+
+    async def _is_wanted(self, query: Query, event: Event, context: Attributes | None) -> bool | None:
+        """Whether the exact test wants an event; None: it could not be made. (rule 2)"""
+        if query.test is None:
+            return True
+        size, limits = len(event.payload or b""), self._tests.limits
+        if is_xml(event.content_type) and size > limits.test_document_bytes_max:
+            return None
+        subject = Subject(event, limits.test_steps_max, context=context)
+        try:
+            if is_xml(event.content_type):
+                await self._tests.worker.read(size, _parse, subject)
+            return query.wants(subject)
+        except (GodwitError, RecursionError):
+            return None
+
+    # ------------------------------------------------------------ subscriptions
+
+    async def comparisons(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """How a filter relates to each subscription of clients here."""
+        query = await parsed(self._tests, asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
+        slices, counts = Slices(), Counter[str]()
+        rows: dict[str, list[dict[str, Any]]] = {}
+        known: dict[tuple[Filter, bool], str] = {}  # many clients want the same
+        is_cut = False
+        for number, (client, name, filter, has_test) in enumerate(self._subscriptions()):
+            if number >= SUBSCRIPTIONS_MAX or not await slices.more():
+                is_cut = True
+                break
+            relation = known.get((filter, has_test))
+            if relation is None:
+                other = Query(NATIVE, "", filter, _cannot_tell if has_test else None)
+                relation = known[filter, has_test] = relation_of(query, other)
+            counts[relation] += 1
+            rows_so_far = rows.setdefault(relation, [])
+            if len(rows_so_far) < SHOWN and relation != "disjoint":
+                rows_so_far.append({"client": client, "name": name, "filter": shown(filter), "has_test": has_test})
+        return {"counts": dict(counts), "rows": rows, "is_cut": is_cut}
+
+    def _subscriptions(self) -> Iterator[tuple[str, str, Filter, bool]]:
+        """Client, name, filter and whether a test is left, as they are when the question comes."""
+        machine: Any = self._node.machine
+        for session in list(machine.sessions):
+            tested = queries_of(session.notes) if any(key.startswith(QUERY) for key in session.notes) else {}
+            for name, subscribe in list(session.subscriptions.items()):
+                yield session.client, name, subscribe.filter, name in tested
+
+
+def context_in(asked: Mapping[str, str]) -> Attributes | None:
+    """The context that is given with a question, if any is."""
+    said = asked.get("context")
+    if not said:
+        return None
+    try:
+        return checked_context(msgspec.json.decode(said, type=dict[str, Any]))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise GodwitError(f'a context is a JSON object, such as {{"floor": 2}}: {error}') from None
+
+
+def _cannot_tell(subject: Subject) -> bool:
+    raise AssertionError("the test of a client is not run here")
+
+
+def _parse(subject: Subject) -> None:
+    from godwit.languages.xml_documents import document_of
+
+    document_of(subject)

@@ -1,0 +1,59 @@
+"""What answers to administrators are made of: parameters that are read, and values that are shown.
+
+*Rules.*
+1. A parameter that is wrong is a `GodwitError` that says what is allowed.
+2. What is long is cut, so that an answer of many rows stays small.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from godwit.errors import GodwitError
+from godwit.filters.events import Attributes
+from godwit.filters.filters import Filter
+from godwit.filters.language import to_text
+from godwit.runtime.wire import JSON
+
+__all__ = ["COUNT_MAX", "SHOWN", "TEXT_MAX", "cut_values", "event_id", "plain", "shown", "shown_rows"]
+
+SHOWN = 1_000  # rows of a long answer, unless more are asked for
+SHOWN_MAX = 100_000
+TEXT_MAX = 2_000
+DIGITS_MAX = 10  # of a number that is asked for
+COUNT_MAX = 10**9
+ATTRIBUTE_MAX = 200  # characters of a text in a list of events
+
+
+def event_id(text: str) -> tuple[str, int]:
+    """The id of an event, from PUBLISHER:SEQUENCE."""
+    publisher, colon, sequence = text.rpartition(":")
+    if not colon or not publisher or not sequence.isascii() or not sequence.isdigit():
+        raise GodwitError(f"{text[:100]!r} names no event: it must be PUBLISHER:SEQUENCE, such as van-7:12")
+    return publisher, int(sequence[:20])
+
+
+def shown_rows(asked: Mapping[str, str], name: str = "limit", default: int = SHOWN, most: int = SHOWN_MAX) -> int:
+    """How many rows are asked for."""
+    said = asked.get(name, str(default))
+    if not said.isascii() or not said.isdigit() or len(said) > DIGITS_MAX or int(said) > most:
+        raise GodwitError(f"{name} is {said[:40]!r}: it must be a number up to {most}")
+    return int(said)
+
+
+def shown(filter: Filter) -> str:
+    """A filter as text, cut when it is long."""
+    text = to_text(filter)
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…"
+
+
+def plain(attributes: Attributes) -> dict[str, Any]:
+    """Attributes as plain data."""
+    return JSON.plain(attributes)
+
+
+def cut_values(attributes: Attributes) -> dict[str, Any]:
+    """Attributes for a list of events: long texts are cut."""
+    return {
+        name: f"{value[:ATTRIBUTE_MAX]}…" if isinstance(value, str) and len(value) > ATTRIBUTE_MAX else value
+        for name, value in plain(attributes).items()
+    }

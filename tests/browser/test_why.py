@@ -1,0 +1,153 @@
+"""The page Why? in a real browser: what is written by hand, what rests on record, and reasons a stranger finds."""
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from godwit.broker.messages import QueueRules
+from godwit.errors import Refused
+from godwit.runtime.network_client import connect
+from tests.browser.test_dashboard import PHONE, chain, dashboard, fits, show, shows, verdict
+from tests.network.http_broker import broker
+from tests.network.rights_broker import secured, user
+from tests.network.waiting import run, until
+
+STEPS_MAX = 5
+RECORDED, RECOMPUTED = "recorded when it happened", "recomputed from today's tables"
+
+
+class Stranger:
+    """Somebody who starts on the first page and counts what it takes: clicks, and fields that are typed in."""
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        self.steps = 0
+
+    async def clicks(self, role: str, name: str) -> None:
+        self.steps += 1
+        await self._page.get_by_role(role, name=name, exact=True).click()
+
+    async def types(self, label: str, text: str) -> None:
+        self.steps += 1
+        await self._page.get_by_label(label, exact=True).first.fill(text)
+
+    async def finds_why(self, web: str, event: str, client: str) -> str:
+        """The verdict, in at most five steps from the root."""
+        self.steps = 0
+        await self._page.goto(web)
+        await self.clicks("link", event)
+        await self.types("Client", client)
+        await self.clicks("button", "Explain")
+        await self._page.wait_for_selector(".verdict")
+        assert self.steps <= STEPS_MAX
+        return " ".join(str(await self._page.text_content(".verdict")).split())
+
+
+def test_a_stranger_finds_a_missing_right_a_context_and_a_queue_rule(tmp_path: Path) -> None:
+    async def scene() -> None:
+        users = [
+            user("van", ["*"], []),
+            user("ann", [], ["kind = 'parking'"]),
+            user("bob", [], ["*"]),
+            user("cid", [], ["*"]),
+            user("root", [], ["*"], "admin = true"),
+        ]
+        async with secured(tmp_path, *users) as running, dashboard(f"http://{running.web}") as page:
+            said = b64encode(b"root:root-password").decode()
+            await page.set_extra_http_headers({"authorization": f"Basic {said}"})
+            async with running.client("van") as van, running.client("ann") as ann, running.client("bob") as bob:
+                with pytest.raises(Refused):
+                    await ann.subscribe("kind = 'alarm'", name="mine")
+                bob.set_context({"floor": 2})
+                await bob.subscribe("floor = my.floor", name="here")
+                async with running.client("cid") as cid:
+                    await cid.subscribe("kind = 'alarm'", name="few", queue=QueueRules(count_max=1))
+                await until(lambda: running.machine.sessions.session("cid").connection is None)
+                await van.publish({"kind": "alarm", "floor": 7})
+                event = f"van:{van.machine.sequence}"
+                await van.publish({"kind": "alarm", "floor": 8})
+                await until(lambda: running.http.activity.counts.get("purged", 0) > 0)
+                stranger, web = Stranger(page), f"http://{running.web}"
+                right = await stranger.finds_why(web, event, "ann")
+                assert "the right is missing: user ann may subscribe to only what matches kind = 'parking'" in right
+                assert RECOMPUTED in right
+                context = await stranger.finds_why(web, event, "bob")
+                assert "floor = 2 does not hold" in context
+                assert "in its context of now, floor = my.floor is floor = 2" in context
+                rule = await stranger.finds_why(web, event, "cid")
+                assert "it left the client's queue by a rule of the subscription: count (few has count_max = 1)" in rule
+                assert RECORDED in rule
+
+    run(scene())
+
+
+def test_an_event_that_is_written_is_followed_from_broker_to_broker() -> None:
+    async def scene() -> None:
+        async with (
+            chain() as (b1, _, b3),
+            connect(b1.native, name="van") as van,
+            connect(b3.native, name="screen") as screen,
+        ):
+            await van.publish({"zone": 0})
+            await screen.subscribe("kind = 'position' AND zone = 3", name="zone 3")
+            await screen.set_context({"floor": 2})
+            await until(lambda: b1.machine.routing.in_subs["b2"])
+            async with dashboard(b1.url) as page:
+                await show(page, "why")
+                await page.get_by_text("Write an event: would a client get it?").click()
+                await page.get_by_label("Attribute").nth(0).fill("kind")
+                await page.get_by_label("Value").nth(0).fill("position")
+                await page.get_by_label("Attribute").nth(1).fill("zone")
+                await page.get_by_label("Value").nth(1).fill("4")
+                await page.get_by_label("Receiver").fill("screen")
+                await page.get_by_label("Publisher").fill("van")
+                await page.get_by_role("button", name="Explain it").click()
+                await shows(page, "No, it would not.")
+                said = str(await page.text_content(".verdict"))
+                assert "zone = 3 does not hold" in said
+                assert RECOMPUTED in said
+                await page.get_by_label("Value").nth(1).fill("3")
+                await page.get_by_role("button", name="Explain it").click()
+                await shows(page, "Yes, it would.")
+                assert "b3: it would be delivered for zone 3" in str(await page.text_content(".verdict"))
+                assert [hop.strip()[:2] for hop in await page.locator(".hop h2").all_text_contents()] == [
+                    "b1",
+                    "b2",
+                    "b3",
+                ]
+                await shows(page, "the event would go on to b2")
+                assert b1.http.activity.counts.get("published") == 1  # nothing was published for this
+                await page.get_by_role("button", name="Write it as JSON").click()
+                written = '{"attributes": {"kind": "position", "zone": 3}, "to": "floor = 7"}'
+                await page.get_by_label("Event, as JSON").fill(written)
+                await page.get_by_role("button", name="Explain it").click()
+                await shows(page, "floor = 7 does not hold of its context")
+                await page.set_viewport_size(PHONE)
+                assert await fits(page)
+
+    run(scene())
+
+
+def test_an_exact_test_that_fails_and_drops_over_time_are_shown() -> None:
+    async def scene() -> None:
+        async with broker() as (running, client), dashboard(running.url) as page:
+            query = {"filter": "a + b > 10", "client": "curl"}
+            async with client.stream("GET", "/events", params=query) as response:
+                assert response.status_code == 200
+                posted = await client.post("/events", json={"a": 3, "b": 4})
+                event = posted.json()["ids"][0]
+                await until(lambda: running.http.activity.counts.get("residue", 0) > 0)
+                said = await verdict(page, event, "curl")
+                assert "failed the exact test filter: a + b > 10" in said
+                assert RECORDED in said
+                await show(page, "why", written='{"a": 3, "b": 4}', client="curl")
+                await page.wait_for_selector(".verdict")
+                assert "a + b > 10 does not hold" in str(await page.text_content(".verdict"))
+                await shows(page, "it failed the exact test")
+                await show(page, "why")
+                await page.wait_for_selector(".plot canvas")
+                await page.get_by_role("rowheader", name="failed the exact test").wait_for()
+
+    run(scene())

@@ -1,0 +1,131 @@
+"""A filter held against the last events and the subscriptions of a broker, in slices."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from godwit.broker.effects import Heard
+from godwit.broker.messages import Publish, Request, Subscribe
+from godwit.broker.query_notes import query_note
+from godwit.errors import GodwitError
+from godwit.filters.events import event
+from godwit.filters.language import parse
+from godwit.languages.xml_documents import xml_event
+from godwit.runtime import filter_workbench, slices
+from godwit.runtime.activity_monitor import ActivityMonitor
+from godwit.runtime.documents import THREADED_BYTES
+from godwit.runtime.edge_tests import EdgeLimits, EdgeTests
+from godwit.runtime.filter_workbench import FilterWorkbench
+from godwit.runtime.slices import SLICE_S, WORK_S, Slices
+from tests.unit.runtime.test_edge_tests import Clock
+
+
+def session(client: str, *filters: str, **queries: str) -> Any:
+    wanted = {f"s{at}": Subscribe((client, f"s{at}"), parse(text)) for at, text in enumerate(filters)}
+    notes = [query_note(name, (("filter", text),)) for name, text in queries.items()]
+    return SimpleNamespace(client=client, subscriptions=wanted, notes={note.key: note.value for note in notes})
+
+
+class Bench:
+    """A workbench of a broker that is not there."""
+
+    def __init__(self, *sessions: Any, **limits: Any) -> None:
+        node: Any = SimpleNamespace(watch=None, now=0.0, machine=SimpleNamespace(sessions=list(sessions)))
+        self.activity = ActivityMonitor(node)
+        self.bench = FilterWorkbench(node, self.activity, EdgeTests(node, EdgeLimits(**limits)))
+
+    def publish(self, *events: Any) -> None:
+        turn: Any = [(Heard("c", Request(at, Publish(each))), b"") for at, each in enumerate(events)]
+        self.activity.on_turn(turn, 0.0, 1.0)
+
+    def matches(self, filter: str, **more: str) -> dict[str, Any]:
+        return asyncio.run(self.bench.matches({"filter": filter, **more}))
+
+    def comparisons(self, filter: str) -> dict[str, Any]:
+        return asyncio.run(self.bench.comparisons({"filter": filter}))
+
+
+def numbers(*values: int) -> list[Any]:
+    return [event({"n": n}, publisher="van", sequence=n) for n in values]
+
+
+def test_the_events_that_a_filter_would_have_matched_are_counted_and_shown_the_latest_first() -> None:
+    bench = Bench()
+    bench.publish(*numbers(1, 2, 3, 4))
+    found = bench.matches("n > 2")
+    assert (found["kept"], found["looked_at"], found["matched"], found["since"]) == (4, 4, 2, 1.0)
+    assert [each["event"] for each in found["events"]] == ["van:4", "van:3"]
+
+
+def test_what_passes_the_filter_and_fails_the_test_is_told_apart() -> None:
+    bench = Bench()
+    bench.publish(event({"a": 1, "b": 2}), event({"a": 9, "b": 2}), event({"b": 2}))
+    found = bench.matches("a + b > 10")
+    assert (found["matched"], found["residues"], found["failed"]) == (
+        1,
+        found["looked_at"] - 1 - found["failed"] - 1,
+        0,
+    )
+
+
+def test_documents_are_tested_also_large_ones_and_those_that_are_too_large_are_said_to_be() -> None:
+    large = b"<car><speed>60</speed><limit>50</limit><x>%b</x></car>" % (b"y" * THREADED_BYTES)
+    bench = Bench(test_document_bytes_max=2 * THREADED_BYTES)
+    small = b"<car><speed>60</speed><limit>50</limit></car>"
+    too_large = b"<car><speed>60</speed><limit>50</limit><x>%b</x></car>" % (b"y" * 2 * THREADED_BYTES)
+    bench.publish(*map(xml_event, (small, large, too_large)))
+    found = bench.matches("/car[number(speed) > number(limit)]", language="xpath")
+    assert (found["matched"], found["failed"]) == (2, 1)
+
+
+def test_a_filter_on_the_own_context_needs_one() -> None:
+    bench = Bench()
+    bench.publish(*numbers(1, 2, 2))
+    with pytest.raises(GodwitError, match=r"own context \(my.floor\)"):
+        bench.matches("n = my.floor")
+    assert bench.matches("n = my.floor", context='{"floor": 2}')["matched"] == 2
+    with pytest.raises(GodwitError, match="a JSON object"):
+        bench.matches("n = my.floor", context="[2]")
+
+
+def test_when_time_is_over_the_answer_says_how_far_it_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(WORK_S / 10)
+    monkeypatch.setattr(filter_workbench, "Slices", lambda: Slices(clock))
+    monkeypatch.setattr(slices, "REST_FACTOR", 0)
+    bench = Bench()
+    bench.publish(*numbers(*range(100)))
+    found = bench.matches("n >= 0")
+    assert 0 < found["looked_at"] < found["kept"] == 100
+    assert found["events"][0]["event"] == "van:99"
+
+
+def test_the_loop_goes_on_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        turns = 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(turn)
+
+        monkeypatch.setattr(slices, "REST_FACTOR", 0)
+        asyncio.get_running_loop().call_soon(turn)
+        work = Slices(Clock(SLICE_S / 4))
+        for _ in range(40):
+            await work.more()
+        assert turns > 5
+
+    asyncio.run(scene())
+
+
+def test_subscriptions_are_compared_and_those_with_a_test_are_not_said_to_be_covered_wrongly() -> None:
+    tested = session("bob", "n > 7", s0="n + m > 9")
+    bench = Bench(session("ann", "n > 5", "n > 1", "n IS NULL"), tested)
+    found = bench.comparisons("n > 3")
+    assert found["counts"] == {"covers": 2, "is covered by": 1, "disjoint": 1}
+    assert [row["client"] for row in found["rows"]["covers"]] == ["ann", "bob"]
+    assert [row["has_test"] for row in found["rows"]["covers"]] == [False, True]
+    assert found["rows"]["disjoint"] == []
+    assert bench.comparisons("n > 9")["counts"] == {"is covered by": 2, "may intersect": 1, "disjoint": 1}
