@@ -196,6 +196,10 @@ class ActivityMonitor:
         """The last records, each with when it was made, the oldest first."""
         return zip(self._record_times, self._records, strict=True)
 
+    def latest_records(self) -> Iterator[tuple[float, Record]]:
+        """The last records, each with when it was made, the latest first."""
+        return zip(reversed(self._record_times), reversed(self._records), strict=True)
+
     def records_of(self, id: tuple[str, int], client: str = "") -> Iterator[tuple[float, Record]]:
         """What is on record of an event, and of what became of it for a client."""
         for at, record in self.records:

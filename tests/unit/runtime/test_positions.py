@@ -26,7 +26,7 @@ def test_a_context_counts_before_an_event_and_location_before_other_names() -> N
         (1.0, replace(event({"p": {"lon": 5.0, "lat": 6.0}}), publisher="van")),
         (0.0, replace(event({"p": 1}), publisher="nowhere")),
     ]
-    assert positions_of(sessions, events) == [
+    assert [position._asdict() for position in positions_of(sessions, events)] == [
         {"client": "ann", "lon": 8.5, "lat": 47.4, "attached": True, "at": None},
         {"client": "bob", "lon": 10.0, "lat": 60.0, "attached": False, "at": None},
         {"client": "van", "lon": 3.0, "lat": 4.0, "attached": True, "at": 2.0},
@@ -37,3 +37,9 @@ def test_there_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(positions, "POSITIONS_MAX", 2)
     events = [(0.0, replace(event({"p": {"lon": 1.0, "lat": 2.0}}), publisher=f"v{n}")) for n in range(5)]
     assert len(positions_of([], events)) == 2
+
+
+def test_a_location_that_is_a_name_is_where_that_place_lies() -> None:
+    places = {"market": Point(8.5, 47.4)}
+    sessions = [session("ann", location="market"), session("bob", location="nowhere"), session("eve", role="market")]
+    assert [(each.client, each.lon) for each in positions_of(sessions, [], places)] == [("ann", 8.5)]
