@@ -85,6 +85,7 @@ from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.in_process_client import ConnectionClosed
 from godwit.runtime.inspection import Inspection, event_id, shown_rows
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
+from godwit.runtime.network_questions import WAIT_MS
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import HostConnections, work_of
 from godwit.runtime.rights_questions import may, users_told
@@ -495,7 +496,9 @@ class HttpServer:
 
     async def everywhere(self, principal: Principal, request: Request) -> Response:
         """What every broker of the network answers, and which have not answered."""
-        found = await self.server.questions.ask_encoded(request.path_params["subject"], dict(request.query_params))
+        asked = dict(request.query_params)
+        wait_ms = shown_rows(asked, "wait_ms", WAIT_MS, WAIT_MS)
+        found = await self.server.questions.ask_encoded(request.path_params["subject"], asked, wait_ms / 1_000)
         return _json(found._asdict())
 
     async def trace(self, principal: Principal, request: Request) -> Any:

@@ -15,7 +15,7 @@ name the neighbours that the event came from and may have gone to.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from time import time
+from time import perf_counter, time
 from typing import Any
 
 from godwit.broker.effects import Heard
@@ -209,12 +209,13 @@ class Inspection:
 
     def map(self, seconds: float) -> dict[str, Any]:
         """Where clients are, and what happened in the last seconds: hand-overs from here, and events with a place."""
-        since, events = time() - seconds, self._activity.latest_events()
-        return {
+        began, since = perf_counter(), time() - seconds
+        told: dict[str, Any] = {
             "positions": self.positions(),  # each in a row, which is written faster, and in fewer bytes
             "hand_overs": hand_overs_lately(self._activity.latest_records(), since),
-            "events": events_lately(events, since),
+            "events": events_lately(self._activity.latest_events(), since),
         }
+        return {**told, "took_ms": 1_000 * (perf_counter() - began)}
 
     def places(self) -> dict[str, Any]:
         """Named places, as far as movement graphs say where they lie."""

@@ -25,9 +25,10 @@ from godwit.errors import GodwitError, PeerFault
 from godwit.runtime.rate_limits import TokenBucket
 from godwit.runtime.wire import Answer, Question
 
-__all__ = ["AnswerTo", "Answers", "NetworkQuestions"]
+__all__ = ["WAIT_MS", "AnswerTo", "Answers", "NetworkQuestions"]
 
-WAIT_S = 2.0
+WAIT_MS = 2_000
+WAIT_S = WAIT_MS / 1_000
 REMEMBERED_MAX = 1_024
 ANSWER_BYTES_MAX = 4 * 2**20
 BROKERS_MAX = 10_000
