@@ -79,7 +79,7 @@ def test_brokers_and_places_are_drawn_and_regions_only_if_somebody_asks() -> Non
             for label in ("Brokers and areas", "Trails", "Hand-overs", "Events", "Named places"):
                 await page.get_by_role("checkbox", name=label).uncheck()
             assert "hide=areas" in page.url
-            await page.wait_for_function(f"({PAINTED})() < {before}")
+            await page.wait_for_function(f"() => ({PAINTED})() < {before}")
 
     run(scene())
 

@@ -19,7 +19,7 @@ from godwit.runtime.dashboard_settings import point_told, region_told
 from godwit.runtime.positions import point_in
 from godwit.trace import Record
 
-__all__ = ["LATELY_S_MAX", "events_lately", "hand_overs_lately", "places_told", "regions_of"]
+__all__ = ["LATELY_S_MAX", "events_told", "hand_overs_lately", "places_told", "regions_of"]
 
 LATELY_S_MAX = 60
 HAND_OVERS_MAX = 500
@@ -41,10 +41,9 @@ def hand_overs_lately(records: Iterable[tuple[float, Record]], since: float) -> 
     ]
 
 
-def events_lately(events: Iterable[tuple[float, Event]], since: float) -> dict[str, Any]:
-    """The events with a place that were published here since then; `events`: the latest first."""
-    lately = takewhile(lambda row: row[0] >= since, events)
-    placed = ((at, event, point_in(event.attributes)) for at, event in lately)
+def events_told(events: Iterable[tuple[float, Event]]) -> dict[str, Any]:
+    """Those of some events that have a place; `events`: the latest first."""
+    placed = ((at, event, point_in(event.attributes)) for at, event in events)
     rows = list(islice(((at, event, point) for at, event, point in placed if point), EVENTS_MAX + 1))
     told = [
         {"at": at, "event": f"{event.publisher}:{event.sequence}", **point_told(point)} for at, event, point in rows

@@ -10,7 +10,7 @@ from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.filters.values import Point
 from godwit.runtime import map_answers
-from godwit.runtime.map_answers import events_lately, hand_overs_lately, places_told, regions_of
+from godwit.runtime.map_answers import events_told, hand_overs_lately, places_told, regions_of
 from godwit.trace import Record
 
 
@@ -34,13 +34,13 @@ def test_hand_overs_are_those_that_began_here_lately() -> None:
 
 def test_events_with_a_place_are_told_and_it_is_said_when_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
     here = replace(event({"p": {"lon": 8.5, "lat": 47.0}}), publisher="van", sequence=7)
-    events = [(9.0, here), (8.0, event({"n": 1})), (7.0, here), (1.0, here)]
-    assert events_lately(events[:2], 5.0) == {
+    events = [(9.0, here), (8.0, event({"n": 1})), (7.0, here)]
+    assert events_told(events[:2]) == {
         "rows": [{"at": 9.0, "event": "van:7", "lon": 8.5, "lat": 47.0}],
         "is_cut": False,
     }
     monkeypatch.setattr(map_answers, "EVENTS_MAX", 1)
-    told = events_lately(events, 5.0)
+    told = events_told(events)
     assert (len(told["rows"]), told["is_cut"]) == (1, True)
 
 

@@ -27,7 +27,7 @@ export function startFeed({ onAnswer, onError }) {
   async function next() {
     if (document.hidden) return;
     const began = performance.now();
-    const seconds = Math.min(60, 2 + Math.ceil((2 * waitMs) / 1_000));
+    const seconds = Math.min(60, 1 + Math.ceil((2 * waitMs) / 1_000));
     try {
       const found = await ask("/everywhere/map", { seconds, wait_ms: isMissing ? PATIENCE_MS : "" });
       if (isOver) return;
