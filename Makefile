@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants screenshots format lock clean
+.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants screenshots recording format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -22,10 +22,11 @@ test: $(READY) ## run every test but the slow ones; with APT=1, `make tools` fir
 	@[ -z "$(APT)" ] || $(MAKE) -s tools
 	@$(BIN)/python -m tests.at_once $(WORKERS)
 
-tools: ## install with apt what tests need besides Python, if it is missing: Mosquitto's tools, Chromium, Node
+tools: ## install what tests need besides Python, if it is missing: Mosquitto's tools, Chromium and Node with apt, axe-core with npm
 	@missing=; for pair in mosquitto_pub=mosquitto-clients chromium=chromium node=nodejs npm=npm; do \
 		command -v $${pair%%=*} >/dev/null || missing="$$missing $${pair#*=}"; done; \
 		[ -z "$$missing" ] || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing; }
+	@cd tests/browser && { [ -d node_modules ] || npm ci --silent --no-audit --no-fund; }
 
 client: ## build the client for browsers, and put it into the package (needs npm)
 	@cd clients/browser && { [ -d node_modules ] || npm ci --silent --no-audit --no-fund; } && npm run --silent build
@@ -72,8 +73,12 @@ fuzz: $(READY) ## spoil what comes from outside a million times, and see that on
 mutants: $(READY) ## change the code in a hundred small ways, and see whether a test notices each (an hour)
 	@$(BIN)/python -m tests.mutants --count 100
 
-screenshots: $(READY) ## take the pictures of the dashboard in docs/images again (needs Chromium)
+screenshots: $(READY) ## take the pictures of the dashboard again, those of the docs and those that tests compare (needs Chromium)
 	@$(BIN)/python -m tests.browser.screenshots
+	@$(BIN)/python -m tests.browser.stored_pictures
+
+recording: $(READY) ## record twenty seconds of the map while the demonstration runs, for the README (needs Chromium)
+	@$(BIN)/python -m tests.browser.recording
 
 format: $(READY) ## format the code and fix what lint can fix
 	@$(BIN)/ruff format --quiet .

@@ -2,13 +2,13 @@
 
 Brokers are processes of `godwit serve` on loopback; the 100,000 sessions are made in the machine of a broker here.
 *First paint* is what the browser says of a page that was never loaded before. *Frames* are counted on the map while
-2,000 clients move, once a second, as the page asks. *Cost* is the time to publish 10,000 events, with a dashboard open
+2,000 clients move, with ten answers a second that a script makes up; and once more with 2,000 clients of a real broker
+(`fleet`). *Cost* is the time to publish 10,000 events, with a dashboard open
 on the page of metrics beside it and without, in turns.
 """
 
 import asyncio
 import gzip
-import json
 import shutil
 import socket
 import sys
@@ -32,6 +32,7 @@ from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Closed, Heard, Opened
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach
+from godwit.filters.values import Point
 from godwit.mobility import mobile_broker
 from godwit.runtime import connect
 from godwit.runtime.authentication import LocalAuthenticator
@@ -82,8 +83,8 @@ class Served:
 
 
 @asynccontextmanager
-async def network(count: int) -> AsyncIterator[list[Served]]:
-    """Brokers in a chain."""
+async def network(count: int, *more: str) -> AsyncIterator[list[Served]]:
+    """Brokers in a chain. `more`: further words for each."""
     brokers = [Served(f"b{number}") for number in range(1, count + 1)]
     with tempfile.TemporaryDirectory(prefix="godwit-dashboard-") as folder:
         processes = []
@@ -93,7 +94,7 @@ async def network(count: int) -> AsyncIterator[list[Served]]:
                 for near in (at - 1, at + 1):
                     if 0 <= near < count:
                         words += ["--neighbour", f"{brokers[near].name}={brokers[near].native}"]
-                words += ["--set", f"journal.folder={folder}/{broker.name}"]
+                words += ["--set", f"journal.folder={folder}/{broker.name}", *more]
                 process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", "godwit", "serve", *words),
                     stdout=asyncio.subprocess.PIPE,
@@ -214,32 +215,96 @@ async def why(quick: bool) -> list[Row]:
 
 @part("map")
 async def moving_map(quick: bool) -> list[Row]:
-    """Frames a second on the map, while clients move."""
-    drawn, count = Random(1), MOVING // 10 if quick else MOVING
-    places = [(8.5 + drawn.gauss(0, 0.5), 47.4 + drawn.gauss(0, 0.3)) for _ in range(count)]
+    """Frames a second on the map, while clients move, ten answers a second."""
+    count = MOVING // 10 if quick else MOVING
     async with network(1) as (broker,), page() as shown:
-        await shown.route("**/everywhere/positions*", lambda route: route.fulfill(body=moved(places, drawn)))
-        await shown.goto(f"{broker.web}/dashboard/map")
-        await shown.wait_for_selector(".map .points")
-        await shown.wait_for_function(f"document.body.textContent.includes('{count:,} clients')")
-        frames = await shown.evaluate(
-            """() => new Promise((resolve) => {
-                let frames = 0; const began = performance.now();
-                const step = () => { frames += 1; const ms = performance.now() - began;
-                    ms < 4000 ? requestAnimationFrame(step) : resolve(1000 * frames / ms); };
-                requestAnimationFrame(step); })"""
-        )
+        await shown.add_init_script(MADE_UP.replace("COUNT", str(count)))
+        frames, updates = await watched_map(shown, broker, count)
     what = f"map with {count:,} clients that move"
-    return [Row("map", what, frames, "frames/s", Anchor(50), is_full=not quick)]
-
-
-def moved(places: list[tuple[float, float]], drawn: Random) -> str:
-    """An answer in which everybody has moved: a broker that moves so many would be measured, and not the map."""
-    rows = [
-        {"client": f"c{n}", "lon": lon + drawn.gauss(0, 0.01), "lat": lat + drawn.gauss(0, 0.01), "attached": True}
-        for n, (lon, lat) in enumerate(places)
+    return [
+        Row("map", what, frames, "frames/s", Anchor(50), is_full=not quick),
+        Row("map", f"{what}: answers shown", updates, "1/s", Anchor(9), is_full=not quick),
     ]
-    return json.dumps({"answers": {"b1": rows}, "unanswered": []})
+
+
+MADE_UP = """
+const ask = window.fetch;
+const places = Array.from({ length: COUNT }, () => [8.5 + Math.random() - 0.5, 47.4 + 0.6 * (Math.random() - 0.5)]);
+window.fetch = async (address, options) => {
+  if (!String(address).includes("/everywhere/map")) return ask(address, options);
+  for (const place of places) { place[0] += 0.004 * (Math.random() - 0.5); place[1] += 0.003 * (Math.random() - 0.5); }
+  const positions = places.map(([lon, lat], n) => [`c${n}`, lon, lat, true, null]);
+  const told = { positions, hand_overs: [], events: { rows: [], is_cut: false }, took_ms: 1 };
+  return new Response(JSON.stringify({ answers: { b1: told }, unanswered: [] }));
+};
+"""
+"""Answers in which everybody has moved: with real clients a broker would be measured, and not the map."""
+
+
+@part("fleet")
+async def fleet(quick: bool) -> list[Row]:
+    """The same with clients that are there: each tells its place once a second to one broker."""
+    count = MOVING // 10 if quick else MOVING
+    places = ["--set", "limits.connections_per_host_max=10000", "--set", "limits.connections_max=10000"]
+    async with network(1, *places) as (broker,), page() as shown:
+        words = (sys.executable, __file__, "--drive", str(count), "--broker", broker.native)
+        drivers = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+        try:
+            assert drivers.stdout is not None
+            await drivers.stdout.readline()
+            frames, updates = await watched_map(shown, broker, count)
+        finally:
+            drivers.kill()
+            await drivers.wait()
+    what = f"map with {count:,} clients at a broker, each moves once a second"
+    return [
+        Row("fleet", what, frames, "frames/s", Anchor(50), is_full=not quick),
+        Row("fleet", f"{what}: answers shown", updates, "1/s", is_full=not quick),
+    ]
+
+
+async def watched_map(shown: Any, broker: Served, count: int) -> tuple[float, float]:
+    """Frames, and answers that the page has shown, a second."""
+    await shown.goto(f"{broker.web}/dashboard/map")
+    await shown.wait_for_selector(".map .points")
+    await shown.wait_for_function(f"() => document.body.textContent.includes('{count:,} clients')")
+    frames = await shown.evaluate(
+        """() => new Promise((resolve) => {
+            let frames = 0; const began = performance.now();
+            const step = () => { frames += 1; const ms = performance.now() - began;
+                ms < 5000 ? requestAnimationFrame(step) : resolve(1000 * frames / ms); };
+            requestAnimationFrame(step); })"""
+    )
+    said = await shown.evaluate("document.body.textContent.match(/([0-9.]+) updates a second/)[1]")
+    return float(frames), float(said)
+
+
+async def drive(count: int, broker: str) -> None:
+    """Clients that move about, until the process ends."""
+    drawn = Random(1)
+    gate = asyncio.Semaphore(50)
+    came = asyncio.Barrier(count + 1)
+
+    async def car(number: int) -> None:
+        lon, lat = 8.5 + drawn.gauss(0, 0.5), 47.4 + drawn.gauss(0, 0.3)
+        async with AsyncExitStack() as stack:
+            async with gate:
+                client = await stack.enter_async_context(connect(broker, name=f"c{number}"))
+                await client.attached(60)
+                client.set_place(Point(lon, lat))
+                await client.flushed(60)
+            await came.wait()
+            await asyncio.sleep(drawn.random())
+            while True:
+                lon, lat = lon + drawn.gauss(0, 0.002), lat + drawn.gauss(0, 0.001)
+                client.set_place(Point(lon, lat))
+                await asyncio.sleep(1)
+
+    async with asyncio.TaskGroup() as cars:
+        for number in range(count):
+            cars.create_task(car(number))
+        await came.wait()
+        print("all are there", flush=True)
 
 
 @part("cost")
@@ -268,8 +333,12 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help=f"Only these parts: {', '.join(PARTS)}.")] = None,
     quick: Annotated[bool, typer.Option(help="Small sizes; figures are rough.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines, also on a terminal.")] = False,
+    drivers: Annotated[int, typer.Option("--drive", hidden=True, help="Be so many clients, for `fleet`.")] = 0,
+    broker: Annotated[str, typer.Option(hidden=True, help="Where they connect.")] = "",
 ) -> None:
     """Measure the dashboard beside its targets."""
+    if drivers:
+        asyncio.run(drive(drivers, broker))
     machine = this_machine()
     rows: list[Row] = []
     for name, measure in PARTS.items():

@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
 def paths() -> Iterator[str]:
     """Each path, with its method and whom it answers."""
     for method, path, _, right in ROUTES:
-        yield f"`{method} {path.replace(':path', '')}` | {right}"
+        yield f"`{method} {re.sub(':[a-z]+', '', path)}` | {right}"
     for path, _ in SOCKETS:
         yield f"`GET {path}` | {CLIENTS}"
 

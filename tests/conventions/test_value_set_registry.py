@@ -84,6 +84,11 @@ MUST_KNOW: dict[str, tuple[Place, ...]] = {
 """By module: where a class that is not known is refused, or handled less well than it could be."""
 
 ANY_OTHER: dict[str, dict[str, str]] = {
+    "godwit.runtime.dashboard_settings": {
+        "_point": "a position in a configuration that is no point is a fault",
+        "_region": "an area in a configuration that is no region is a fault",
+    },
+    "godwit.runtime.map_answers": {"_regions_in": "what is no region is not drawn"},
     "godwit.filters.relations": {
         "is_subset is_disjoint": "a short way for intervals; the tables decide the rest",
         "_subset_of_any_class _disjoint_of_any_class": "answer no for classes that they do not know",

@@ -13,12 +13,17 @@ def demo(
     seconds: Annotated[float, typer.Option(min=5.0, help="Length of the drive in seconds.")] = 45.0,
     seed: Annotated[int, typer.Option(help="Seed of the random events.")] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the network running at the end, until Ctrl-C.")] = False,
+    is_open: Annotated[
+        bool, typer.Option("--open", help="Open the map in a browser, and drive forth and back until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Run a demonstration: five brokers on this machine, cars that roam, and a broker that is killed and restarts.
 
-    Half of the cars are plain MQTT clients. The last lines count published, delivered, lost and duplicate events.
+    Half of the cars are plain MQTT clients. The map of the dashboard shows them; its address is printed.
+    The last lines count published, delivered, lost and duplicate events.
     """
     import asyncio
+    import webbrowser
     from importlib.util import find_spec
 
     from rich.console import Console
@@ -30,7 +35,11 @@ def demo(
 
     console = Console(highlight=False)
     with Screen(console) as screen:
-        fleet, verdict = asyncio.run(run(seconds, seed, screen.tick, keep))
+        on_map = webbrowser.open if is_open else None
+        try:
+            fleet, verdict = asyncio.run(run(seconds, seed, screen.tick, keep=keep, on_map=on_map))
+        except asyncio.CancelledError:  # by SIGTERM
+            raise KeyboardInterrupt from None
     show_account(console, account(fleet, verdict))
     for each in verdict.wrong[:20]:
         typer.echo(each, err=True)

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
+from math import inf
 from typing import Any
 
 from godwit.broker.effects import Arrived, Effect, Heard, Input, Tell, Trace
@@ -207,15 +208,21 @@ class ActivityMonitor:
         """The last records, each with when it was made, the oldest first."""
         return zip(self._record_times, self._records, strict=True)
 
+    def latest_records(self) -> Iterator[tuple[float, Record]]:
+        """The last records, each with when it was made, the latest first."""
+        return zip(reversed(self._record_times), reversed(self._records), strict=True)
+
     def records_of(self, id: tuple[str, int], client: str = "") -> Iterator[tuple[float, Record]]:
         """What is on record of an event, and of what became of it for a client."""
         for at, record in self.records:
             if (record.publisher, record.sequence) == id and client in ("", record.peer):
                 yield at, record
 
-    def latest_events(self) -> Iterator[tuple[float, Event]]:
-        """The events that clients have published here, each with when it came, the latest first."""
+    def latest_events(self, since: float = -inf) -> Iterator[tuple[float, Event]]:
+        """The events that clients have published here since then, each with when it came, the latest first."""
         for at, _, inputs in reversed(self._turns):
+            if at < since:
+                return
             for input, _ in reversed(inputs):
                 event = event_in(input) if type(input) is Heard else None
                 if event is not None:

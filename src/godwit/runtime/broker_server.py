@@ -36,6 +36,7 @@ from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
 from godwit.runtime.configuration import Configuration, MachineSettings, address_of
+from godwit.runtime.dashboard_settings import dashboard_settings
 from godwit.runtime.document_helper import DocumentHelper
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.journal import Journal, new_incarnation
@@ -288,12 +289,14 @@ async def _http(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         from godwit.runtime.http import HttpServer
     except ImportError as error:
         raise Unavailable(f"HTTP needs {error.name}: install godwit[server]") from None
-    said = msgspec.structs.asdict(broker_server.configuration.settled.http)
+    configuration = broker_server.configuration
+    settled = configuration.settled
     server = HttpServer(
         *(broker_server.node, broker_server.server, broker_server.authenticator),
         gateway=broker_server.gateway,
         tests=broker_server.tests,
-        **said,
+        dashboard=dashboard_settings(settled, configuration.made(0).movements()),
+        **msgspec.structs.asdict(settled.http),
     )
     broker_server.guard.servers.append(server)
     return RunningListener(await server.listen(address.host, address.port, tls), server.close)

@@ -24,6 +24,7 @@ from godwit.runtime.wire import FRAME_BYTES_MAX
 __all__ = [
     "BrokerSection",
     "BrokerSettings",
+    "DashboardSection",
     "Edge",
     "HttpSection",
     "JournalSection",
@@ -76,6 +77,8 @@ class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
     movement_rule: Literal["bound", "paper", "anything"] = "bound"
     components: tuple[Text, ...] = ()
     attach_policies: tuple[Text, ...] = ()
+    position: str = ""  # point(lon, lat): where the broker stands
+    area: str = ""  # circle(…), box(…) or polygon(…): which area it serves
 
 
 class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,6 +204,14 @@ class HttpSection(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = 16 * 2**20
 
 
+class DashboardSection(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies below the points of the map."""
+
+    tiles_url: str = ""
+    tiles_file: str = ""
+    tiles_attribution: str = ""
+
+
 class LanguagesSection(msgspec.Struct, frozen=True, kw_only=True):
     """Operators that queries of thin clients may use: the modules that define them, and their names."""
 
@@ -238,6 +249,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: LimitsSection = LimitsSection()
     mqtt: MqttSection = MqttSection()
     http: HttpSection = HttpSection()
+    dashboard: DashboardSection = DashboardSection()
     languages: LanguagesSection = LanguagesSection()
     log: LogSection = LogSection()
     places: dict[str, str | Annotated[float, msgspec.Meta(ge=0)]] = {}

@@ -40,6 +40,7 @@ from godwit.mobility.predictors import model_of
 from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherSettings
 from godwit.mqtt.mqtt_effects import MqttSettings
 from godwit.runtime.config_sections import BrokerSettings, Neighbour, PublishersSection
+from godwit.runtime.dashboard_settings import dashboard_faults
 from godwit.runtime.edge_tests import EdgeLimits
 from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.tcp import Address
@@ -58,6 +59,7 @@ FILES: tuple[settings.Path, ...] = (
     ("security", "users"),
     ("security", "token_key"),
     ("publishers", "model"),
+    ("dashboard", "tiles_file"),
 )
 MODEL_BYTES_MAX = 64 * 2**20  # a million ways through pairs of places have room in it
 GRAPH_SUFFIXES = (".json", ".toml")
@@ -560,6 +562,7 @@ CHECKS = (
     _tls_faults,
     _place_faults,
     _publisher_faults,
+    dashboard_faults,
 )
 
 

@@ -5,7 +5,8 @@ get `index.html`, whose script finds out which page is meant; everything else is
 
 *Rules.*
 1. A page may load scripts, styles and data from this broker alone, and runs no script that is written in it: the import
-   map is the one exception, and is named by its hash. Nothing of another host is asked for.
+   map is the one exception, and is named by its hash. Nothing of another host is asked for, but for pictures of a map
+   from the one origin that the operator has set.
 2. A file that is not in the package is not served, whatever a path looks like.
 """
 
@@ -21,24 +22,34 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from godwit.runtime.static_files import file_response, static_file
+from godwit.runtime.tile_file import TileFile
 
-__all__ = ["PAGE", "WEB", "content_security_policy", "dashboard_response"]
+__all__ = ["PAGE", "WEB", "content_security_policy", "dashboard_response", "tile_response"]
 
 WEB = "dashboard/web"
 PAGE = f"{WEB}/index.html"
 MAP_BEGIN, MAP_END = b'<script type="importmap">', b"</script>"
 
 
-def dashboard_response(request: Request, path: str) -> Response:
-    """The answer to a request for a page or a file of the dashboard."""
+def dashboard_response(request: Request, path: str, tiles_origin: str = "") -> Response:
+    """The answer to a request for a page or a file. `tiles_origin`: where else pictures of a map may come from."""
     if PurePosixPath(path).suffix == "":
         response = file_response(request, PAGE)
-        response.headers["content-security-policy"] = content_security_policy()
+        response.headers["content-security-policy"] = content_security_policy(tiles_origin)
         response.headers["referrer-policy"] = "no-referrer"
         return response
     if path not in served():
         raise HTTPException(404, "there is no such file")
     return file_response(request, f"{WEB}/{path}")
+
+
+def tile_response(tiles: TileFile | None, level: int, column: int, row: int) -> Response:
+    """The answer to a request for a picture of the map."""
+    found = None if tiles is None else tiles.tile(level, column, row)
+    if tiles is None or found is None:
+        return Response(status_code=404)  # a map asks beyond its edges, too
+    headers = {"content-type": tiles.content_type, "cache-control": "private, max-age=3600"}
+    return Response(found, headers={**headers, "x-content-type-options": "nosniff"})
 
 
 @cache
@@ -59,7 +70,7 @@ def _paths(folder: Traversable, prefix: str) -> list[str]:
 
 
 @cache
-def content_security_policy() -> str:
+def content_security_policy(tiles_origin: str = "") -> str:
     """What the page may load and run. (rule 1)"""
     page = static_file(PAGE).content
     begin = page.index(MAP_BEGIN) + len(MAP_BEGIN)
@@ -68,7 +79,7 @@ def content_security_policy() -> str:
         "default-src": "'none'",
         "script-src": f"'self' 'sha256-{map_hash}'",
         "style-src": "'self'",
-        "img-src": "'self' data:",
+        "img-src": f"'self' data: {tiles_origin}".rstrip(),
         "connect-src": "'self'",
         "base-uri": "'none'",
         "form-action": "'none'",

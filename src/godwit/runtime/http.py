@@ -50,7 +50,8 @@ from godwit.filters.language import to_text
 from godwit.languages.query import NATIVE
 from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
 from godwit.runtime.authentication import Authenticator, Credentials, Principal, is_local
-from godwit.runtime.dashboard_files import dashboard_response
+from godwit.runtime.dashboard_files import dashboard_response, tile_response
+from godwit.runtime.dashboard_settings import DashboardSettings
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.explanations import explained
 from godwit.runtime.filter_questions import parsed, told_pair
@@ -87,6 +88,7 @@ from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.in_process_client import ConnectionClosed
 from godwit.runtime.inspection import Inspection
 from godwit.runtime.metrics import CONTENT_TYPE, Metrics
+from godwit.runtime.network_questions import WAIT_MS
 from godwit.runtime.node import Node
 from godwit.runtime.pacing import Pacer
 from godwit.runtime.question_parts import event_id, shown_rows
@@ -130,6 +132,7 @@ ROUTES = (
     ("GET", "/workbench", "workbench", ADMINISTRATORS),
     ("GET", "/users", "users", ADMINISTRATORS),
     ("GET", "/may", "may", ADMINISTRATORS),
+    ("GET", "/tiles/{level:int}/{column:int}/{row:int}", "tile", ADMINISTRATORS),
     ("GET", "/dashboard/{path:path}", "dashboard", EVERYBODY),
 )
 """Each path: its method, who answers, and whom."""
@@ -157,6 +160,7 @@ class HttpServer:
         *,
         gateway: Any = None,
         tests: EdgeTests | None = None,
+        dashboard: DashboardSettings = DashboardSettings(),  # noqa: B008 (it is frozen)
         origins: Iterable[str] = (),
         connections_max: int | None = None,
         body_bytes_max: int = BODY_BYTES_MAX,
@@ -170,7 +174,8 @@ class HttpServer:
         self.tests = EdgeTests(node) if tests is None else tests
         self.activity = ActivityMonitor(node)
         self.metrics = Metrics(node, server, self.activity, self.tests)
-        self.inspection = Inspection(node, server, self.activity, self.tests)
+        self.settings = dashboard
+        self.inspection = Inspection(node, server, self.activity, self.tests, dashboard)
         server.questions.answer = self.inspection.answer
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.listening: list[Address] = []
@@ -247,6 +252,8 @@ class HttpServer:
             await asyncio.wait(tasks, timeout=STOP_S)
         for task in self._state.tasks:
             task.cancel()
+        if self.settings.tiles is not None:
+            self.settings.tiles.close()
 
     def keep(self, stream: Any, principal: Principal | None = None) -> None:
         """This has to be told when the broker stops: it has `end`. `principal`: whose rights it follows."""
@@ -502,7 +509,9 @@ class HttpServer:
 
     async def everywhere(self, principal: Principal, request: Request) -> Response:
         """What every broker of the network answers, and which have not answered."""
-        found = await self.server.questions.ask(request.path_params["subject"], dict(request.query_params))
+        asked = dict(request.query_params)
+        wait_ms = shown_rows(asked, "wait_ms", WAIT_MS, WAIT_MS)
+        found = await self.server.questions.ask_encoded(request.path_params["subject"], asked, wait_ms / 1_000)
         return _json(found._asdict())
 
     async def trace(self, principal: Principal, request: Request) -> Any:
@@ -540,7 +549,11 @@ class HttpServer:
 
     async def dashboard(self, principal: Principal, request: Request) -> Response:
         """The files of the dashboard. What they show is asked for by the page, and is for administrators."""
-        return dashboard_response(request, request.path_params["path"])
+        return dashboard_response(request, request.path_params["path"], self.settings.tiles_origin)
+
+    async def tile(self, principal: Principal, request: Request) -> Response:
+        """A picture of the map, if there is a file of them."""
+        return tile_response(self.settings.tiles, **request.path_params)
 
     # ------------------------------------------------------------ sockets
 

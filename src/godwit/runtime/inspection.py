@@ -11,7 +11,7 @@ nothing is written down beforehand for the sake of a question, but while a page 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
-from time import time
+from time import thread_time, time
 from typing import Any
 
 from godwit.errors import GodwitError
@@ -19,13 +19,15 @@ from godwit.filters.events import Event
 from godwit.filters.language import parse
 from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.attribute_summary import EVENTS_MAX, summary_of
+from godwit.runtime.dashboard_settings import DashboardSettings
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.event_explanations import EventExplanations
 from godwit.runtime.filter_workbench import FilterWorkbench
 from godwit.runtime.http_events import events_in
+from godwit.runtime.map_answers import LATELY_S_MAX, events_told, hand_overs_lately, places_told, regions_of
 from godwit.runtime.node import Node
 from godwit.runtime.observations import LinkTraffic
-from godwit.runtime.positions import positions_of
+from godwit.runtime.positions import EventPlaces, Position, positions_of
 from godwit.runtime.question_parts import COUNT_MAX, SHOWN, cut_values, event_id, shown_rows
 from godwit.runtime.routing_answers import told_routes
 from godwit.runtime.samples import Drops, Samples
@@ -38,7 +40,16 @@ __all__ = ["SUBJECTS", "Inspection"]
 class Inspection:
     """Answers questions about one broker."""
 
-    def __init__(self, node: Node, server: NativeServer, activity: ActivityMonitor, tests: EdgeTests) -> None:
+    def __init__(
+        self,
+        node: Node,
+        server: NativeServer,
+        activity: ActivityMonitor,
+        tests: EdgeTests,
+        dashboard: DashboardSettings = DashboardSettings(),  # noqa: B008 (it is frozen)
+    ) -> None:
+        self._dashboard = dashboard
+        self._event_places = EventPlaces()
         self._node = node
         self._server = server
         self._activity = activity
@@ -105,6 +116,7 @@ class Inspection:
             "native": [str(address) for address in self._server.listening],
             "family": self._machine.config.family,
             "neighbours": [{key: link[key] for key in ("peer", "up", "address", "http")} for link in self.links()],
+            **self._dashboard.told(),
         }
 
     def events(self, limit: int = SHOWN, filter: str = "") -> list[dict[str, Any]]:
@@ -120,9 +132,28 @@ class Inspection:
         """The attributes of the last events that clients have published here."""
         return summary_of(islice((event for _, event in self._activity.latest_events()), limit))
 
-    def positions(self) -> list[dict[str, Any]]:
+    def positions(self) -> list[Position]:
         """Where clients are."""
-        return positions_of(self._machine.sessions, self._activity.latest_events())
+        places = self._dashboard.places
+        return positions_of(self._machine.sessions, self._event_places.of(self._activity, places, time()), places)
+
+    def map(self, seconds: float) -> dict[str, Any]:
+        """Where clients are, and what happened in the last seconds: hand-overs from here, and events with a place."""
+        began, since = thread_time(), time() - seconds
+        told: dict[str, Any] = {
+            "positions": self.positions(),  # each in a row, which is written faster, and in fewer bytes
+            "hand_overs": hand_overs_lately(self._activity.latest_records(), since),
+            "events": events_told(self._activity.latest_events(since)),
+        }
+        return {**told, "took_ms": 1_000 * (thread_time() - began)}
+
+    def places(self) -> dict[str, Any]:
+        """Named places, as far as movement graphs say where they lie."""
+        return places_told(self._dashboard.places)
+
+    def regions(self) -> dict[str, Any]:
+        """The regions that subscriptions of clients here name."""
+        return regions_of(self._machine.sessions)
 
     def samples(self, since: float) -> dict[str, Any]:
         """How the broker fared since a time, in seconds since 1970."""
@@ -164,7 +195,10 @@ ANSWERS: dict[str, Callable[[Inspection, Mapping[str, str]], Any]] = {
     "network": lambda self, asked: self.network(),
     "events": lambda self, asked: self.events(shown_rows(asked), asked.get("filter", "")),
     "attributes": lambda self, asked: self.attributes(shown_rows(asked, default=EVENTS_MAX, most=EVENTS_MAX)),
-    "positions": lambda self, asked: self.positions(),
+    "positions": lambda self, asked: [position._asdict() for position in self.positions()],
+    "map": lambda self, asked: self.map(shown_rows(asked, "seconds", 1, LATELY_S_MAX)),
+    "places": lambda self, asked: self.places(),
+    "regions": lambda self, asked: self.regions(),
     "samples": lambda self, asked: self.samples(shown_rows(asked, "since", 0, COUNT_MAX * 10)),
     "drops": lambda self, asked: self.drops(shown_rows(asked, "since", 0, COUNT_MAX * 10)),
     "counts": lambda self, asked: self.counts(),

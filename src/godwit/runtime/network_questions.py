@@ -28,9 +28,10 @@ from godwit.errors import GodwitError, PeerFault
 from godwit.runtime.rate_limits import TokenBucket
 from godwit.runtime.wire import Answer, Question
 
-__all__ = ["AnswerTo", "Answers", "NetworkQuestions"]
+__all__ = ["WAIT_MS", "AnswerTo", "Answers", "NetworkQuestions"]
 
-WAIT_S = 2.0
+WAIT_MS = 2_000
+WAIT_S = WAIT_MS / 1_000
 REMEMBERED_MAX = 1_024
 ANSWER_BYTES_MAX = 4 * 2**20
 BROKERS_MAX = 10_000
@@ -38,8 +39,8 @@ NEIGHBOURS_MAX = 1_000
 NAME_MAX = 256
 PARAMETERS_MAX = 16
 TEXT_MAX = 32_768
-ASKS_PER_S = 20.0
-ASKS_BURST = 60.0
+ASKS_PER_S = 50.0  # a map that is open asks ten times a second
+ASKS_BURST = 100.0
 ANSWERING_MAX = 8
 
 QuestionId = tuple[str, int]
@@ -111,6 +112,11 @@ class NetworkQuestions:
 
         With the parameter `at` only the broker of that name says anything; the others answer nothing (null).
         """
+        found = await self.ask_encoded(subject, parameters, wait_s)
+        return found._replace(answers={broker: msgspec.json.decode(body) for broker, body in found.answers.items()})
+
+    async def ask_encoded(self, subject: str, parameters: Mapping[str, str], wait_s: float = WAIT_S) -> Answers:
+        """The same, with the answers still in JSON (`msgspec.Raw`), for those who only pass them on."""
         self._number += 1
         question = Question(self._name, self._number, subject, dict(parameters))
         try:
@@ -130,7 +136,7 @@ class NetworkQuestions:
             pass
         finally:
             del self._asked[question.origin, question.number]
-        answers = {broker: msgspec.json.decode(body) for broker, body in sorted(asked.bodies.items())}
+        answers = {broker: msgspec.Raw(body) for broker, body in sorted(asked.bodies.items())}
         return Answers(answers, sorted(asked.known - answers.keys()))
 
     def on_question(self, peer: str, question: Question) -> None:

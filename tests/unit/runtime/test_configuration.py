@@ -221,7 +221,7 @@ def test_what_is_printed_is_read_as_the_same(tmp_path: Path) -> None:
         (LimitsSection, Limits, {"frame_bytes_max", *TrafficLimits.__struct_fields__, *EdgeLimits.__struct_fields__}),
         (LinksSection, LinkConfig, {"tls", "secret"}),
         (MqttSection, MqttSettings, set()),
-        (BrokerSection, BrokerConfig, {"name", "movement_rule"}),
+        (BrokerSection, BrokerConfig, {"name", "movement_rule", "position", "area"}),
     ],
 )
 def test_every_setting_of_a_machine_can_be_made(

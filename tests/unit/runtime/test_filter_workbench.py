@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from godwit.runtime.documents import THREADED_BYTES
 
 from godwit.broker.effects import Heard
 from godwit.broker.messages import Publish, Request, Subscribe
@@ -15,7 +16,6 @@ from godwit.filters.language import parse
 from godwit.languages.xml_documents import xml_event
 from godwit.runtime import filter_workbench, slices
 from godwit.runtime.activity_monitor import ActivityMonitor
-from godwit.runtime.documents import THREADED_BYTES
 from godwit.runtime.edge_tests import EdgeLimits, EdgeTests
 from godwit.runtime.filter_workbench import FilterWorkbench
 from godwit.runtime.slices import SLICE_S, WORK_S, Slices

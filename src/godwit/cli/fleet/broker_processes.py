@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from godwit.cli.fleet.town import BROKERS, HUB, LINKS
+from godwit.cli.fleet.town import AREA_M, BROKERS, HUB, LINKS, SQUARES
 from godwit.errors import GodwitError
 
 __all__ = ["BrokerProcess", "start_all"]
@@ -35,6 +35,7 @@ class BrokerProcess:
                 *(sys.executable, "-m", "godwit", "serve", str(self._written())),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
+                process_group=0,  # Ctrl-C is for the demonstration, which then stops its brokers
             )
         assert self._process.stdout is not None
         async with asyncio.timeout(START_S):
@@ -50,8 +51,11 @@ class BrokerProcess:
         """Its configuration."""
         file = self.folder / f"{self.name}.toml"
         quoted = {key: f'"{value}"' for key, value in {**self.listens, **self.neighbours}.items()}
+        lon, lat = BROKERS[self.name]
+        (self.folder / "squares.json").write_bytes(msgspec.json.encode({"places": SQUARES, "edges": []}))
         file.write_text(
-            f'[broker]\nname = "{self.name}"\n\n[listen]\n'
+            f'[broker]\nname = "{self.name}"\nposition = "point({lon}, {lat})"\n'
+            f'area = "circle({lon}, {lat}, {AREA_M})"\n\n[places]\nsquare = "squares.json"\n\n[listen]\n'
             + "".join(f"{door} = {quoted[door]}\n" for door in DOORS)
             + "\n[neighbours]\n"
             + "".join(f"{peer} = {quoted[peer]}\n" for peer in self.neighbours)

@@ -1,7 +1,8 @@
 """How the demonstration goes: everybody comes in, drives and talks; a broker is killed and returns; the books close.
 
 *Rules.*
-1. The drives are played faster than they were driven, so that cars change brokers all the time.
+1. The drives are played faster than they were driven, so that cars change brokers all the time. Until Ctrl-C, they are
+   played forth and back.
 2. Cars whose broker is dead go to the next one, and wait there for their session until that one is back.
 3. At the end everybody stops publishing, and the books are closed when all has come, or when nothing has for a while.
 """
@@ -10,6 +11,7 @@ import asyncio
 import signal
 import tempfile
 from collections.abc import Callable
+from itertools import cycle, repeat
 from pathlib import Path
 from random import Random
 from statistics import quantiles
@@ -19,7 +21,7 @@ from typing import Any
 from godwit.cli.fleet.broker_processes import BrokerProcess, start_all
 from godwit.cli.fleet.cars import Member, MqttMember, NativeMember
 from godwit.cli.fleet.fleet_ledger import FleetLedger, FleetVerdict
-from godwit.cli.fleet.town import DURATION_S, Drive, drives, nearest
+from godwit.cli.fleet.town import DURATION_S, HUB, OFFICE, Drive, drives, nearest
 
 __all__ = ["Fleet", "run"]
 
@@ -53,6 +55,11 @@ class Fleet:
         """The brokers that do not run."""
         return frozenset(name for name, process in self.brokers.items() if not process.is_up)
 
+    @property
+    def map_address(self) -> str:
+        """Where a browser sees it all."""
+        return f"http://{self.brokers[HUB].listens['http']}/dashboard/map"
+
     # ------------------------------------------------------------ coming in
 
     async def gather(self) -> None:
@@ -77,6 +84,7 @@ class Fleet:
         ):
             desk = self.desks[name] = NativeMember(name, self.ledger, {"role": "desk"})
             await desk.go_to(self.brokers[at])
+            desk.is_at(OFFICE)
             for text in wants:
                 await desk.want(text)
         radar = self.desks["radar"] = MqttMember("radar", self.ledger, {"role": "desk"})
@@ -85,14 +93,23 @@ class Fleet:
 
     # ------------------------------------------------------------ driving
 
-    async def drive(self, seconds: float, on_tick: Callable[[], None]) -> None:
-        """Play the drives in so many seconds."""
-        self.phase = "driving"
+    async def drive(self, seconds: float, on_tick: Callable[[], None], until: asyncio.Event | None = None) -> None:
+        """Play the drives in so many seconds: once, or forth and back until that event. (rule 1)"""
+        self.phase = "driving" if until is None else "driving, until Ctrl-C"
+        laps = repeat(False, 1) if until is None else cycle([False, True])
+        for is_back in laps:
+            await self._lap(seconds, on_tick, is_back, until)
+            if until is not None and until.is_set():
+                return
+
+    async def _lap(
+        self, seconds: float, on_tick: Callable[[], None], is_back: bool, until: asyncio.Event | None
+    ) -> None:
         began = perf_counter()
         story = [(DIES, self._kill), (RETURNS, self._return)]
         doing: list[asyncio.Task[None]] = []
-        while (share := (perf_counter() - began) / seconds) < 1.0:
-            self.time = share * DURATION_S
+        while (share := (perf_counter() - began) / seconds) < 1.0 and not (until is not None and until.is_set()):
+            self.time = (1.0 - share if is_back else share) * DURATION_S
             while story and share >= story[0][0]:
                 doing.append(asyncio.create_task(story.pop(0)[1]()))
             for name, car in self.cars.items():
@@ -100,8 +117,9 @@ class Fleet:
             self._talk()
             on_tick()
             await asyncio.sleep(TICK_S)
-        self.time = float(DURATION_S)
         await asyncio.gather(*doing)
+        if self.dead:
+            await self._return()
 
     def _step(self, car: Member, drive: Drive) -> None:
         place = drive.at(self.time)
@@ -191,30 +209,55 @@ def percentile(values: list[float], share: int) -> float:
     return values[0] if len(values) == 1 else quantiles(values, n=100, method="inclusive")[share - 1]
 
 
-async def run(seconds: float, seed: int, on_tick: Callable[[Fleet], None], keep: bool) -> tuple[Fleet, FleetVerdict]:
-    """The whole demonstration."""
+async def run(
+    seconds: float,
+    seed: int,
+    on_tick: Callable[[Fleet], None],
+    *,
+    keep: bool = False,
+    on_map: Callable[[str], object] | None = None,
+) -> tuple[Fleet, FleetVerdict]:
+    """The whole demonstration. `on_map`: it gets the address of the map, and cars drive until Ctrl-C."""
+    _end_with_brokers()
+    until = None if on_map is None else _interrupted()
     with tempfile.TemporaryDirectory(prefix="godwit-demo-", ignore_cleanup_errors=True) as folder:
         brokers = await start_all(Path(folder))
         fleet = Fleet(brokers, seed)
         try:
             on_tick(fleet)
             await fleet.gather()
-            await fleet.drive(seconds, lambda: on_tick(fleet))
+            if on_map is not None:
+                await asyncio.to_thread(on_map, fleet.map_address)
+            await fleet.drive(seconds, lambda: on_tick(fleet), until)
             verdict = await fleet.settle(lambda: on_tick(fleet))
             for member in (*fleet.cars.values(), *fleet.desks.values()):
                 await member.leave()
-            if keep:
+            if keep and until is None:
                 fleet.phase = "the network stays up until Ctrl-C"
                 on_tick(fleet)
-                await _until_interrupted()
+                await _interrupted().wait()
         finally:
             await asyncio.gather(*(process.stop() for process in brokers.values()))
     return fleet, verdict
 
 
-async def _until_interrupted() -> None:
+def _end_with_brokers() -> None:
+    """A demonstration that is told to end stops its brokers first: they do not hear of it themselves."""
+    task = asyncio.current_task()
+    assert task is not None
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(each, task.cancel)
+
+
+def _interrupted() -> asyncio.Event:
+    """Set by the first Ctrl-C or SIGTERM. A second Ctrl-C ends all at once."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopped.set()
+        loop.remove_signal_handler(signal.SIGINT)
+
     for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, stopped.set)
-    await stopped.wait()
+        loop.add_signal_handler(each, stop)
+    return stopped

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Screen", "account", "show_account"]
 
 LINE_EVERY_S = 5.0  # on a pipe
+NEWS = 4
 FAULTS = ("lost", "duplicated", "out of order", "got by others")
 
 
@@ -50,7 +51,8 @@ class Screen:
             self._live.update(_picture(fleet))
         elif perf_counter() - self._written_at > LINE_EVERY_S:
             self._written_at = perf_counter()
-            _write({"phase": fleet.phase, "clock_s": round(fleet.time), **_totals(fleet), "at": _at(fleet)})
+            said = {"phase": fleet.phase, "map": fleet.map_address, "clock_s": round(fleet.time)}
+            _write({**said, **_totals(fleet), "at": _at(fleet)})
 
 
 def _at(fleet: Fleet) -> dict[str, int]:
@@ -91,8 +93,9 @@ def _picture(fleet: Fleet) -> "Group":
         f"{totals['published']:,} published   {totals['delivered']:,} delivered   {totals['under_way']:,} under way   "
         f"{totals['hand_overs']} hand-overs"
     )
-    news = [Text(f"  {each}", "yellow") for each in fleet.news]
-    return Group(Text(fleet.phase, "italic"), "", table, "", line, *news)
+    news = [Text(f"  {each}", "yellow") for each in fleet.news[-NEWS:]]
+    address = Text.assemble("map: ", (fleet.map_address, "bold cyan"))
+    return Group(Text(fleet.phase, "italic"), address, "", table, "", line, *news)
 
 
 # ------------------------------------------------------------ the end

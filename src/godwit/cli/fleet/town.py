@@ -11,7 +11,19 @@ from math import cos, hypot, radians
 
 import msgspec
 
-__all__ = ["BROKERS", "DURATION_S", "HUB", "LINKS", "Drive", "Place", "drives", "nearest"]
+__all__ = [
+    "AREA_M",
+    "BROKERS",
+    "DURATION_S",
+    "HUB",
+    "LINKS",
+    "OFFICE",
+    "SQUARES",
+    "Drive",
+    "Place",
+    "drives",
+    "nearest",
+]
 
 DURATION_S = 1_200.0  # of the drives
 STAYS = 0.85  # a car goes to another broker when that one is so much nearer, so that it does not go to and fro
@@ -28,6 +40,18 @@ BROKERS: dict[str, Place] = {
 }
 HUB = "centre"
 LINKS = [(HUB, "north"), (HUB, "east"), (HUB, "south"), (HUB, "west")]
+AREA_M = 1_050  # around a broker: most of those who are there are its clients
+
+SQUARES: dict[str, Place] = {
+    "market": (8.5350, 47.3725),
+    "station": (8.5290, 47.3790),
+    "harbour": (8.5450, 47.3640),
+    "university": (8.5520, 47.3800),
+}
+"""Places with a name, for the map."""
+
+OFFICE: Place = (8.5425, 47.3785)
+"""Where the desks are."""
 
 
 class Drive(msgspec.Struct):

@@ -1,191 +1,225 @@
 /**
- * Map: clients whose place is known, as they move, with trails, over country outlines that come with the broker.
- *
- * Points are drawn on one canvas over the map, and are no markers of Leaflet's: thousands of them move at once. Between
- * two answers of the brokers a point moves from its last place to its next one.
+ * Map: clients whose place is known, as they move, and what happens to them: hand-overs and events. Brokers stand where
+ * their configuration says, with the areas that they serve. Everything on it is in the tables below it, too.
  */
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { go } from "../address.js";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { go, Link } from "../address.js";
 import { useAnswer } from "../asking.js";
-import { count, Problem, Table, Unanswered } from "../parts.js";
+import { startFeed } from "../map_feed.js";
+import { loaded } from "../map_library.js";
+import { coloursOf, makeScene } from "../map_scene.js";
+import { clock, count, Problem, Table, Unanswered } from "../parts.js";
 
-const REFRESH_MS = 1_000;
-const TRAIL = 60; // places
-const ROWS = 500; // in the table
-const FILES = "/dashboard/vendor/";
+export { makeScene };
 
-let library = null;
-
-/** Leaflet and the outlines of countries, loaded when a map is first shown. */
-function loaded() {
-  library ??= (async () => {
-    document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `${FILES}leaflet/leaflet.css` }));
-    await script(`${FILES}leaflet/leaflet.js`);
-    await script(`${FILES}topojson-client/topojson-client.min.js`);
-    const world = await (await fetch(`${FILES}world-atlas/countries-110m.json`)).json();
-    return { Leaflet: globalThis.L, countries: globalThis.topojson.feature(world, world.objects.countries) };
-  })();
-  return library;
-}
-
-function script(src) {
-  return new Promise((resolve, reject) => {
-    const element = Object.assign(document.createElement("script"), { src });
-    element.onload = resolve;
-    element.onerror = () => reject(new Error(`${src} could not be loaded`));
-    document.head.append(element);
-  });
-}
+const TELL_MS = 1_000; // how often texts and tables follow the map
+const BROKERS_MS = 5_000;
+const REGIONS_MS = 5_000;
+const ROWS = 500; // in a table
+const KEPT = 200; // hand-overs
+const LAYERS = [
+  ["areas", "Brokers and areas"],
+  ["trails", "Trails"],
+  ["handOvers", "Hand-overs"],
+  ["events", "Events"],
+  ["places", "Named places"],
+];
+const NOTHING = { clients: [], handOvers: [], handOverCount: 0, brokers: [], unanswered: [], perSecond: 0, isCut: false, isTold: false };
 
 export function Map({ parameters }) {
-  const { answer, error } = useAnswer("/everywhere/positions", {}, REFRESH_MS);
-  const rows = Object.entries(answer?.answers ?? {}).flatMap(([broker, found]) => (Array.isArray(found) ? found.map((row) => ({ ...row, broker })) : []));
-  const brokers = Object.keys(answer?.answers ?? {});
+  const chosen = parameters.client ?? "";
+  const hidden = useMemo(() => new Set((parameters.hide ?? "").split(",").filter(Boolean)), [parameters.hide]);
+  const wantsRegions = parameters.regions === "1";
+  const network = useAnswer("/everywhere/network", {}, BROKERS_MS);
+  const here = useAnswer("/network");
+  const named = useAnswer("/everywhere/places");
+  const wanted = useAnswer(wantsRegions ? "/everywhere/regions" : null, {}, REGIONS_MS);
+  const brokers = useStands(network.answer);
+  const places = useMemo(() => placesOf(named.answer), [named.answer]);
+  const regions = useMemo(() => regionsOf(wantsRegions ? wanted.answer : null), [wanted.answer, wantsRegions]);
+  const [told, setTold] = useState(NOTHING);
+  const [error, setError] = useState(null);
+  const tiles = here.answer?.tiles ?? null;
+  const seen = [...new Set([...told.brokers, ...brokers.map(({ name }) => name)])].sort();
   return html`
     <h1>Map</h1>
-    <${Problem} error=${error} />
-    <${Unanswered} found=${answer} />
-    <${Canvas} rows=${rows} brokers=${brokers} chosen=${parameters.client ?? ""} />
-    <p>${answer ? `${count(rows.length)} clients have said where they are, in their context or in an event.` : "Asking…"} The colour is that of the broker.</p>
-    <${List} rows=${rows} />`;
+    <${Problem} error=${error ?? network.error} />
+    <${Unanswered} found=${{ unanswered: told.unanswered, answers: answered(told) }} />
+    <${Layers} hidden=${hidden} wantsRegions=${wantsRegions} parameters=${parameters} />
+    ${(network.answer || network.error) && html`
+      <${Canvas} brokers=${brokers} places=${places} regions=${regions} tiles=${tiles} hidden=${hidden} chosen=${chosen} onTold=${setTold} onError=${setError} />`}
+    ${tiles?.attribution && html`<p class="dim">${tiles.attribution}</p>`}
+    <${Legend} brokers=${seen} clients=${told.clients} />
+    <p>${told.isTold ? `${count(told.clients.length)} clients have said where they are, in their context or in an event.` : "Asking…"}
+      ${told.isTold && html` <span class="dim">${told.perSecond.toFixed(1)} updates a second.${told.isCut ? " Of the events, the latest 200 of each broker are drawn." : ""}</span>`}</p>
+    <${HandOvers} rows=${told.handOvers} all=${told.handOverCount} />
+    <${Clients} rows=${told.clients} parameters=${parameters} />
+    <${Places} brokers=${brokers} places=${places} regions=${regions} wantsRegions=${wantsRegions} />`;
 }
 
-function Canvas({ rows, brokers, chosen }) {
+function answered({ brokers, unanswered }) {
+  return Object.fromEntries(brokers.filter((name) => !unanswered.includes(name)).map((name) => [name, true]));
+}
+
+/** Brokers that have said where they stand, also those that do not answer any more. */
+function useStands(answer) {
+  const known = useRef(new globalThis.Map());
+  return useMemo(() => {
+    for (const [name, told] of Object.entries(answer?.answers ?? {})) {
+      if (told?.broker) known.current.set(name, { name, position: told.position, area: told.area });
+    }
+    const silent = new Set(answer?.unanswered ?? []);
+    return [...known.current.values()].map((each) => ({ ...each, isSilent: silent.has(each.name) }));
+  }, [answer]);
+}
+
+/** Named places of all brokers, each once. */
+function placesOf(found) {
+  const rows = Object.values(found?.answers ?? {}).flatMap((told) => told?.places ?? []);
+  return [...new globalThis.Map(rows.map((row) => [row.name, row])).values()];
+}
+
+/** Regions in subscriptions, from all brokers, each once. */
+function regionsOf(found) {
+  const known = new globalThis.Map();
+  for (const told of Object.values(found?.answers ?? {})) {
+    for (const row of told?.regions ?? []) {
+      const key = JSON.stringify(row.region);
+      const other = known.get(key);
+      known.set(key, other ? { ...other, count: other.count + row.count } : row);
+    }
+  }
+  return [...known.values()].map((row) => ({ ...row, text: `${row.client}: ${row.subscription}${row.count > 1 ? ` and ${count(row.count - 1)} more` : ""}` }));
+}
+
+/** What is drawn: a box for each. */
+function Layers({ hidden, wantsRegions, parameters }) {
+  const toggle = (name) => {
+    const next = new Set(hidden);
+    next.has(name) ? next.delete(name) : next.add(name);
+    go("map", { ...parameters, hide: [...next].join(",") }, { replace: true });
+  };
+  const box = (label, isOn, onChange) => html`<label class="check"><input type="checkbox" checked=${isOn} onChange=${onChange} /> ${label}</label>`;
+  return html`
+    <fieldset class="layers">
+      <legend>Show</legend>
+      ${LAYERS.map(([name, label]) => box(label, !hidden.has(name), () => toggle(name)))}
+      ${box("Regions of subscriptions", wantsRegions, () => go("map", { ...parameters, regions: wantsRegions ? "" : "1" }, { replace: true }))}
+    </fieldset>`;
+}
+
+function Canvas({ brokers, places, regions, tiles, hidden, chosen, onTold, onError }) {
   const place = useRef(null);
   const scene = useRef(null);
+  const who = useRef(chosen);
+  who.current = chosen;
   const [isReady, setReady] = useState(false);
   const [problem, setProblem] = useState(null);
   useEffect(() => {
     let isOver = false;
+    const onPick = (client) => go("map", { ...Object.fromEntries(new URLSearchParams(location.search)), client }, { replace: true });
     loaded().then(({ Leaflet, countries }) => {
       if (isOver) return;
-      scene.current = makeScene(Leaflet, countries, place.current);
+      scene.current = makeScene(Leaflet, countries, place.current, { onPick });
       setReady(true);
-    }).catch((error) => {
-      library = null; // the next map tries again
-      if (!isOver) setProblem(error);
-    });
+    }).catch((error) => isOver || setProblem(error));
     return () => {
       isOver = true;
       scene.current?.remove();
     };
   }, []);
   useEffect(() => {
-    if (isReady) scene.current.show(rows, brokers, chosen);
-  }, [rows, isReady]);
+    if (!isReady) return;
+    scene.current.setLayers(Object.fromEntries(LAYERS.map(([name]) => [name, !hidden.has(name)])));
+    scene.current.setBrokers(brokers);
+  }, [isReady, hidden, brokers]);
+  useEffect(() => void (isReady && scene.current.setPlaces(places)), [isReady, places]);
+  useEffect(() => void (isReady && scene.current.setRegions(regions)), [isReady, regions]);
+  useEffect(() => void (isReady && scene.current.setTiles(tiles)), [isReady, tiles]);
+  useEffect(() => {
+    if (!isReady) return undefined;
+    const teller = makeTeller(onTold);
+    return startFeed({
+      onAnswer(found) {
+        scene.current.show(found.clients, found.brokers, who.current, found.takesMs);
+        scene.current.happen(found);
+        teller(found);
+        onError(null);
+      },
+      onError,
+    });
+  }, [isReady]);
   if (problem) return html`<${Problem} error=${problem} />`;
-  return html`<div class="map" ref=${place} role="application" aria-label="Map of clients; the table below says the same"></div>`;
+  return html`<div class="map" ref=${place} role="application" aria-label="Map of clients; the tables below say the same"></div>`;
 }
 
-/** A map in an element, with moving points over it. */
-export function makeScene(Leaflet, countries, element) {
-  const style = getComputedStyle(element);
-  const colour = (name) => style.getPropertyValue(name).trim();
-  const map = Leaflet.map(element, { preferCanvas: true, worldCopyJump: true, attributionControl: false }).setView([20, 0], 2);
-  Leaflet.geoJSON(countries, { style: { color: colour("--line"), weight: 1, fillColor: colour("--faint"), fillOpacity: 0.6 }, interactive: false }).addTo(map);
-  Leaflet.control.scale({ imperial: false }).addTo(map);
-  const canvas = Leaflet.DomUtil.create("canvas", "points", element);
-  const points = new globalThis.Map(); // by client: where it is drawn, from, to, since, trail
-  let colours = new globalThis.Map();
-  let chosen = "";
-  let hasFitted = false;
-  let frame = 0;
-  let frames = 0;
-
-  function show(rows, brokers, who) {
-    chosen = who;
-    colours = new globalThis.Map([...brokers].sort().map((name, at) => [name, `hsl(${(172 + at * 137) % 360} 70% 45%)`]));
+/** Tells the page of answers, at most every `TELL_MS`: tables need not be written ten times a second. */
+function makeTeller(onTold) {
+  let toldAt = -Infinity;
+  let answers = 0;
+  let handOvers = [];
+  let handOverCount = 0;
+  return (found) => {
+    answers += 1;
+    handOverCount += found.handOvers.length;
+    handOvers = [...found.handOvers.reverse(), ...handOvers].slice(0, KEPT);
     const now = performance.now();
-    const seen = new Set();
-    for (const { client, lon, lat, broker, attached } of rows) {
-      seen.add(client);
-      const before = points.get(client);
-      const here = before ? between(before, now) : [lat, lon];
-      const trail = before?.trail ?? [];
-      if (!before || before.to[0] !== lat || before.to[1] !== lon) trail.push([lat, lon]);
-      if (trail.length > TRAIL) trail.shift();
-      points.set(client, { from: here, to: [lat, lon], since: now, trail, broker, attached });
-    }
-    for (const client of points.keys()) if (!seen.has(client)) points.delete(client);
-    if (!hasFitted && points.size > 0) {
-      hasFitted = true;
-      map.fitBounds(Leaflet.latLngBounds([...points.values()].map(({ to }) => to)).pad(0.2), { maxZoom: 10, animate: false });
-    }
-  }
-
-  function between({ from, to, since }, now) {
-    const share = Math.min(1, (now - since) / REFRESH_MS);
-    return [from[0] + (to[0] - from[0]) * share, from[1] + (to[1] - from[1]) * share];
-  }
-
-  function draw(now) {
-    frame = requestAnimationFrame(draw);
-    frames += 1;
-    const [width, height, ratio] = [element.clientWidth, element.clientHeight, devicePixelRatio || 1];
-    if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
-    const pen = canvas.getContext("2d");
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    const onCanvas = (latLng) => map.latLngToContainerPoint(latLng);
-    const withTrails = points.size <= 500;
-    for (const [client, point] of points) {
-      const { x, y } = onCanvas(between(point, now));
-      if (x < -20 || y < -20 || x > width + 20 || y > height + 20) continue;
-      const ink = colours.get(point.broker) ?? colour("--accent");
-      if ((withTrails || client === chosen) && point.trail.length > 1) {
-        pen.strokeStyle = ink;
-        pen.globalAlpha = 0.45;
-        pen.beginPath();
-        for (const [at, latLng] of point.trail.slice(0, -1).entries()) {
-          const { x: tx, y: ty } = onCanvas(latLng);
-          at === 0 ? pen.moveTo(tx, ty) : pen.lineTo(tx, ty);
-        }
-        pen.lineTo(x, y);
-        pen.stroke();
-        pen.globalAlpha = 1;
-      }
-      pen.fillStyle = ink;
-      pen.globalAlpha = point.attached ? 1 : 0.4;
-      pen.beginPath();
-      pen.arc(x, y, client === chosen ? 8 : 4, 0, 2 * Math.PI);
-      pen.fill();
-      pen.globalAlpha = 1;
-      if (client === chosen) {
-        pen.fillStyle = colour("--text");
-        pen.font = "14px system-ui, sans-serif";
-        pen.fillText(client, x + 12, y + 5);
-      }
-    }
-  }
-
-  const pick = ({ containerPoint: { x, y } }) => {
-    const now = performance.now();
-    const near = [...points].map(([client, point]) => {
-      const on = map.latLngToContainerPoint(between(point, now));
-      return [client, Math.hypot(on.x - x, on.y - y)];
-    }).sort((a, b) => a[1] - b[1])[0];
-    if (near && near[1] < 12) go("map", { client: near[0] }, { replace: true });
-  };
-  map.on("click", pick);
-  frame = requestAnimationFrame(draw);
-  return {
-    show,
-    frames: () => frames,
-    remove() {
-      cancelAnimationFrame(frame);
-      map.remove();
-    },
+    if (now - toldAt < TELL_MS) return;
+    const perSecond = toldAt === -Infinity ? 1_000 / found.takesMs : (1_000 * answers) / (now - toldAt);
+    onTold({ ...found, handOvers, handOverCount, perSecond, isTold: true });
+    [toldAt, answers] = [now, 0];
   };
 }
 
-function List({ rows }) {
-  const cells = rows.slice(0, ROWS).map((row) => [row.client, row.broker, `${row.lat.toFixed(4)}, ${row.lon.toFixed(4)}`, row.attached ? "attached" : "away"]);
+/** Which colour is which broker, and how many clients it has. */
+function Legend({ brokers, clients }) {
+  const colours = coloursOf(brokers);
+  const counts = {};
+  for (const { broker } of clients) counts[broker] = (counts[broker] ?? 0) + 1;
+  const dot = (name) => html`<svg class="dot" width="12" height="12" aria-hidden="true"><circle cx="6" cy="6" r="6" fill=${colours.get(name)} /></svg>`;
+  return html`<ul class="legend" aria-label="Brokers">${brokers.map((name) => html`<li>${dot(name)} ${name} <span class="dim">${count(counts[name] ?? 0)}</span></li>`)}</ul>`;
+}
+
+function HandOvers({ rows, all }) {
+  const cells = rows.map(({ at, client, from, to, waiting }) => [
+    html`<time>${clock(at)}</time>`, html`<${Link} page="sessions" parameters=${{ client }}>${client}<//>`, `${from} → ${to}`, count(waiting),
+  ]);
+  return html`
+    <h2>Hand-overs: <span class="hand-overs">${count(all)}</span></h2>
+    <${Table} label="Hand-overs" head=${["time", "client", "from → to", "events that waited"]} rows=${cells} empty="No client has gone to another broker since this page was opened." />`;
+}
+
+function Clients({ rows, parameters }) {
+  const cells = rows.slice(0, ROWS).map(({ client, broker, lat, lon, attached }) => [
+    html`<${Link} page="map" parameters=${{ ...parameters, client }}>${client}<//>`, broker, `${lat.toFixed(4)}, ${lon.toFixed(4)}`, attached ? "attached" : "away",
+  ]);
   return html`
     <details>
       <summary>Clients as a table</summary>
       <${Table} label="Clients" head=${["client", "broker", "latitude, longitude", "state"]} rows=${cells} empty="No client has said where it is. A place in its context, or in an event, is shown here." />
       ${rows.length > ROWS && html`<p class="dim">The first ${count(ROWS)} are shown.</p>`}
+    </details>`;
+}
+
+/** What stands still, as tables. */
+function Places({ brokers, places, regions, wantsRegions }) {
+  const written = (region) => (region ? Object.entries(region).map(([kind, values]) => `${kind}(${values.join(", ")})`)[0] : "");
+  const point = (at) => (at ? `${at.lat.toFixed(4)}, ${at.lon.toFixed(4)}` : "not set");
+  const stands = brokers.map(({ name, position, area, isSilent }) => [name, point(position), written(area) || "not set", isSilent ? html`<span class="fails">does not answer</span>` : "answers"]);
+  const named = places.slice(0, ROWS).map((row) => [row.name, point(row)]);
+  const wanted = regions.slice(0, ROWS).map(({ region, client, subscription, count: many }) => [html`<code>${written(region)}</code>`, client, subscription, count(many)]);
+  return html`
+    <details>
+      <summary>Brokers, places and regions as tables</summary>
+      <h2>Brokers</h2>
+      <${Table} label="Brokers" head=${["broker", "latitude, longitude", "area", "state"]} rows=${stands} empty="No broker has answered." />
+      <p class="dim">A broker's place is <code>broker.position</code> in its configuration, and its area <code>broker.area</code>.</p>
+      <h2>Named places</h2>
+      <${Table} label="Named places" head=${["place", "latitude, longitude"]} rows=${named} empty="No movement graph says where its places lie." />
+      ${wantsRegions && html`
+        <h2>Regions of subscriptions</h2>
+        <${Table} label="Regions" head=${["region", "client", "subscription", "subscriptions"]} rows=${wanted} empty="No subscription names a region." />`}
     </details>`;
 }

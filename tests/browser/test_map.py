@@ -1,0 +1,231 @@
+"""The map in a real browser: brokers and areas, hand-overs as they happen, places, regions, tiles; and its cost."""
+
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from PIL import Image
+
+from godwit.filters.regions import circle
+from godwit.filters.values import Point
+from godwit.runtime.dashboard_settings import DashboardSettings
+from godwit.runtime.network_client import connect
+from godwit.runtime.tile_file import TileFile
+from tests.browser.fixed_state import fixed_network
+from tests.browser.test_dashboard import Nobody, chain, dashboard, show, shows
+from tests.network.http_broker import broker
+from tests.network.waiting import run, until
+from tests.unit.runtime.tile_files import write_tiles
+
+PAINTED = """() => {
+    const canvas = document.querySelector(".map .points");
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return data.reduce((sum, value, at) => sum + (at % 4 === 3 && value > 0), 0);
+}"""
+"""How many pixels of the canvas bear something."""
+
+
+def picture(colour: str) -> bytes:
+    written = io.BytesIO()
+    Image.new("RGB", (256, 256), colour).save(written, "PNG")
+    return written.getvalue()
+
+
+async def asked_for(page: Any, what: str) -> list[str]:
+    """A list that gets every address from now on in whose path that is."""
+    found: list[str] = []
+    page.on("request", lambda asked: found.append(asked.url) if what in urlsplit(asked.url).path else None)
+    return found
+
+
+def test_a_client_that_goes_to_another_broker_is_handed_over_before_your_eyes() -> None:
+    async def scene() -> None:
+        async with chain() as (b1, _, b3), connect(b1.native, name="tram") as tram, dashboard(b1.url) as page:
+            await tram.set_context({"location": {"lon": 8.54, "lat": 47.37}})
+            await tram.subscribe("n > 0")
+            await show(page, "map")
+            await shows(page, "1 clients have said where they are")
+            await shows(page, "No client has gone to another broker since this page was opened.")
+            await tram.move(str(b3.native))
+            await shows(page, "b1 → b3")
+            assert await page.text_content(".hand-overs") == "1"
+            await page.get_by_text("Clients as a table").click()
+            await page.get_by_role("row", name="tram b3").wait_for()
+            await tram.move(str(b1.native))
+            await shows(page, "b3 → b1")
+            assert await page.text_content(".hand-overs") == "2"  # each is told several times, and counted once
+
+    run(scene())
+
+
+def test_brokers_and_places_are_drawn_and_regions_only_if_somebody_asks() -> None:
+    async def scene() -> None:
+        async with fixed_network() as brokers, dashboard(brokers["b1"].url) as page:
+            regions = await asked_for(page, "/everywhere/regions")
+            await show(page, "map")
+            await shows(page, "4 clients have said where they are")
+            await page.get_by_text("Brokers, places and regions as tables").click()
+            await shows(page, "circle(10.75, 59.91, 1500)")
+            await page.get_by_role("row", name="harbour 59.9050, 10.7400").wait_for()
+            before = await page.evaluate(PAINTED)
+            assert before > 0
+            assert regions == []
+            await page.get_by_label("Regions of subscriptions").check()
+            await page.get_by_role("row", name="circle(10.75, 59.91, 800)").wait_for()
+            assert "regions=1" in page.url
+            for label in ("Brokers and areas", "Trails", "Hand-overs", "Events", "Named places"):
+                await page.get_by_role("checkbox", name=label).uncheck()
+            assert "hide=areas" in page.url
+            await page.wait_for_function(f"() => ({PAINTED})() < {before}")
+
+    run(scene())
+
+
+def test_a_click_on_a_client_chooses_it() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), connect(running.native, name="van") as van, dashboard(running.url) as page:
+            await van.set_context({"location": {"lon": 8.54, "lat": 47.37}})
+            await show(page, "map")
+            await shows(page, "1 clients have said where they are")
+            await page.locator(".map").click()  # its middle, where the only client is
+            await page.wait_for_url("**client=van")
+
+    run(scene())
+
+
+def test_the_map_goes_on_while_a_broker_does_not_answer() -> None:
+    async def scene() -> None:
+        async with chain() as (b1, _, b3), connect(b1.native, name="tram") as tram, dashboard(b1.url) as page:
+            await show(page, "map")
+            await page.get_by_text("Clients as a table").click()
+            await b3.stop()
+            await shows(page, "1 of 3 brokers did not answer: b3.")
+            await tram.set_context({"location": {"lon": 8.6, "lat": 47.37}})
+            await shows(page, "47.3700, 8.6000")
+
+    run(scene())
+
+
+def test_a_client_that_two_brokers_tell_of_is_where_it_is_attached_and_nothing_is_told_twice() -> None:
+    answer = {
+        "answers": {
+            "old": {
+                "positions": [["van", 1.0, 2.0, False, 9.0], ["bus", 5.0, 6.0, False, 2.0]],
+                "hand_overs": [{"at": 8.0, "client": "van", "to": "new", "events": 2}],
+                "events": {"rows": [{"at": 9.0, "event": "van:1", "lon": 1.0, "lat": 2.0}], "is_cut": False},
+                "took_ms": 3.0,
+            },
+            "new": {
+                "positions": [["bus", 7.0, 8.0, False, 3.0], ["van", 3.0, 4.0, True, 7.0]],
+                "hand_overs": [],
+                "events": {"rows": [], "is_cut": True},
+                "took_ms": 1.0,
+            },
+            "strange": {"error": "this broker has no HTTP"},
+        },
+        "unanswered": ["gone"],
+    }
+    script = """async (answer) => {
+        const { readAnswer } = await import("/dashboard/map_feed.js");
+        const seen = new Map();
+        return [...[0, 100, 200_000].map((now) => readAnswer(answer, seen, now)), seen.size];
+    }"""
+
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            await show(page, "users")
+            first, second, late, size = await page.evaluate(script, answer)
+            assert [(each["client"], each["broker"]) for each in first["clients"]] == [("van", "new"), ("bus", "new")]
+            assert first["handOvers"] == [{"at": 8.0, "client": "van", "from": "old", "to": "new", "waiting": 2}]
+            assert [each["event"] for each in first["events"]] == ["van:1"]
+            assert (first["isCut"], first["spentMs"], first["unanswered"]) == (True, 3.0, ["gone"])
+            assert first["brokers"] == ["gone", "new", "old", "strange"]
+            assert (second["handOvers"], second["events"]) == ([], [])
+            assert (late["handOvers"], size) == ([], 2)  # what is still told is still remembered
+
+    run(scene())
+
+
+def test_tiles_of_a_file_are_served_to_administrators_and_shown(tmp_path: Path) -> None:
+    tiles = {
+        (level, x, y): picture("#336699") for level in range(3) for x in range(1 << level) for y in range(1 << level)
+    }
+    file = write_tiles(tmp_path / "world.pmtiles", tiles, level_max=2)
+
+    async def scene() -> None:
+        told = DashboardSettings(tiles=TileFile(file), tiles_attribution="Tiles by <b>nobody</b>")
+        async with broker(dashboard=told) as (running, client), dashboard(running.url) as page:
+            answer = await client.get("/tiles/1/0/1")
+            assert (answer.headers["content-type"], answer.content) == ("image/png", tiles[1, 0, 1])
+            assert (await client.get("/tiles/9/0/0")).status_code == 404
+            await show(page, "map")
+            await shows(page, "Tiles by <b>nobody</b>")
+            await page.wait_for_selector(".leaflet-tile-loaded")
+        async with broker(dashboard=DashboardSettings(tiles=TileFile(file)), authenticator=Nobody()) as (_, client):
+            assert (await client.get("/tiles/0/0/0")).status_code == 403
+        async with broker() as (_, client):
+            assert (await client.get("/tiles/0/0/0")).status_code == 404
+
+    run(scene())
+
+
+def test_tiles_of_a_server_may_come_from_its_origin_and_from_no_other() -> None:
+    other = "https://tiles.example"
+    told = DashboardSettings(tiles_url=f"{other}/{{z}}/{{x}}/{{y}}.png")
+    load = """(address) => new Promise((resolve) => {
+        const image = new Image();
+        [image.onload, image.onerror] = [() => resolve("loaded"), () => resolve("refused")];
+        image.src = address;
+    })"""
+
+    async def scene() -> None:
+        async with broker(dashboard=told) as (running, _), dashboard(running.url) as page:
+            blue = {"body": picture("#336699"), "content_type": "image/png"}
+            await page.route(re.compile("^https://"), lambda route: route.fulfill(**blue))
+            await show(page, "map")
+            await page.wait_for_selector(".leaflet-tile-loaded")
+            assert await page.evaluate(load, f"{other}/0/0/0.png") == "loaded"
+            assert {urlsplit(url).netloc for url in page.strangers} == {"tiles.example"}
+            assert await page.evaluate(load, "https://elsewhere.example/0/0/0.png") == "refused"
+            page.strangers.clear()
+            page.complaints.clear()  # the browser logs what it has refused
+
+    run(scene())
+
+
+def test_a_broker_is_asked_nothing_while_no_dashboard_is_open() -> None:
+    async def scene() -> None:
+        place = DashboardSettings(position=Point(8.5, 47.3), area=circle(8.5, 47.3, 900))
+        async with broker(dashboard=place) as (running, client), connect(running.native, name="van") as van:
+            asked: list[str] = []
+            answer = running.http.inspection.answer
+
+            def noted(subject: str, parameters: Mapping[str, str]) -> Any:
+                asked.append(subject)
+                return answer(subject, parameters)
+
+            running.server.questions.answer = noted
+            await van.set_context({"location": {"lon": 8.54, "lat": 47.37}})
+            assert asked == []
+            async with dashboard(running.url) as page:
+                await show(page, "map")
+                await until(lambda: asked.count("map") > 3)
+                await page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+                await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+                await page.wait_for_load_state("networkidle")  # half a second without a request: it has ended asking
+                before = asked.count("map")
+                await page.evaluate("Object.defineProperty(document, 'hidden', { value: false, configurable: true })")
+                await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+                await until(lambda: asked.count("map") > before)
+            seen = len(asked)
+            for n in range(20):
+                await van.publish({"n": n})
+                assert (await client.get("/healthz")).status_code == 200
+            assert len(asked) == seen
+            assert not running.http.activity.listeners
+            assert not running.http.inspection.has_samples
+
+    run(scene())
