@@ -26,11 +26,11 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from operator import attrgetter
 from secrets import token_hex
 from time import time
 from typing import Any, cast
 
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -62,6 +62,7 @@ from godwit.runtime.http_events import (
     resume_position,
     subscription,
 )
+from godwit.runtime.http_jobs import JobRoutes
 from godwit.runtime.http_protocols import (
     HEAD_S,
     HOSTS,
@@ -77,6 +78,7 @@ from godwit.runtime.http_requests import (
     credentials_in,
     is_local_name,
     is_reserved,
+    json_response,
     peer_of,
 )
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
@@ -124,6 +126,10 @@ ROUTES = (
     ("GET", "/filter", "filter", ADMINISTRATORS),
     ("GET", "/users", "users", ADMINISTRATORS),
     ("GET", "/may", "may", ADMINISTRATORS),
+    ("GET", "/jobs", "jobs.show", ADMINISTRATORS),
+    ("GET", "/jobs/scenarios", "jobs.scenarios", ADMINISTRATORS),
+    ("GET", "/jobs/files/{path:path}", "jobs.file", ADMINISTRATORS),
+    ("POST", "/jobs/{kind}", "jobs.start", ADMINISTRATORS),
     ("GET", "/dashboard/{path:path}", "dashboard", EVERYBODY),
 )
 """Each path: its method, who answers, and whom."""
@@ -166,6 +172,7 @@ class HttpServer:
         self.metrics = Metrics(node, server, self.activity, self.tests)
         self.inspection = Inspection(node, server, self.activity, self.tests)
         server.questions.answer = self.inspection.answer
+        self.jobs = JobRoutes(self._body)
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.listening: list[Address] = []
         self.is_closing = False
@@ -228,6 +235,7 @@ class HttpServer:
         for stream in list(self._streams):
             stream.end()
         self._publishers.close()
+        await self.jobs.jobs.close()
         for connection in list(self._state.connections):
             connection.shutdown()
         tasks = list(self._state.tasks)
@@ -296,7 +304,7 @@ class HttpServer:
         return Starlette(routes=routes, middleware=[allowed] if self.origins else [], exception_handlers=handlers)  # type: ignore[arg-type]
 
     def _route(self, method: str, path: str, name: str, right: str) -> Route:
-        handler: Handler = getattr(self, name)
+        handler: Handler = attrgetter(name)(self)
 
         async def endpoint(request: Request) -> Any:
             try:
@@ -309,18 +317,18 @@ class HttpServer:
                     raise Problem(403, "this is for administrators")
                 return await handler(principal, request)
             except Problem as problem:
-                return _json({"error": str(problem), **problem.more}, problem.status)
+                return json_response({"error": str(problem), **problem.more}, problem.status)
             except BadBody as bad:
-                return _json({"error": str(bad), **bad.where}, 400)
+                return json_response({"error": str(bad), **bad.where}, 400)
             except ConnectionClosed as hung:
-                return _json({"error": str(hung)}, 503, {"retry-after": "1"})
+                return json_response({"error": str(hung)}, 503, {"retry-after": "1"})
             except PeerFault as fault:
                 challenge = {"www-authenticate": 'Basic realm="godwit", Bearer'}
-                return _json({"error": str(fault)}, 401, challenge)
+                return json_response({"error": str(fault)}, 401, challenge)
             except ClientDisconnect:
                 return Response(status_code=400)
             except GodwitError as error:
-                return _json({"error": str(error)}, 400)
+                return json_response({"error": str(error)}, 400)
 
         route = Route(path, endpoint, methods=[method], name=f"{method} {path}")
         if name in STREAMS and route.methods is not None:
@@ -334,7 +342,7 @@ class HttpServer:
         return IS_FULL if self.server.memory.is_full else ""
 
     async def _on_http_exception(self, request: Request, error: HTTPException) -> Response:
-        return _json({"error": f"{request.url.path}: {error.detail}"}, error.status_code, error.headers)
+        return json_response({"error": f"{request.url.path}: {error.detail}"}, error.status_code, error.headers)
 
     # ------------------------------------------------------------ health
 
@@ -343,16 +351,16 @@ class HttpServer:
         if "text/html" in request.headers.get("accept", ""):
             return RedirectResponse("/dashboard/")
         paths = [getattr(route, "path", "") for route in cast(Any, request.app).routes]
-        return _json({"broker": self.server.name, "version": __version__, "paths": sorted(set(paths))})
+        return json_response({"broker": self.server.name, "version": __version__, "paths": sorted(set(paths))})
 
     async def healthz(self, principal: Principal, request: Request) -> Response:
         """The loop turns, or this would not be answered."""
-        return _json({"ok": True, "broker": self.server.name, "version": __version__})
+        return json_response({"ok": True, "broker": self.server.name, "version": __version__})
 
     async def readyz(self, principal: Principal, request: Request) -> Response:
         """Whether this broker can be given work, and if not, why."""
         reasons = self.reasons()
-        return _json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+        return json_response({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
     async def client_script(self, principal: Principal, request: Request) -> Response:
         """The client for browsers."""
@@ -390,8 +398,8 @@ class HttpServer:
         ]
         ids = [id for id, reason in outcomes if reason is None]
         if refused:
-            return _json({"error": refused[0]["reason"], "refused": refused, "ids": ids}, 403)
-        return _json({"ids": ids}, 202)
+            return json_response({"error": refused[0]["reason"], "refused": refused, "ids": ids}, 403)
+        return json_response({"ids": ids}, 202)
 
     async def _body(self, request: Request) -> bytes:
         parts, size = [], 0
@@ -461,7 +469,7 @@ class HttpServer:
 
     async def sessions(self, principal: Principal, request: Request) -> Response:
         """All sessions, in short."""
-        return _json(self.inspection.answer("sessions", request.query_params))
+        return json_response(self.inspection.answer("sessions", request.query_params))
 
     async def session(self, principal: Principal, request: Request) -> Response:
         """One session."""
@@ -469,28 +477,28 @@ class HttpServer:
         found = self.inspection.session(client)
         if found is None:
             raise Problem(404, f"{client!r} has no session at {self.server.name}")
-        return _json(found)
+        return json_response(found)
 
     async def routes(self, principal: Principal, request: Request) -> Response:
         """The routing tables."""
-        return _json(self.inspection.answer("routes", request.query_params))
+        return json_response(self.inspection.answer("routes", request.query_params))
 
     async def links(self, principal: Principal, request: Request) -> Response:
         """The links to neighbours."""
-        return _json(self.inspection.links())
+        return json_response(self.inspection.links())
 
     async def network(self, principal: Principal, request: Request) -> Response:
         """This broker, and where its neighbours can be asked."""
-        return _json(self.inspection.network())
+        return json_response(self.inspection.network())
 
     async def explain(self, principal: Principal, request: Request) -> Response:
         """This broker's part of why a client did or did not get an event."""
-        return _json(self.inspection.answer("explain", request.query_params))
+        return json_response(self.inspection.answer("explain", request.query_params))
 
     async def everywhere(self, principal: Principal, request: Request) -> Response:
         """What every broker of the network answers, and which have not answered."""
         found = await self.server.questions.ask(request.path_params["subject"], dict(request.query_params))
-        return _json(found._asdict())
+        return json_response(found._asdict())
 
     async def trace(self, principal: Principal, request: Request) -> Any:
         """What happens, as server-sent events."""
@@ -506,21 +514,23 @@ class HttpServer:
     async def why(self, principal: Principal, request: Request) -> Response:
         """Why a client did or did not get an event, from all brokers of the network."""
         found = await self.server.questions.ask("explain", dict(request.query_params))
-        return _json(explanation(found))
+        return json_response(explanation(found))
 
     async def filter(self, principal: Principal, request: Request) -> Response:
         """What a filter says, in its printed form, or why it is none."""
         asked = request.query_params
         query = parse_query(asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
-        return _json({"text": query.text, "routable": to_text(query.routable), "is_routable": query.test is None})
+        return json_response(
+            {"text": query.text, "routable": to_text(query.routable), "is_routable": query.test is None}
+        )
 
     async def users(self, principal: Principal, request: Request) -> Response:
         """Who may do what, as the user file of this broker says."""
-        return _json(users_told(getattr(self.authenticator, "users", None)))
+        return json_response(users_told(getattr(self.authenticator, "users", None)))
 
     async def may(self, principal: Principal, request: Request) -> Response:
         """Whether a user may do something, and if not, why."""
-        return _json(may(getattr(self.authenticator, "users", None), request.query_params))
+        return json_response(may(getattr(self.authenticator, "users", None), request.query_params))
 
     async def dashboard(self, principal: Principal, request: Request) -> Response:
         """The files of the dashboard. What they show is asked for by the page, and is for administrators."""
@@ -558,10 +568,3 @@ class HttpServer:
             return await self.admit(socket, token=intro.token, user=intro.user, password=intro.password)
         except Problem as problem:
             raise PeerFault(str(problem)) from None
-
-
-# ---------------------------------------------------------------- parts
-
-
-def _json(answer: Any, status: int = 200, headers: Any = None) -> Response:
-    return Response(msgspec.json.encode(answer), status, dict(headers or {}), "application/json")
