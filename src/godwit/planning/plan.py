@@ -113,6 +113,8 @@ def make_plan(
     tallies = reader.tally(placement, settings.cleaning)
     assessment = assess(tallies, reader.unread, placement, degrees, settings.rates)
     links = planned_links(placement, assessment.pairs)
+    addresses = addresses_of(brokers_file)
+    configuration_files(assessment.brokers, links, addresses, MODES[0], REDUCTIONS[0])  # faults are told before runs
     with TemporaryDirectory() as scratch:
         evidence = gather(
             reader,
@@ -128,7 +130,6 @@ def make_plan(
     choice = chosen(evidence)
     files = {}
     if choice is not None:
-        addresses = addresses_of(brokers_file)
         files = configuration_files(assessment.brokers, links, addresses, choice.mode, choice.reduction)
     plan = Plan(
         version=__version__,

@@ -128,10 +128,10 @@ def _scenario_files() -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith((SUFFIX, ".csv"))}
 
 
-def shipped_scenarios() -> list[dict[str, str]]:
-    """The scenarios that come with Godwit: name and text."""
-    return [
-        {"name": name.removesuffix(SUFFIX), "text": data.decode()}
-        for name, data in sorted(_scenario_files().items())
-        if name.endswith(SUFFIX)
-    ]
+def shipped_scenarios() -> dict[str, dict[str, str]]:
+    """What comes with Godwit: the texts of scenarios by name, and of files that they use."""
+    found = {name: data.decode() for name, data in sorted(_scenario_files().items())}
+    return {
+        "scenarios": {name.removesuffix(SUFFIX): text for name, text in found.items() if name.endswith(SUFFIX)},
+        "files": {name: text for name, text in found.items() if not name.endswith(SUFFIX)},
+    }

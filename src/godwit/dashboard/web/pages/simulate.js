@@ -1,0 +1,4 @@
+import { html } from "htm/preact";
+export function Simulate() {
+  return html`<h1>Simulate</h1>`;
+}
