@@ -90,6 +90,7 @@ class Job:
             "done": self.done,
             "seconds": seconds,
             "error": self.error,
+            "said": self._lines,
             "files": self.files,
         }
 

@@ -70,8 +70,9 @@ export function Plan() {
       configuration files. <code>godwit plan</code> does the same on the command line, also for large traces.</p>
     <form onSubmit=${submit}>
       <${FileDrop} label="Trace: CSV or Parquet with time, id, lon and lat" accept=".csv,.parquet" take=${([file]) => takeTrace(file)}>
-        <p>${trace ? html`<strong>${trace.name}</strong>, ${count(trace.size)} bytes. It is sent to this broker when you plan.` : "Drop a file here, or choose one. "}
-          ${!trace && html`<button type="button" onClick=${example}>Take the example</button>`}</p>
+        ${trace
+          ? html`<p><strong>${trace.name}</strong>, ${count(trace.size)} bytes. It is sent to this broker when you plan.</p>`
+          : html`<p>Drop a file here, or choose one. <button type="button" onClick=${example}>Take the example</button></p>`}
       <//>
       <${PlanMap} brokers=${brokers} points=${points} gaps=${found?.gaps} links=${plan?.links} cellM=${found?.gap_cell_m} onClick=${put} />
       <p class="dim">Click on the map to put a broker there. Dots: positions of clients. ${found && "Red: gaps that no broker reaches. Lines: links of the plan."}</p>
@@ -130,8 +131,7 @@ function Outcome({ plan, files }) {
     : html`<p class="verdict no" role="status"><strong>Nothing that was simulated is safe.</strong> See the evidence; there are no configuration files.</p>`}
     <${Files} files=${files} />
     <h2>Coverage</h2>
-    <p><strong>${percent(found.covered)}</strong> of ${count(found.fixes)} positions of ${count(found.clients)} clients in ${found.hours} hours are in the area of a broker.
-      ${leftOut.join("; ")}</p>
+    <p><strong>${percent(found.covered)}</strong> of ${count(found.fixes)} positions of ${count(found.clients)} clients in ${found.hours} hours are in the area of a broker. ${leftOut.join("; ")}</p>
     <${Loads} brokers=${found.brokers} />
     <${Table} label="Gaps" head=${[`gap (cells of ${count(found.gap_cell_m)} m)`, "positions", "share"]} empty="There is no gap."
       rows=${found.gaps.map(({ lat, lon, fixes, share }) => [`${lat.toFixed(4)}, ${lon.toFixed(4)}`, count(fixes), percent(share)])} />
