@@ -2,7 +2,8 @@
 
 *Theory.* A machine asks for a record by its effect; the driver adds when (`at`, seconds since the run began) and where
 (`node`). Rows are kept as columns in memory, a row group at a time, and written as Parquet. Beside `trace.parquet`
-stands `scenario.json`: the scenario, the seed and the version, which is all it takes to get the same trace again.
+stands `scenario.json`: the scenario, the seed and the version, which is all it takes to get the same trace again. The
+Parquet file has the same text in its metadata, so that it can be shown without the other file.
 `docs/reference/trace_format.md` explains each kind and field.
 
 *Rules.*
@@ -26,6 +27,8 @@ __all__ = ["KINDS", "Record", "TraceSink", "TraceWriter", "about", "read", "sche
 
 FILE = "trace.parquet"
 ABOUT_FILE = "scenario.json"
+ABOUT_KEY = "godwit"  # in the metadata of the Parquet file
+FORMAT = 1  # of the columns and their meaning
 GROUP_ROWS = 2**17  # a row group: some megabytes of memory
 COMPRESSION_LEVEL = 3
 
@@ -132,9 +135,11 @@ class TraceWriter:
 
         self.folder = Path(folder)
         self.rows = 0
-        self._schema = schema()
+        said = {"version": __version__, **about}
+        text = json.dumps(said, indent=2, sort_keys=True, ensure_ascii=False)
+        short = json.dumps({"format": FORMAT, **said}, sort_keys=True, ensure_ascii=False)
+        self._schema = schema().with_metadata({ABOUT_KEY: short})
         self._pending: list[tuple[Any, ...]] = []
-        text = json.dumps({"version": __version__, **about}, indent=2, sort_keys=True, ensure_ascii=False)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / ABOUT_FILE).write_text(f"{text}\n", encoding="utf-8")

@@ -17,7 +17,7 @@ from tests.network.http_broker import Running, broker
 from tests.network.rights_broker import secured, user
 from tests.network.waiting import run, until
 
-PAGES = ("why", "network", "map", "live", "workbench", "here", "sessions", "metrics", "users")
+PAGES = ("why", "network", "map", "live", "workbench", "here", "sessions", "metrics", "users", "simulate", "plan")
 PHONE = {"width": 360, "height": 740}
 HOSTILE = {
     "script": "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">",

@@ -23,7 +23,7 @@ import uvloop  # noqa: F401 (what `godwit serve` loads when it runs)
 from typer.testing import CliRunner
 
 from godwit.cli.main import app
-from tests.network.broker_process import warm_up
+from godwit.matching.warm_up import warm_up
 
 REQUEST_BYTES = 65_536  # read at once
 

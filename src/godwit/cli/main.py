@@ -26,6 +26,7 @@ try:
         filter_command,
         match_command,
         pipeline,
+        plan_command,
         pub_command,
         reproduce_command,
         serve_command,
@@ -157,6 +158,7 @@ app.command("trace")(admin_command.trace)
 app.command("explain")(explain_command.explain)
 app.command("bench")(bench_command.bench)
 app.command("simulate")(simulate_command.simulate)
+app.command("plan")(plan_command.plan)
 app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")
 app.add_typer(pipeline.app, name="pipeline")

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,6 +37,9 @@ def simulate(
     trace: Annotated[
         str | None, typer.Option(metavar="DIR", help="Write the trace of the run to DIR/trace.parquet.")
     ] = None,
+    is_opened: Annotated[
+        bool, typer.Option("--open", help="Show the run in a browser, from a server on this machine, until Ctrl-C.")
+    ] = False,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a scenario key, as in clients.publishers=20; repeatable."),
@@ -57,6 +61,8 @@ def simulate(
     """
     if sum((scenario is not None, listed, swarm is not None, swarm_number is not None)) != 1:
         raise typer.BadParameter("give one of: a scenario, --list, --swarm or --swarm-number")
+    if is_opened and (listed or swarm is not None):
+        raise typer.BadParameter("--open shows one run: give a scenario or --swarm-number")
     if listed:
         _show_list()
     elif swarm is not None:
@@ -64,7 +70,12 @@ def simulate(
             raise typer.BadParameter("--trace cannot be used with --swarm: replay one run with --swarm-number")
         _run_swarm(swarm, seed, changes or [])
     else:
-        _run_one(scenario, swarm_number, seed, changes or [], trace)
+        with nullcontext(trace) if trace or not is_opened else TemporaryDirectory() as folder:
+            status = _run_one(scenario, swarm_number, seed, changes or [], folder)
+            if is_opened and folder is not None:
+                _open(folder)
+        if status:
+            raise typer.Exit(status)
 
 
 def _show_list() -> None:
@@ -88,7 +99,20 @@ def _show_list() -> None:
 # ---------------------------------------------------------------- one run
 
 
-def _run_one(scenario: str | None, number: int | None, seed: int, changes: list[str], trace: str | None) -> None:
+def _open(folder: str) -> None:
+    """Serve the dashboard with a trace, open a browser, and wait for Ctrl-C."""
+    from importlib.util import find_spec
+
+    from godwit.errors import GodwitError
+
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise GodwitError("--open needs a web server: pip install 'godwit[server]'")
+    from godwit.cli.trace_viewer import serve_trace
+
+    serve_trace(folder)
+
+
+def _run_one(scenario: str | None, number: int | None, seed: int, changes: list[str], trace: str | None) -> int:
     chosen, run_seed = _drawn(seed, number, changes) if scenario is None else (_chosen(scenario, changes), seed)
     replay = _command(scenario, number, seed, changes)
     with _progress(chosen.name, total=1.0) as advance_to:
@@ -96,7 +120,7 @@ def _run_one(scenario: str | None, number: int | None, seed: int, changes: list[
     _answer({**summary.to_data(), "replay": replay}, lambda: _show(summary))
     if not summary.passed:
         _report(summary, seed, replay)
-        raise typer.Exit(STATUS_NO)
+    return 0 if summary.passed else STATUS_NO
 
 
 def _chosen(scenario: str, changes: list[str]) -> "Scenario":
@@ -131,9 +155,12 @@ def _outcome(
     import msgspec
 
     from godwit.simulator.run import run
+    from godwit.simulator.run_map import map_of
     from godwit.trace import TraceWriter
 
-    about = {"scenario": msgspec.to_builtins(scenario), "seed": seed}
+    about: dict[str, Any] = {}
+    if trace is not None:
+        about = {"scenario": msgspec.to_builtins(scenario), "seed": seed, "map": map_of(scenario, seed)}
     with nullcontext(None) if trace is None else TraceWriter(trace, about) as sink:
         try:
             return run(scenario, seed, advance_to, sink)

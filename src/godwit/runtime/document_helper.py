@@ -198,7 +198,8 @@ class DocumentHelper:
         process.stdin.writelines(frames(is_again))
         await process.stdin.drain()
         length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
-        return _ANSWERS.decode(await process.stdout.readexactly(length))
+        answer: Answer = _ANSWERS.decode(await process.stdout.readexactly(length))
+        return answer
 
     async def _start(self) -> Process:
         self._told.clear()

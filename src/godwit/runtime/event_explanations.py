@@ -32,7 +32,7 @@ from godwit.filters.reasons import failing
 from godwit.languages.query import Subject
 from godwit.mobility.relocation import Relocation
 from godwit.runtime.activity_monitor import ActivityMonitor
-from godwit.runtime.documents import THREADED_BYTES
+from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.node import Node
 from godwit.runtime.question_parts import SHOWN, plain, shown
@@ -293,7 +293,7 @@ class EventExplanations:
 
     def _tested(self, said: Iterable[tuple[str, str]], event: Event, session: Any) -> dict[str, Any]:
         """Whether an event passes the exact test of a subscription, in the client's context of now. (rule 4)"""
-        if len(event.payload or b"") > THREADED_BYTES or not all(
+        if len(event.payload or b"") > SMALL_BYTES or not all(
             self._tests.is_quick(text, language) for language, text in said
         ):
             return {"passed": None, "detail": "it takes too long to be tested here"}

@@ -40,7 +40,7 @@ async def explained(ask: Ask, asked: Mapping[str, str], origin: str) -> dict[str
     question = dict(asked)
     if question.get("written") and question.get("publisher"):
         found = await ask("session", {"client": question["publisher"]})
-        context = next((session["context"] for session in found.answers.values() if session), {})
+        context: Mapping[str, Any] = next((session["context"] for session in found.answers.values() if session), {})
         question["written"] = _with_context(question["written"], context)
     return explanation(await ask("explain", question), origin)
 

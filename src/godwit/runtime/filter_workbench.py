@@ -5,7 +5,7 @@ answer that time did not suffice for says how far it got.
 
 *Rules.*
 1. Nothing is kept for these questions but while somebody asks them (`observations.py`).
-2. A test of a query has as many steps as that of a client (`EdgeLimits`), and large documents are parsed by a thread.
+2. A test of a query has as many steps as that of a client (`EdgeLimits`). Another process tests large documents.
 3. A filter on the subscriber's own context is held against events in the context that is given with it.
 4. Of what is found, `SHOWN` are told; the others are counted.
 """
@@ -26,6 +26,7 @@ from godwit.filters.references import bind, references_of
 from godwit.languages.query import NATIVE, Query, Subject
 from godwit.languages.xml_names import is_xml
 from godwit.runtime.activity_monitor import ActivityMonitor
+from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.filter_questions import parsed, relation_of
 from godwit.runtime.node import Node
@@ -35,6 +36,7 @@ from godwit.runtime.slices import Slices
 
 __all__ = ["FilterWorkbench"]
 
+PARTY = "filter workbench"  # whose tests wait for each other in the other process
 SHOWN = 50
 SUBSCRIPTIONS_MAX = 20_000
 
@@ -51,7 +53,8 @@ class FilterWorkbench:
 
     async def matches(self, asked: Mapping[str, str]) -> dict[str, Any]:
         """Which of the last events a filter would have matched."""
-        query = await parsed(self._tests, asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
+        language, text = asked.get("language") or NATIVE, asked.get("filter") or "TRUE"
+        query = await parsed(self._tests, text, language)
         context = context_in(asked)
         own = sorted({*map(str, query.references), *map(str, references_of(query.routable))})
         if own and context is None:
@@ -66,7 +69,7 @@ class FilterWorkbench:
             looked_at += 1
             if not routable.matches(event):
                 continue
-            is_wanted = await self._is_wanted(query, event, context)
+            is_wanted = await self._is_wanted(query, (language, text), event, context)
             if is_wanted:
                 matched += 1
                 if len(rows) < SHOWN:
@@ -86,18 +89,20 @@ class FilterWorkbench:
             "events": rows,
         }
 
-    async def _is_wanted(self, query: Query, event: Event, context: Attributes | None) -> bool | None:
+    async def _is_wanted(
+        self, query: Query, said: tuple[str, str], event: Event, context: Attributes | None
+    ) -> bool | None:
         """Whether the exact test wants an event; None: it could not be made. (rule 2)"""
         if query.test is None:
             return True
         size, limits = len(event.payload or b""), self._tests.limits
-        if is_xml(event.content_type) and size > limits.test_document_bytes_max:
-            return None
-        subject = Subject(event, limits.test_steps_max, context=context)
+        if is_xml(event.content_type) and size > SMALL_BYTES:
+            if size > limits.test_document_bytes_max:
+                return None
+            [outcome] = await self._tests.helper.test(PARTY, event, [(said,)], context, limits.test_steps_max)
+            return None if outcome.failure else outcome.is_wanted
         try:
-            if is_xml(event.content_type):
-                await self._tests.worker.read(size, _parse, subject)
-            return query.wants(subject)
+            return query.wants(Subject(event, limits.test_steps_max, context=context))
         except (GodwitError, RecursionError):
             return None
 
@@ -146,9 +151,3 @@ def context_in(asked: Mapping[str, str]) -> Attributes | None:
 
 def _cannot_tell(subject: Subject) -> bool:
     raise AssertionError("the test of a client is not run here")
-
-
-def _parse(subject: Subject) -> None:
-    from godwit.languages.xml_documents import document_of
-
-    document_of(subject)

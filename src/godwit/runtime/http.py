@@ -27,11 +27,11 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from operator import attrgetter
 from secrets import token_hex
 from time import time
 from typing import Any, cast
 
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -65,6 +65,7 @@ from godwit.runtime.http_events import (
     resume_position,
     subscription,
 )
+from godwit.runtime.http_jobs import JobRoutes
 from godwit.runtime.http_protocols import (
     CLOSINGS,
     HEAD_S,
@@ -81,6 +82,7 @@ from godwit.runtime.http_requests import (
     credentials_in,
     is_local_name,
     is_reserved,
+    json_response,
     peer_of,
 )
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
@@ -133,6 +135,10 @@ ROUTES = (
     ("GET", "/users", "users", ADMINISTRATORS),
     ("GET", "/may", "may", ADMINISTRATORS),
     ("GET", "/tiles/{level:int}/{column:int}/{row:int}", "tile", ADMINISTRATORS),
+    ("GET", "/jobs", "jobs.show", ADMINISTRATORS),
+    ("GET", "/jobs/scenarios", "jobs.scenarios", ADMINISTRATORS),
+    ("GET", "/jobs/files/{path:path}", "jobs.file", ADMINISTRATORS),
+    ("POST", "/jobs/{kind}", "jobs.start", ADMINISTRATORS),
     ("GET", "/dashboard/{path:path}", "dashboard", EVERYBODY),
 )
 """Each path: its method, who answers, and whom."""
@@ -177,6 +183,7 @@ class HttpServer:
         self.settings = dashboard
         self.inspection = Inspection(node, server, self.activity, self.tests, dashboard)
         server.questions.answer = self.inspection.answer
+        self.jobs = JobRoutes(self._body)
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.listening: list[Address] = []
         self.is_closing = False
@@ -245,6 +252,7 @@ class HttpServer:
         for stream in list(self._streams):
             stream.end()
         self._publishers.close()
+        await self.jobs.jobs.close()
         for connection in list(self._state.connections):
             connection.shutdown()
         tasks = list(self._state.tasks)
@@ -315,7 +323,7 @@ class HttpServer:
         return Starlette(routes=routes, middleware=[allowed] if self.origins else [], exception_handlers=handlers)  # type: ignore[arg-type]
 
     def _route(self, method: str, path: str, name: str, right: str) -> Route:
-        handler: Handler = getattr(self, name)
+        handler: Handler = attrgetter(name)(self)
 
         async def endpoint(request: Request) -> Any:
             await self._requests.turn()
@@ -329,18 +337,18 @@ class HttpServer:
                     raise Problem(403, "this is for administrators")
                 return await handler(principal, request)
             except Problem as problem:
-                return _json({"error": str(problem), **problem.more}, problem.status)
+                return json_response({"error": str(problem), **problem.more}, problem.status)
             except BadBody as bad:
-                return _json({"error": str(bad), **bad.where}, 400)
+                return json_response({"error": str(bad), **bad.where}, 400)
             except ConnectionClosed as hung:
-                return _json({"error": str(hung)}, 503, {"retry-after": "1"})
+                return json_response({"error": str(hung)}, 503, {"retry-after": "1"})
             except PeerFault as fault:
                 challenge = {"www-authenticate": 'Basic realm="godwit", Bearer'}
-                return _json({"error": str(fault)}, 401, challenge)
+                return json_response({"error": str(fault)}, 401, challenge)
             except ClientDisconnect:
                 return Response(status_code=400)
             except GodwitError as error:
-                return _json({"error": str(error)}, 400)
+                return json_response({"error": str(error)}, 400)
 
         route = Route(path, endpoint, methods=[method], name=f"{method} {path}")
         if name in STREAMS and route.methods is not None:
@@ -354,7 +362,7 @@ class HttpServer:
         return IS_FULL if self.server.memory.is_full else ""
 
     async def _on_http_exception(self, request: Request, error: HTTPException) -> Response:
-        return _json({"error": f"{request.url.path}: {error.detail}"}, error.status_code, error.headers)
+        return json_response({"error": f"{request.url.path}: {error.detail}"}, error.status_code, error.headers)
 
     # ------------------------------------------------------------ health
 
@@ -363,16 +371,16 @@ class HttpServer:
         if "text/html" in request.headers.get("accept", ""):
             return RedirectResponse("/dashboard/")
         paths = [getattr(route, "path", "") for route in cast(Any, request.app).routes]
-        return _json({"broker": self.server.name, "version": __version__, "paths": sorted(set(paths))})
+        return json_response({"broker": self.server.name, "version": __version__, "paths": sorted(set(paths))})
 
     async def healthz(self, principal: Principal, request: Request) -> Response:
         """The loop turns, or this would not be answered."""
-        return _json({"ok": True, "broker": self.server.name, "version": __version__})
+        return json_response({"ok": True, "broker": self.server.name, "version": __version__})
 
     async def readyz(self, principal: Principal, request: Request) -> Response:
         """Whether this broker can be given work, and if not, why."""
         reasons = self.reasons()
-        return _json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+        return json_response({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
     async def client_script(self, principal: Principal, request: Request) -> Response:
         """The client for browsers."""
@@ -410,8 +418,8 @@ class HttpServer:
         ]
         ids = [id for id, reason in outcomes if reason is None]
         if refused:
-            return _json({"error": refused[0]["reason"], "refused": refused, "ids": ids}, 403)
-        return _json({"ids": ids}, 202)
+            return json_response({"error": refused[0]["reason"], "refused": refused, "ids": ids}, 403)
+        return json_response({"ids": ids}, 202)
 
     async def _body(self, request: Request) -> bytes:
         parts, size = [], 0
@@ -481,7 +489,7 @@ class HttpServer:
 
     async def sessions(self, principal: Principal, request: Request) -> Response:
         """All sessions, in short."""
-        return _json(self.inspection.answer("sessions", request.query_params))
+        return json_response(self.inspection.answer("sessions", request.query_params))
 
     async def session(self, principal: Principal, request: Request) -> Response:
         """One session."""
@@ -489,30 +497,30 @@ class HttpServer:
         found = self.inspection.sessions.one(client)
         if found is None:
             raise Problem(404, f"{client!r} has no session at {self.server.name}")
-        return _json(found)
+        return json_response(found)
 
     async def routes(self, principal: Principal, request: Request) -> Response:
         """The routing tables."""
-        return _json(self.inspection.answer("routes", request.query_params))
+        return json_response(self.inspection.answer("routes", request.query_params))
 
     async def links(self, principal: Principal, request: Request) -> Response:
         """The links to neighbours."""
-        return _json(self.inspection.links())
+        return json_response(self.inspection.links())
 
     async def network(self, principal: Principal, request: Request) -> Response:
         """This broker, and where its neighbours can be asked."""
-        return _json(self.inspection.network())
+        return json_response(self.inspection.network())
 
     async def explain(self, principal: Principal, request: Request) -> Response:
         """This broker's part of why a client did or did not get an event."""
-        return _json(self.inspection.answer("explain", request.query_params))
+        return json_response(self.inspection.answer("explain", request.query_params))
 
     async def everywhere(self, principal: Principal, request: Request) -> Response:
         """What every broker of the network answers, and which have not answered."""
         asked = dict(request.query_params)
         wait_ms = shown_rows(asked, "wait_ms", WAIT_MS, WAIT_MS)
         found = await self.server.questions.ask_encoded(request.path_params["subject"], asked, wait_ms / 1_000)
-        return _json(found._asdict())
+        return json_response(found._asdict())
 
     async def trace(self, principal: Principal, request: Request) -> Any:
         """What happens, as server-sent events."""
@@ -527,25 +535,27 @@ class HttpServer:
 
     async def why(self, principal: Principal, request: Request) -> Response:
         """Why a client did or did not get an event, or would get one, from all brokers of the network."""
-        return _json(await explained(self.server.questions.ask, request.query_params, self.server.name))
+        return json_response(await explained(self.server.questions.ask, request.query_params, self.server.name))
 
     async def filter(self, principal: Principal, request: Request) -> Response:
         """What a filter says, in its printed form, or why it is none."""
         asked = request.query_params
         query = await parsed(self.tests, asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
-        return _json({"text": query.text, "routable": to_text(query.routable), "is_routable": query.test is None})
+        return json_response(
+            {"text": query.text, "routable": to_text(query.routable), "is_routable": query.test is None}
+        )
 
     async def workbench(self, principal: Principal, request: Request) -> Response:
         """What a filter says, or what is wrong with it and where; and how it relates to another."""
-        return _json(await told_pair(self.tests, request.query_params))
+        return json_response(await told_pair(self.tests, request.query_params))
 
     async def users(self, principal: Principal, request: Request) -> Response:
         """Who may do what, as the user file of this broker says."""
-        return _json(users_told(getattr(self.authenticator, "users", None)))
+        return json_response(users_told(getattr(self.authenticator, "users", None)))
 
     async def may(self, principal: Principal, request: Request) -> Response:
         """Whether a user may do something, and if not, why."""
-        return _json(may(getattr(self.authenticator, "users", None), request.query_params))
+        return json_response(may(getattr(self.authenticator, "users", None), request.query_params))
 
     async def dashboard(self, principal: Principal, request: Request) -> Response:
         """The files of the dashboard. What they show is asked for by the page, and is for administrators."""
@@ -587,10 +597,3 @@ class HttpServer:
             return await self.admit(socket, token=intro.token, user=intro.user, password=intro.password)
         except Problem as problem:
             raise PeerFault(str(problem)) from None
-
-
-# ---------------------------------------------------------------- parts
-
-
-def _json(answer: Any, status: int = 200, headers: Any = None) -> Response:
-    return Response(msgspec.json.encode(answer), status, dict(headers or {}), "application/json")

@@ -1,4 +1,4 @@
-"""What a request over HTTP says of its sender: credentials, certificate, connection; and the no that it may get."""
+"""What a request over HTTP says of its sender: credentials, certificate, connection; and the forms of answers."""
 
 import base64
 import binascii
@@ -6,13 +6,15 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
 from godwit.errors import GodwitError
 from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.http_protocols import CERTIFICATE, PEER, PLACE
 
-__all__ = ["Problem", "certificate_of", "credentials_in", "is_local_name", "is_reserved", "peer_of"]
+__all__ = ["Problem", "certificate_of", "credentials_in", "is_local_name", "is_reserved", "json_response", "peer_of"]
 
 
 class Problem(GodwitError):
@@ -22,6 +24,11 @@ class Problem(GodwitError):
         super().__init__(reason)
         self.status = status
         self.more = more
+
+
+def json_response(answer: Any, status: int = 200, headers: Any = None) -> Response:
+    """An answer as JSON."""
+    return Response(msgspec.json.encode(answer), status, dict(headers or {}), "application/json")
 
 
 def credentials_in(authorization: str) -> dict[str, str]:

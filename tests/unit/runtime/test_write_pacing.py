@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from godwit.broker.effects import Effect, Heard, Input, Send, Tell
-from godwit.broker.messages import Accepted, Ack, Frame, Received
+from godwit.broker.messages import Accepted, Frame, Received, Unsubscribe
 from godwit.runtime import node as node_module
 from godwit.runtime.node import Node
 from godwit.runtime.write_pacing import PAUSE_S, PIECE, STREAM_MIN, WritePacing
@@ -35,7 +35,7 @@ class Written:
 
 def turn(pacing: WritePacing, counts: dict[Written, int], *, turn_follows: bool = True) -> None:
     """A turn in which so many messages are sent through each port."""
-    sent = []
+    sent: list[Any] = []
     for port, count in counts.items():
         for _ in range(count):
             port.send(None)
@@ -140,7 +140,7 @@ class Chatty:
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         told: list[Effect] = [Tell("client", Accepted(number)) for number in range(STREAM_MIN)]
-        return [*told, Send("neighbour", Frame(1, 0, Ack(0)))]
+        return [*told, Send("neighbour", Frame(1, 0, Unsubscribe(("n", "s"))))]
 
     def snapshot(self) -> Any:
         raise AssertionError("without a journal there is none")

@@ -24,6 +24,11 @@ export async function publish(attributes) {
   return ids[0];
 }
 
+/** Ask for something to be done: the answer. `body` is a Blob, or nothing. */
+export async function order(path, body) {
+  return answered(path, { method: "POST", body });
+}
+
 async function answered(address, options) {
   let response;
   try {

@@ -9,7 +9,9 @@ import { Live } from "./pages/live.js";
 import { Map } from "./pages/map.js";
 import { Metrics } from "./pages/metrics.js";
 import { Network } from "./pages/network.js";
+import { Plan } from "./pages/plan.js";
 import { Sessions } from "./pages/sessions.js";
+import { Simulate } from "./pages/simulate.js";
 import { Users } from "./pages/users.js";
 import { Why } from "./pages/why.js";
 import { Workbench } from "./pages/workbench.js";
@@ -24,6 +26,8 @@ const PAGES = [
   ["sessions", "Sessions", Sessions],
   ["metrics", "Metrics", Metrics],
   ["users", "Users", Users],
+  ["simulate", "Simulate", Simulate],
+  ["plan", "Plan", Plan],
 ];
 const HEALTH_MS = 3_000;
 

@@ -28,7 +28,7 @@ from godwit.pipeline.mobility.globe import DEGREE_M, Floats, distances_m
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DUPLICATE", "IMPOSSIBLE", "CleaningOptions", "marked", "marks", "seconds"]
+__all__ = ["DUPLICATE", "IMPOSSIBLE", "CleaningOptions", "marked", "marked_table", "marks", "seconds"]
 
 DUPLICATE = "same moment as another"
 IMPOSSIBLE = "impossible speed"
@@ -55,21 +55,22 @@ class CleaningOptions:
 
 def marked(fixes: "DataFrame", cleaning: CleaningOptions) -> "DataFrame":
     """All fixes of each client, the oldest first, with `fault`, `trip` and the step that led there."""
-
-    def mark(table: Any) -> Any:
-        table = table.sort_by([("at", "ascending"), ("lon", "ascending"), ("lat", "ascending")])
-        at_s, lons, lats = seconds(table["at"]), table["lon"].to_numpy(), table["lat"].to_numpy()
-        faults, trips = marks(at_s, lons, lats, cleaning)
-        names = pa.DictionaryArray.from_arrays(
-            pa.array(np.maximum(faults - 1, 0), pa.int32(), mask=faults == 0), list(FAULTS[1:])
-        )
-        added = {"fault": names.cast(pa.string()), "trip": pa.array(trips, pa.int64(), mask=trips < 0)}
-        for name, held in _steps(at_s, lons, lats, trips).items():
-            added[name] = pa.array(held, pa.float64(), mask=np.isnan(held))
-        return reduce(lambda so_far, name: so_far.append_column(name, added[name]), added, table)
-
     columns = fixes.select("client", "at", "lon", "lat", "occupied")
-    return columns.groupBy("client").applyInArrow(mark, SCHEMA)
+    return columns.groupBy("client").applyInArrow(lambda table: marked_table(table, cleaning), SCHEMA)
+
+
+def marked_table(table: Any, cleaning: CleaningOptions) -> Any:
+    """The same for one client, as an Arrow table: this needs no Spark."""
+    table = table.sort_by([("at", "ascending"), ("lon", "ascending"), ("lat", "ascending")])
+    at_s, lons, lats = seconds(table["at"]), table["lon"].to_numpy(), table["lat"].to_numpy()
+    faults, trips = marks(at_s, lons, lats, cleaning)
+    names = pa.DictionaryArray.from_arrays(
+        pa.array(np.maximum(faults - 1, 0), pa.int32(), mask=faults == 0), list(FAULTS[1:])
+    )
+    added = {"fault": names.cast(pa.string()), "trip": pa.array(trips, pa.int64(), mask=trips < 0)}
+    for name, held in _steps(at_s, lons, lats, trips).items():
+        added[name] = pa.array(held, pa.float64(), mask=np.isnan(held))
+    return reduce(lambda so_far, name: so_far.append_column(name, added[name]), added, table)
 
 
 def marks(at_s: Floats, lons: Floats, lats: Floats, cleaning: CleaningOptions) -> tuple[Any, Any]:

@@ -1,0 +1,41 @@
+"""Runs a `godwit` command that must not take more than its share: `python -m godwit.runtime.bounded_command`.
+
+The first four arguments are bounds: bytes of memory, seconds of processor time, bytes of a file, and how much to give
+way to others (as `nice` has it). The rest is the command. A process bounds itself before it loads anything, because a
+broker cannot run code between starting a process and its program.
+"""
+
+import runpy
+import sys
+
+__all__ = ["bound", "main"]
+
+
+def main(words: list[str]) -> None:
+    """Bound this process, and run the command."""
+    bound(*map(int, words[:4]))
+    sys.argv = ["godwit", *words[4:]]
+    runpy.run_module("godwit", run_name="__main__", alter_sys=True)
+
+
+def bound(memory_bytes: int, cpu_s: int, file_bytes: int, niceness: int) -> None:
+    """Bound this process, as far as the system can."""
+    try:
+        import os
+        import resource
+    except ImportError:  # not on every system
+        return
+    os.nice(niceness)
+    for what, most in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(what)
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (allowed, allowed))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
