@@ -97,7 +97,7 @@ class ScopeLog:
                 f"there is another change {change.number} of {change.device}: its disk was put back, or its key copied"
             )
         before = self._store.change(self.scope, (change.device, change.number - 1))
-        if before is not None and hash_of(before) != change.previous:
+        if before is not None and (hash_of(before) != change.previous or before.clock >= change.clock):
             return f"change {change.number} of {change.device} does not follow the change {before.number} known here"
         return ""
 

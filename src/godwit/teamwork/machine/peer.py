@@ -1,0 +1,136 @@
+"""A peer of a team, as a machine: it takes inputs, keeps changes in its store, and answers with effects.
+
+*Rules.*
+1. What one input changes is in the store before any of its effects is carried out: the driver commits first. So what a
+   peer has acknowledged survives the end of its process.
+2. A change of the user needs no broker. It is in the store, and its event in the outbox, until there is one.
+3. What another peer sends is checked before it is taken. A message that is wrong changes nothing, and is reported.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from godwit.teamwork.machine.bus import Changes, Have, Message, attributes_of, decoded
+from godwit.teamwork.machine.changes import Change
+from godwit.teamwork.machine.exchange import Exchange
+from godwit.teamwork.machine.peer_effects import (
+    Attached,
+    ChangeRecord,
+    Effect,
+    EventCame,
+    Follow,
+    Happened,
+    Input,
+    Publish,
+    Rejected,
+    StartTimer,
+    StopTimer,
+    SubscribeScope,
+    TimerDue,
+    TimerKey,
+    Unfollow,
+    UnsubscribeScope,
+)
+from godwit.teamwork.machine.scope_log import Devices, ScopeLog
+from godwit.teamwork.machine.store import Store
+
+__all__ = ["Identity", "Peer"]
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose peer it is."""
+
+    team: str
+    user: str
+    device: str
+
+
+class Peer:
+    """One device of one user."""
+
+    def __init__(self, identity: Identity, store: Store, devices: Devices) -> None:
+        self.identity = identity
+        self._store, self._devices = store, devices
+        self._logs: dict[str, ScopeLog] = {}
+        self._effects: list[Effect] = []
+        self._exchange = Exchange(self, store)
+        self._now = 0.0
+        self._on_input: dict[type, Callable[[Any], None]] = {
+            Attached: lambda input: self._exchange.on_attached(),
+            EventCame: self._on_event,
+            TimerDue: lambda input: self._exchange.on_timer(*input.key),
+            ChangeRecord: self._on_change_record,
+            Follow: self._on_follow,
+            Unfollow: self._on_unfollow,
+        }
+        self._on_message: dict[type[Message], Callable[[Any], None]] = {
+            Have: self._exchange.on_have,
+            Changes: self._exchange.on_changes,
+        }
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take an input. `now` is the time of day, which is shown to people and decides nothing."""
+        self._now = now
+        self._on_input[type(input)](input)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def log(self, scope: str) -> ScopeLog:
+        """The changes of a scope, and who may do what in it."""
+        if scope not in self._logs:
+            self._logs[scope] = ScopeLog(scope, self._store, self._devices)
+        return self._logs[scope]
+
+    # ------------------------------------------------------------ what the exchange needs
+
+    @property
+    def device(self) -> str:
+        return self.identity.device
+
+    def publish(self, message: Message) -> None:
+        payload = msgspec.msgpack.encode(message)
+        self._effects.append(Publish(attributes_of(self.identity.team, message), payload))
+
+    def start_timer(self, key: TimerKey, after_s: float) -> None:
+        self._effects.append(StartTimer(key, after_s))
+
+    def stop_timer(self, key: TimerKey) -> None:
+        self._effects.append(StopTimer(key))
+
+    def take(self, change: Change) -> bool:
+        log = self.log(change.scope)
+        if problem := log.problem(change):
+            self._effects.append(Rejected(f"change {change.number} of {change.device} in {change.scope}", problem))
+            return False
+        if not log.is_next(change):
+            return False
+        self._effects.append(Happened(log.add(change)))
+        return True
+
+    # ------------------------------------------------------------ inputs
+
+    def _on_event(self, input: EventCame) -> None:
+        message = decoded(input.payload)
+        if isinstance(message, str):
+            self._effects.append(Rejected("event", message))
+        elif message.device != self.device:
+            self._on_message[type(message)](message)
+
+    def _on_change_record(self, input: ChangeRecord) -> None:
+        log = self.log(input.scope)
+        change = log.make(self.device, self.identity.user, input.record, input.fields, self._now)
+        if reason := log.refusal(change):
+            self._effects.append(Rejected(input.record, reason))
+            return
+        self._effects.append(Happened(log.add(change)))
+        self._exchange.spread(change)
+
+    def _on_follow(self, input: Follow) -> None:
+        self._effects.append(SubscribeScope(input.scope))
+        self._exchange.begin(input.scope)
+
+    def _on_unfollow(self, input: Unfollow) -> None:
+        self._effects.append(UnsubscribeScope(input.scope))
+        self._exchange.end(input.scope)
