@@ -11,7 +11,20 @@ import msgspec
 
 from godwit.teamwork.machine.changes import Change, Vector
 
-__all__ = ["MESSAGES", "Changes", "Have", "Message", "attributes_of", "decoded"]
+__all__ = [
+    "Answers",
+    "Changes",
+    "Found",
+    "Gone",
+    "Have",
+    "Here",
+    "Message",
+    "Question",
+    "Wanted",
+    "attributes_of",
+    "decoded",
+    "signed_question",
+]
 
 PAYLOAD_BYTES_MAX = 4 * 2**20
 
@@ -37,9 +50,66 @@ class Changes(Message, frozen=True, tag="changes"):
     vector: Vector
 
 
-MESSAGES: tuple[type[Message], ...] = (Have, Changes)
+class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a search looks for: records whose profile matches a query, and whose text has these words."""
 
-_DECODER = msgspec.msgpack.Decoder(Have | Changes)
+    kinds: tuple[str, ...]
+    language: str = "xql"
+    query: str = ""
+    words: str = ""
+    limit: int = 100
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A record that was found."""
+
+    scope: str
+    record: str
+    profile: bytes
+    """In XML."""
+    score: float = 0.0
+    """How well it fits, the higher the better; compared among the answers to one search."""
+
+
+class Question(Message, frozen=True, tag="question"):
+    """A search, asked of other peers. Signed, since a peer shows what the asking user may see."""
+
+    user: str
+    search: str
+    wanted: Wanted
+    until: float
+    """Time of day after which nobody needs to answer."""
+    signature: bytes = b""
+
+
+class Answers(Message, frozen=True, tag="answers"):
+    """What a peer has found; nothing is an answer, too."""
+
+    for_device: str
+    search: str
+    found: tuple[Found, ...] = ()
+    refused: str = ""
+    """Why the peer did not search."""
+
+
+class Here(Message, frozen=True, tag="here"):
+    """A peer is attached, and how available its user is."""
+
+    user: str
+    availability: str
+    until: float
+    """Time of day until which this holds, unless it is said again."""
+
+
+class Gone(Message, frozen=True, tag="gone"):
+    """A peer goes."""
+
+    user: str
+
+
+AnyMessage = Have | Changes | Question | Answers | Here | Gone
+
+_DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
 
 def attributes_of(team: str, message: Message) -> dict[str, Any]:
@@ -54,11 +124,17 @@ def attributes_of(team: str, message: Message) -> dict[str, Any]:
 ROUTED = ("scope", "for_device", "for_user")
 
 
-def decoded(payload: bytes) -> Message | str:
+def signed_question(question: Question) -> bytes:
+    """What the signature of a question is made over."""
+    return msgspec.msgpack.encode(msgspec.structs.replace(question, signature=b""))
+
+
+def decoded(payload: bytes) -> AnyMessage | str:
     """A message, or why it is none."""
     if len(payload) > PAYLOAD_BYTES_MAX:
         return f"a message has at most {PAYLOAD_BYTES_MAX:,} bytes, and this one has {len(payload):,}"
     try:
-        return _DECODER.decode(payload)
+        message: AnyMessage = _DECODER.decode(payload)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         return f"not a message of a peer: {error}"
+    return message

@@ -65,6 +65,7 @@ class Exchange:
     def __init__(self, host: ExchangeHost, store: Store) -> None:
         self._host, self._store = host, store
         self._scopes: set[str] = set()
+        self._is_attached = False
         self._ask_s: dict[str, float] = {}  # by scope with a running timer, after how long
         self._askers: dict[str, Vector] = {}  # by scope that waits for an answer, the least that its askers have
 
@@ -74,17 +75,28 @@ class Exchange:
         """Take part in the exchange of a scope."""
         if scope not in self._scopes:
             self._scopes.add(scope)
-            self._say_what_is_here(scope)
+            if self._is_attached:
+                self._say_what_is_here(scope)
 
     def end(self, scope: str) -> None:
         """Take part no longer."""
         self._scopes.discard(scope)
+        self._stop_timers(scope)
+
+    def _stop_timers(self, scope: str) -> None:
         for what, waiting in ((ASK, self._ask_s), (ANSWER, self._askers)):
             if waiting.pop(scope, None) is not None:
                 self._host.stop_timer((what, scope))
 
+    def on_detached(self) -> None:
+        """The peer has lost its broker: it asks again at the next one, and others answer meanwhile."""
+        self._is_attached = False
+        for scope in sorted(self._scopes):
+            self._stop_timers(scope)
+
     def on_attached(self) -> None:
         """A broker has let the peer in."""
+        self._is_attached = True
         for scope in sorted(self._scopes):
             self._say_what_is_here(scope)
 

@@ -12,19 +12,36 @@ from typing import Any
 
 import msgspec
 
-from godwit.teamwork.machine.bus import Changes, Have, Message, attributes_of, decoded
+from godwit.teamwork.machine.bus import (
+    Answers,
+    Changes,
+    Gone,
+    Have,
+    Here,
+    Message,
+    Question,
+    attributes_of,
+    decoded,
+)
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.exchange import Exchange
+from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.machine.peer_effects import (
     Attached,
     ChangeRecord,
+    Detached,
     Effect,
+    EndSearch,
     EventCame,
     Follow,
     Happened,
     Input,
+    Leaving,
     Publish,
     Rejected,
+    SearchAnswered,
+    SetAvailability,
+    StartSearch,
     StartTimer,
     StopTimer,
     SubscribeScope,
@@ -33,7 +50,9 @@ from godwit.teamwork.machine.peer_effects import (
     Unfollow,
     UnsubscribeScope,
 )
+from godwit.teamwork.machine.presence import Presence
 from godwit.teamwork.machine.scope_log import Devices, ScopeLog
+from godwit.teamwork.machine.search import Index, Progress, Search
 from godwit.teamwork.machine.store import Store
 
 __all__ = ["Identity", "Peer"]
@@ -50,29 +69,44 @@ class Identity(msgspec.Struct, frozen=True):
 class Peer:
     """One device of one user."""
 
-    def __init__(self, identity: Identity, store: Store, devices: Devices) -> None:
+    def __init__(self, identity: Identity, store: Store, devices: Devices, index: Index) -> None:
         self.identity = identity
+        self.now = 0.0
         self._store, self._devices = store, devices
         self._logs: dict[str, ScopeLog] = {}
         self._effects: list[Effect] = []
-        self._exchange = Exchange(self, store)
-        self._now = 0.0
+        exchange, presence, search = Exchange(self, store), Presence(self), Search(self, index, devices)
+        self._exchange, self.presence, self.search = exchange, presence, search
         self._on_input: dict[type, Callable[[Any], None]] = {
-            Attached: lambda input: self._exchange.on_attached(),
+            Attached: self._on_attached,
+            Detached: self._on_detached,
+            Leaving: lambda input: presence.on_leaving(),
             EventCame: self._on_event,
-            TimerDue: lambda input: self._exchange.on_timer(*input.key),
+            TimerDue: lambda input: self._on_timer[input.key[0]](*input.key),
             ChangeRecord: self._on_change_record,
             Follow: self._on_follow,
             Unfollow: self._on_unfollow,
+            StartSearch: lambda input: self._reject("search", search.begin(input.asking)),
+            EndSearch: lambda input: search.end(input.search),
+            SetAvailability: lambda input: self._reject("availability", presence.set_availability(input.availability)),
         }
         self._on_message: dict[type[Message], Callable[[Any], None]] = {
-            Have: self._exchange.on_have,
-            Changes: self._exchange.on_changes,
+            Have: exchange.on_have,
+            Changes: exchange.on_changes,
+            Question: search.on_question,
+            Answers: search.on_answers,
+            Here: presence.on_here,
+            Gone: presence.on_gone,
+        }
+        self._on_timer: dict[str, Callable[..., None]] = {
+            "ask": exchange.on_timer,
+            "answer": exchange.on_timer,
+            "presence": presence.on_timer,
         }
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take an input. `now` is the time of day, which is shown to people and decides nothing."""
-        self._now = now
+        self.now = now
         self._on_input[type(input)](input)
         effects, self._effects = self._effects, []
         return effects
@@ -83,15 +117,25 @@ class Peer:
             self._logs[scope] = ScopeLog(scope, self._store, self._devices)
         return self._logs[scope]
 
-    # ------------------------------------------------------------ what the exchange needs
+    # ------------------------------------------------------------ what the parts need
+
+    @property
+    def user(self) -> str:
+        return self.identity.user
 
     @property
     def device(self) -> str:
         return self.identity.device
 
-    def publish(self, message: Message) -> None:
+    def publish(self, message: Message, *, until: float | None = None) -> None:
         payload = msgspec.msgpack.encode(message)
-        self._effects.append(Publish(attributes_of(self.identity.team, message), payload))
+        self._effects.append(Publish(attributes_of(self.identity.team, message), payload, until))
+
+    def report(self, progress: Progress) -> None:
+        self._effects.append(SearchAnswered(progress))
+
+    def readable_scopes(self, user: str) -> list[str]:
+        return [scope for scope in self._store.scopes() if self.log(scope).governance.role(user) > Role.NONE]
 
     def start_timer(self, key: TimerKey, after_s: float) -> None:
         self._effects.append(StartTimer(key, after_s))
@@ -102,7 +146,7 @@ class Peer:
     def take(self, change: Change) -> bool:
         log = self.log(change.scope)
         if problem := log.problem(change):
-            self._effects.append(Rejected(f"change {change.number} of {change.device} in {change.scope}", problem))
+            self._reject(f"change {change.number} of {change.device} in {change.scope}", problem)
             return False
         if not log.is_next(change):
             return False
@@ -111,18 +155,30 @@ class Peer:
 
     # ------------------------------------------------------------ inputs
 
+    def _reject(self, what: str, reason: str) -> None:
+        if reason:
+            self._effects.append(Rejected(what, reason))
+
+    def _on_attached(self, input: Attached) -> None:
+        self._exchange.on_attached()
+        self.presence.on_attached()
+
+    def _on_detached(self, input: Detached) -> None:
+        self._exchange.on_detached()
+        self.presence.on_detached()
+
     def _on_event(self, input: EventCame) -> None:
         message = decoded(input.payload)
         if isinstance(message, str):
-            self._effects.append(Rejected("event", message))
+            self._reject("event", message)
         elif message.device != self.device:
             self._on_message[type(message)](message)
 
     def _on_change_record(self, input: ChangeRecord) -> None:
         log = self.log(input.scope)
-        change = log.make(self.device, self.identity.user, input.record, input.fields, self._now)
+        change = log.make(self.device, self.identity.user, input.record, input.fields, self.now)
         if reason := log.refusal(change):
-            self._effects.append(Rejected(input.record, reason))
+            self._reject(input.record, reason)
             return
         self._effects.append(Happened(log.add(change)))
         self._exchange.spread(change)

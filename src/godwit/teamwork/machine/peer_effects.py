@@ -5,17 +5,24 @@ from typing import Any
 import msgspec
 
 from godwit.teamwork.machine.scope_log import Added
+from godwit.teamwork.machine.search import Asking, Progress
 
 __all__ = [
     "Attached",
     "ChangeRecord",
+    "Detached",
     "Effect",
+    "EndSearch",
     "EventCame",
     "Follow",
     "Happened",
     "Input",
+    "Leaving",
     "Publish",
     "Rejected",
+    "SearchAnswered",
+    "SetAvailability",
+    "StartSearch",
     "StartTimer",
     "StopTimer",
     "SubscribeScope",
@@ -33,6 +40,10 @@ TimerKey = tuple[str, ...]
 
 class Attached(msgspec.Struct, frozen=True):
     """A broker has let the peer in."""
+
+
+class Detached(msgspec.Struct, frozen=True):
+    """The peer has lost its broker."""
 
 
 class EventCame(msgspec.Struct, frozen=True):
@@ -55,6 +66,28 @@ class ChangeRecord(msgspec.Struct, frozen=True):
     fields: dict[str, Any]
 
 
+class StartSearch(msgspec.Struct, frozen=True):
+    """The user searches."""
+
+    asking: Asking
+
+
+class EndSearch(msgspec.Struct, frozen=True):
+    """The user needs no more answers."""
+
+    search: str
+
+
+class SetAvailability(msgspec.Struct, frozen=True):
+    """How available the user is."""
+
+    availability: str
+
+
+class Leaving(msgspec.Struct, frozen=True):
+    """The peer is about to go."""
+
+
 class Follow(msgspec.Struct, frozen=True):
     """Keep a scope at this peer from now on."""
 
@@ -67,7 +100,19 @@ class Unfollow(msgspec.Struct, frozen=True):
     scope: str
 
 
-Input = Attached | EventCame | TimerDue | ChangeRecord | Follow | Unfollow
+Input = (
+    Attached
+    | Detached
+    | Leaving
+    | EventCame
+    | TimerDue
+    | ChangeRecord
+    | Follow
+    | Unfollow
+    | StartSearch
+    | EndSearch
+    | SetAvailability
+)
 
 
 # ------------------------------------------------------------ effects
@@ -78,6 +123,8 @@ class Publish(msgspec.Struct, frozen=True):
 
     attributes: dict[str, Any]
     payload: bytes
+    until: float | None = None
+    """Time of day after which nobody needs it."""
 
 
 class SubscribeScope(msgspec.Struct, frozen=True):
@@ -111,6 +158,12 @@ class Happened(msgspec.Struct, frozen=True):
     added: Added
 
 
+class SearchAnswered(msgspec.Struct, frozen=True):
+    """A peer has answered a search of the user."""
+
+    progress: Progress
+
+
 class Rejected(msgspec.Struct, frozen=True):
     """An input that changed nothing, and why: the user's change, or what another peer sent."""
 
@@ -118,4 +171,4 @@ class Rejected(msgspec.Struct, frozen=True):
     reason: str
 
 
-Effect = Publish | SubscribeScope | UnsubscribeScope | StartTimer | StopTimer | Happened | Rejected
+Effect = Publish | SubscribeScope | UnsubscribeScope | StartTimer | StopTimer | Happened | SearchAnswered | Rejected

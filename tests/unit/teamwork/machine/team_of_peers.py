@@ -1,13 +1,16 @@
 """Peers in memory that make changes and exchange them, for tests."""
 
+from collections.abc import Collection
 from hashlib import sha256
 from typing import Any
 
+from godwit.errors import FilterError
+from godwit.teamwork.machine.bus import Found, Wanted
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.scope_log import Added, ScopeLog
 from godwit.teamwork.machine.store import MemoryStore
 
-__all__ = ["Keys", "Replica"]
+__all__ = ["Keys", "PlainIndex", "Replica"]
 
 
 class Keys:
@@ -21,6 +24,27 @@ class Keys:
 
     def check(self, device: str, user: str, data: bytes, signature: bytes) -> str:
         return "" if signature == sha256(device.encode() + data).digest() else f"no signature of {device}"
+
+
+class PlainIndex:
+    """Finds records whose name or fields have the words of a search."""
+
+    def __init__(self, device: str, store: MemoryStore) -> None:
+        self._device, self._store = device, store
+
+    def find(self, wanted: Wanted, scopes: Collection[str], user: str, *, only_made_here: bool) -> list[Found]:
+        if wanted.query.startswith("?"):
+            raise FilterError("a query does not begin with ?")
+        found = []
+        for scope in self._store.scopes():
+            for kind in wanted.kinds:
+                for record in self._store.records(scope, kind):
+                    first = min(self._store.changes_of(scope, record.name), key=lambda change: change.order)
+                    is_shown = scope in scopes or user in record.fields.get("shown_to", ())
+                    is_here = first.device == self._device or not only_made_here
+                    if is_shown and is_here and wanted.words in str(record.fields):
+                        found.append(Found(scope, record.name, b"<record/>"))
+        return found
 
 
 class Replica:
