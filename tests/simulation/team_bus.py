@@ -5,7 +5,10 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import msgspec
+
 from godwit.teamwork.machine import exchange
+from godwit.teamwork.machine.bus import KeyGiven, attributes_of
 from godwit.teamwork.machine.changes import Vector
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
@@ -14,20 +17,39 @@ from godwit.teamwork.machine.peer_effects import (
     Detached,
     EventCame,
     Follow,
+    GiveKey,
+    KeyMade,
+    KeyMissing,
+    MakeKey,
     Publish,
     Rejected,
     SearchAnswered,
     StartTimer,
     StopTimer,
+    TakeKey,
     TimerDue,
 )
 from godwit.teamwork.machine.search import Progress
 from godwit.teamwork.machine.store import MemoryStore
+from godwit.teamwork.sealing import KeyRing, Sealed
 from tests.unit.teamwork.machine.team_of_peers import Keys, PlainIndex
 
 __all__ = ["SCOPE", "Bus"]
 
 SCOPE = "community/ann.1"
+
+
+class MemorySecrets:
+    """Keys in memory."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, bytes] = {}
+
+    def get(self, name: str, default: bytes | None = None) -> bytes | None:
+        return self._keys.get(name, default)
+
+    def put(self, name: str, value: bytes) -> None:
+        self._keys[name] = value
 
 
 class Bus:
@@ -42,8 +64,11 @@ class Bus:
         self.stores: list[MemoryStore] = []
         self.queues: list[list[bytes]] = []
         self.outboxes: list[list[Publish]] = []
+        self.rings: list[KeyRing] = []
+        self.unreadable: list[list[bytes]] = []
         self.attached: list[bool] = []
         self.published: Counter[str] = Counter()
+        self.travelled: list[bytes] = []
         self.progress: list[Progress] = []
         self.rejected: list[Rejected] = []
         self.count = 0
@@ -54,7 +79,10 @@ class Bus:
         """A new device, not attached yet."""
         store = MemoryStore()
         self.stores.append(store)
-        self.peers.append(Peer(Identity("t", user, device), store, Keys(device), PlainIndex(device, store)))
+        ring = KeyRing(MemorySecrets())
+        self.rings.append(ring)
+        self.unreadable.append([])
+        self.peers.append(Peer(Identity("t", user, device), store, Keys(device), PlainIndex(device, store), ring.has))
         self.queues.append([])
         self.outboxes.append([])
         self.attached.append(False)
@@ -62,6 +90,7 @@ class Bus:
 
     def tell(self, place: int, input: Any) -> None:
         """Give an input to a peer and carry out what it asks for."""
+        inputs: list[Any] = []
         for effect in self.peers[place].handle(input, self.now):
             match effect:
                 case Publish():
@@ -70,6 +99,18 @@ class Bus:
                     self.progress.append(progress)
                 case Rejected():
                     self.rejected.append(effect)
+                case MakeKey(scope=scope):
+                    inputs.append(KeyMade(scope, self.rings[place].made(scope)))
+                case GiveKey(scope=scope, name=name, device=device):
+                    key = self.rings[place].key(scope, name)
+                    assert key is not None
+                    given = KeyGiven(self.peers[place].device, scope, name, device, key)
+                    attributes = attributes_of("t", given)
+                    self.outboxes[place].append(Publish(attributes, msgspec.msgpack.encode(given)))
+                case TakeKey(scope=scope, name=name, box=box):
+                    assert self.rings[place].keep(scope, name, box)
+                    self.queues[place][:0] = self.unreadable[place]
+                    self.unreadable[place].clear()
                 case StartTimer(key=key, after_s=after_s):
                     self.timers[place, key] = self.now + after_s
                     self.count += 1
@@ -77,16 +118,38 @@ class Bus:
                 case StopTimer(key=key):
                     self.timers.pop((place, key), None)
         self.flush(place)
+        for further in inputs:
+            self.tell(place, further)
 
     def flush(self, place: int) -> None:
         """What a peer has published goes to all others."""
         if self.attached[place]:
             events, self.outboxes[place] = self.outboxes[place], []
             for event in events:
+                payload = self.sealed(place, event)
+                self.travelled.append(payload)
                 self.published[event.attributes["message"]] += 1
                 for other, queue in enumerate(self.queues):
                     if event.attributes.get("for_device", self.peers[other].device) == self.peers[other].device:
-                        queue.append(event.payload)
+                        queue.append(payload)
+
+    def sealed(self, place: int, event: Publish) -> bytes:
+        """The payload as it travels: changes of a sealed scope with the key in use."""
+        scope = event.attributes.get("scope", "")
+        name = self.peers[place].keys.in_use(scope) if event.attributes["message"] == "changes" else None
+        if name is None or not self.rings[place].has(scope, name):
+            return event.payload
+        return self.rings[place].sealed(scope, name, event.payload)
+
+    def read(self, place: int) -> None:
+        """The first event in the queue of a peer."""
+        payload = self.queues[place].pop(0)
+        opened = self.rings[place].opened(payload)
+        if isinstance(opened, Sealed):
+            self.unreadable[place].append(payload)
+            self.tell(place, KeyMissing(opened.scope, opened.name))
+        else:
+            self.tell(place, EventCame(payload if opened is None else opened))
 
     def attach(self, place: int) -> None:
         self.attached[place] = True
@@ -102,7 +165,7 @@ class Bus:
         while any(queue and self.attached[place] for place, queue in enumerate(self.queues)):
             for place, queue in enumerate(self.queues):
                 if queue and self.attached[place]:
-                    self.tell(place, EventCame(queue.pop(0)))
+                    self.read(place)
 
     def pass_time(self, seconds: float) -> None:
         """Carry out what is due in that time."""

@@ -18,12 +18,14 @@ __all__ = [
     "Gone",
     "Have",
     "Here",
+    "KeyGiven",
     "Message",
+    "NeedKey",
     "Question",
     "Wanted",
     "attributes_of",
     "decoded",
-    "signed_question",
+    "signed_bytes_of",
 ]
 
 PAYLOAD_BYTES_MAX = 4 * 2**20
@@ -107,7 +109,25 @@ class Gone(Message, frozen=True, tag="gone"):
     user: str
 
 
-AnyMessage = Have | Changes | Question | Answers | Here | Gone
+class NeedKey(Message, frozen=True, tag="need_key"):
+    """A peer has met a key of a scope that it does not have. Signed."""
+
+    user: str
+    scope: str
+    name: str
+    signature: bytes = b""
+
+
+class KeyGiven(Message, frozen=True, tag="key_given"):
+    """A key of a scope, sealed for one device."""
+
+    scope: str
+    name: str
+    to: str
+    box: bytes
+
+
+AnyMessage = Have | Changes | Question | Answers | Here | Gone | NeedKey | KeyGiven
 
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
@@ -124,9 +144,9 @@ def attributes_of(team: str, message: Message) -> dict[str, Any]:
 ROUTED = ("scope", "for_device", "for_user")
 
 
-def signed_question(question: Question) -> bytes:
-    """What the signature of a question is made over."""
-    return msgspec.msgpack.encode(msgspec.structs.replace(question, signature=b""))
+def signed_bytes_of(message: Question | NeedKey) -> bytes:
+    """What the signature of a message is made over."""
+    return msgspec.msgpack.encode(msgspec.structs.replace(message, signature=b""))
 
 
 def decoded(payload: bytes) -> AnyMessage | str:

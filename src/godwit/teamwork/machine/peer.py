@@ -18,14 +18,16 @@ from godwit.teamwork.machine.bus import (
     Gone,
     Have,
     Here,
+    KeyGiven,
     Message,
+    NeedKey,
     Question,
     attributes_of,
     decoded,
 )
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.exchange import Exchange
-from godwit.teamwork.machine.governance import Role
+from godwit.teamwork.machine.governance import Governance, Role
 from godwit.teamwork.machine.peer_effects import (
     Attached,
     ChangeRecord,
@@ -34,9 +36,13 @@ from godwit.teamwork.machine.peer_effects import (
     EndSearch,
     EventCame,
     Follow,
+    GiveKey,
     Happened,
     Input,
+    KeyMade,
+    KeyMissing,
     Leaving,
+    MakeKey,
     Publish,
     Rejected,
     SearchAnswered,
@@ -45,12 +51,14 @@ from godwit.teamwork.machine.peer_effects import (
     StartTimer,
     StopTimer,
     SubscribeScope,
+    TakeKey,
     TimerDue,
     TimerKey,
     Unfollow,
     UnsubscribeScope,
 )
 from godwit.teamwork.machine.presence import Presence
+from godwit.teamwork.machine.scope_keys import ScopeKeys
 from godwit.teamwork.machine.scope_log import Devices, ScopeLog
 from godwit.teamwork.machine.search import Index, Progress, Search
 from godwit.teamwork.machine.store import Store
@@ -69,14 +77,23 @@ class Identity(msgspec.Struct, frozen=True):
 class Peer:
     """One device of one user."""
 
-    def __init__(self, identity: Identity, store: Store, devices: Devices, index: Index) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        store: Store,
+        devices: Devices,
+        index: Index,
+        has_secret: Callable[[str, str], bool] = lambda scope, name: False,
+    ) -> None:
+        """`has_secret`: whether the driver has the key of that scope and name."""
         self.identity = identity
         self.now = 0.0
         self._store, self._devices = store, devices
         self._logs: dict[str, ScopeLog] = {}
         self._effects: list[Effect] = []
         exchange, presence, search = Exchange(self, store), Presence(self), Search(self, index, devices)
-        self._exchange, self.presence, self.search = exchange, presence, search
+        keys = ScopeKeys(self, store, devices, has_secret)
+        self._exchange, self.presence, self.search, self.keys = exchange, presence, search, keys
         self._on_input: dict[type, Callable[[Any], None]] = {
             Attached: self._on_attached,
             Detached: self._on_detached,
@@ -86,6 +103,8 @@ class Peer:
             ChangeRecord: self._on_change_record,
             Follow: self._on_follow,
             Unfollow: self._on_unfollow,
+            KeyMade: lambda input: keys.on_made(input.scope, input.name),
+            KeyMissing: lambda input: keys.on_missing(input.scope, input.name),
             StartSearch: lambda input: self._reject("search", search.begin(input.asking)),
             EndSearch: lambda input: search.end(input.search),
             SetAvailability: lambda input: self._reject("availability", presence.set_availability(input.availability)),
@@ -95,6 +114,8 @@ class Peer:
             Changes: exchange.on_changes,
             Question: search.on_question,
             Answers: search.on_answers,
+            NeedKey: keys.on_need,
+            KeyGiven: self._on_key_given,
             Here: presence.on_here,
             Gone: presence.on_gone,
         }
@@ -102,6 +123,8 @@ class Peer:
             "ask": exchange.on_timer,
             "answer": exchange.on_timer,
             "presence": presence.on_timer,
+            "give key": keys.on_timer,
+            "asked for key": keys.on_timer,
         }
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -133,6 +156,18 @@ class Peer:
 
     def report(self, progress: Progress) -> None:
         self._effects.append(SearchAnswered(progress))
+
+    def make_key(self, scope: str) -> None:
+        self._effects.append(MakeKey(scope))
+
+    def give_key(self, scope: str, name: str, device: str) -> None:
+        self._effects.append(GiveKey(scope, name, device))
+
+    def governance(self, scope: str) -> Governance:
+        return self.log(scope).governance
+
+    def change(self, scope: str, record: str) -> None:
+        self._on_change_record(ChangeRecord(scope, record, {}))
 
     def readable_scopes(self, user: str) -> list[str]:
         return [scope for scope in self._store.scopes() if self.log(scope).governance.role(user) > Role.NONE]
@@ -180,8 +215,16 @@ class Peer:
         if reason := log.refusal(change):
             self._reject(input.record, reason)
             return
+        members = set(log.governance.members())
         self._effects.append(Happened(log.add(change)))
         self._exchange.spread(change)
+        self.keys.on_change(change, members)
+
+    def _on_key_given(self, message: KeyGiven) -> None:
+        if message.to == self.device:
+            self._effects.append(TakeKey(message.scope, message.name, message.box))
+        else:
+            self.keys.on_given(message)
 
     def _on_follow(self, input: Follow) -> None:
         self._effects.append(SubscribeScope(input.scope))

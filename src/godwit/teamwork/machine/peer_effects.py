@@ -15,9 +15,13 @@ __all__ = [
     "EndSearch",
     "EventCame",
     "Follow",
+    "GiveKey",
     "Happened",
     "Input",
+    "KeyMade",
+    "KeyMissing",
     "Leaving",
+    "MakeKey",
     "Publish",
     "Rejected",
     "SearchAnswered",
@@ -26,6 +30,7 @@ __all__ = [
     "StartTimer",
     "StopTimer",
     "SubscribeScope",
+    "TakeKey",
     "TimerDue",
     "TimerKey",
     "Unfollow",
@@ -86,6 +91,20 @@ class SetAvailability(msgspec.Struct, frozen=True):
 
 class Leaving(msgspec.Struct, frozen=True):
     """The peer is about to go."""
+
+
+class KeyMade(msgspec.Struct, frozen=True):
+    """The driver has drawn a key for a scope, and keeps it."""
+
+    scope: str
+    name: str
+
+
+class KeyMissing(msgspec.Struct, frozen=True):
+    """An event came that is sealed with a key that the driver does not have."""
+
+    scope: str
+    name: str
 
 
 class Follow(msgspec.Struct, frozen=True):
@@ -158,6 +177,28 @@ class Happened(msgspec.Struct, frozen=True):
     added: Added
 
 
+class MakeKey(msgspec.Struct, frozen=True):
+    """Draw a key for a scope, keep it, and answer with `KeyMade`."""
+
+    scope: str
+
+
+class GiveKey(msgspec.Struct, frozen=True):
+    """Seal a key of a scope for a device, and publish it as `KeyGiven`."""
+
+    scope: str
+    name: str
+    device: str
+
+
+class TakeKey(msgspec.Struct, frozen=True):
+    """Open a box that was sealed for this device, and keep the key in it if it is the one of that name."""
+
+    scope: str
+    name: str
+    box: bytes
+
+
 class SearchAnswered(msgspec.Struct, frozen=True):
     """A peer has answered a search of the user."""
 
@@ -171,4 +212,16 @@ class Rejected(msgspec.Struct, frozen=True):
     reason: str
 
 
-Effect = Publish | SubscribeScope | UnsubscribeScope | StartTimer | StopTimer | Happened | SearchAnswered | Rejected
+Effect = (
+    Publish
+    | SubscribeScope
+    | UnsubscribeScope
+    | StartTimer
+    | StopTimer
+    | Happened
+    | SearchAnswered
+    | Rejected
+    | MakeKey
+    | GiveKey
+    | TakeKey
+)

@@ -22,7 +22,7 @@ from typing import Protocol
 import msgspec
 
 from godwit.errors import FilterError
-from godwit.teamwork.machine.bus import Answers, Found, Message, Question, Wanted, signed_question
+from godwit.teamwork.machine.bus import Answers, Found, Message, Question, Wanted, signed_bytes_of
 from godwit.teamwork.machine.scope_log import Devices
 
 __all__ = ["Asking", "Index", "Progress", "Search", "SearchHost"]
@@ -123,7 +123,7 @@ class Search:
         search = self._open[asking.search] = _Open(asking)
         host.report(Progress(asking.search, search.news(here), host.device))
         question = Question(host.device, host.user, asking.search, asking.wanted, asking.until)
-        signature = self._devices.sign(signed_question(question))
+        signature = self._devices.sign(signed_bytes_of(question))
         host.publish(msgspec.structs.replace(question, signature=signature), until=asking.until)
         return ""
 
@@ -150,7 +150,7 @@ class Search:
         host = self._host
         if message.until < host.now:
             return
-        refused = self._devices.check(message.device, message.user, signed_question(message), message.signature)
+        refused = self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature)
         refused = refused or _problem(message.wanted)
         found: list[Found] = []
         if not refused:
