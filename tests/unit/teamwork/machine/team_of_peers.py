@@ -8,7 +8,7 @@ from godwit.errors import FilterError
 from godwit.teamwork.machine.bus import Found, Wanted
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.scope_log import Added, ScopeLog
-from godwit.teamwork.machine.store import MemoryStore
+from godwit.teamwork.machine.store import MemoryStore, Store
 
 __all__ = ["Keys", "PlainIndex", "Replica"]
 
@@ -50,9 +50,9 @@ class PlainIndex:
 class Replica:
     """One scope at one device of one user."""
 
-    def __init__(self, scope: str, user: str, device: str) -> None:
+    def __init__(self, scope: str, user: str, device: str, store: Store | None = None) -> None:
         self.user, self.device = user, device
-        self.store = MemoryStore()
+        self.store = MemoryStore() if store is None else store
         self.log = ScopeLog(scope, self.store, Keys(device))
 
     def change(self, record: str, time: float = 0.0, **fields: Any) -> Added:
