@@ -131,6 +131,8 @@ Input = (
     | StartSearch
     | EndSearch
     | SetAvailability
+    | KeyMade
+    | KeyMissing
 )
 
 
