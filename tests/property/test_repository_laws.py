@@ -41,6 +41,10 @@ class Compared:
     def clock(self, scope: str) -> int:
         return self._same(lambda store: store.clock(scope))  # type: ignore[no-any-return]
 
+    def raise_clock(self, scope: str, clock: int) -> None:
+        self.memory.raise_clock(scope, clock)
+        self.disk.raise_clock(scope, clock)
+
     def add(self, change: Change) -> None:
         self.memory.add(change)
         self.disk.add(change)

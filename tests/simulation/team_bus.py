@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from godwit.errors import FilterError
 from godwit.teamwork.machine import exchange
-from godwit.teamwork.machine.bus import KeyGiven, attributes_of
-from godwit.teamwork.machine.changes import Vector
+from godwit.teamwork.machine.bus import Changes, KeyGiven, attributes_of
+from godwit.teamwork.machine.changes import Change, Vector
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
     Attached,
@@ -18,6 +19,7 @@ from godwit.teamwork.machine.peer_effects import (
     EventCame,
     Follow,
     GiveKey,
+    Invited,
     KeyMade,
     KeyMissing,
     MakeKey,
@@ -29,14 +31,23 @@ from godwit.teamwork.machine.peer_effects import (
     TakeKey,
     TimerDue,
 )
+from godwit.teamwork.machine.records import Record
 from godwit.teamwork.machine.search import Progress
 from godwit.teamwork.machine.store import MemoryStore
 from godwit.teamwork.sealing import KeyRing, Sealed
 from tests.unit.teamwork.machine.team_of_peers import Keys, PlainIndex
 
-__all__ = ["SCOPE", "Bus"]
+__all__ = ["SCOPE", "TEAM", "Bus"]
 
+TEAM = "team/ann.0"
 SCOPE = "community/ann.1"
+
+
+def has_words(language: str, query: str, record: Record) -> bool:
+    """A rule of a community: the fields of a profile have these words."""
+    if query.startswith("?"):
+        raise FilterError("a query does not begin with ?")
+    return query in str(record.fields)
 
 
 class MemorySecrets:
@@ -71,6 +82,7 @@ class Bus:
         self.travelled: list[bytes] = []
         self.progress: list[Progress] = []
         self.rejected: list[Rejected] = []
+        self.invited: list[tuple[int, str]] = []
         self.count = 0
         for place in range(peers):
             self.join("ann" if place % 2 == 0 else "bob", f"d{place}")
@@ -82,7 +94,9 @@ class Bus:
         ring = KeyRing(MemorySecrets())
         self.rings.append(ring)
         self.unreadable.append([])
-        self.peers.append(Peer(Identity("t", user, device), store, Keys(device), PlainIndex(device, store), ring.has))
+        self.peers.append(
+            Peer(Identity(TEAM, user, device), store, Keys(device), PlainIndex(device, store), ring.has, has_words)
+        )
         self.queues.append([])
         self.outboxes.append([])
         self.attached.append(False)
@@ -99,13 +113,15 @@ class Bus:
                     self.progress.append(progress)
                 case Rejected():
                     self.rejected.append(effect)
+                case Invited(invite=invite):
+                    self.invited.append((place, invite.scope))
                 case MakeKey(scope=scope):
                     inputs.append(KeyMade(scope, self.rings[place].made(scope)))
                 case GiveKey(scope=scope, name=name, device=device):
                     key = self.rings[place].key(scope, name)
                     assert key is not None
                     given = KeyGiven(self.peers[place].device, scope, name, device, key)
-                    attributes = attributes_of("t", given)
+                    attributes = attributes_of(TEAM, given)
                     self.outboxes[place].append(Publish(attributes, msgspec.msgpack.encode(given)))
                 case TakeKey(scope=scope, name=name, box=box):
                     assert self.rings[place].keep(scope, name, box)
@@ -121,6 +137,14 @@ class Bus:
         for further in inputs:
             self.tell(place, further)
 
+    def take(self, place: int, change: Change) -> None:
+        """Let a peer have made a change, right or not, and send it."""
+        payload = msgspec.msgpack.encode(Changes(self.peers[place].device, change.scope, (change,), {}))
+        assert self.peers[place].take(change)
+        attributes = {"team": TEAM, "message": "changes", "scope": change.scope}
+        self.outboxes[place].append(Publish(attributes, payload))
+        self.flush(place)
+
     def flush(self, place: int) -> None:
         """What a peer has published goes to all others."""
         if self.attached[place]:
@@ -130,7 +154,9 @@ class Bus:
                 self.travelled.append(payload)
                 self.published[event.attributes["message"]] += 1
                 for other, queue in enumerate(self.queues):
-                    if event.attributes.get("for_device", self.peers[other].device) == self.peers[other].device:
+                    peer, attributes = self.peers[other], event.attributes
+                    is_for_it = attributes.get("for_device", peer.device) == peer.device
+                    if is_for_it and attributes.get("for_user", peer.user) == peer.user:
                         queue.append(payload)
 
     def sealed(self, place: int, event: Publish) -> bytes:

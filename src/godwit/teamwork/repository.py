@@ -126,6 +126,11 @@ class Repository:
         found = self._file.row("SELECT clock FROM scopes WHERE name = ?", [scope])
         return int(found[0]) if found else 0
 
+    def raise_clock(self, scope: str, clock: int) -> None:
+        """Let the clock be at least this: others have made changes that are not here."""
+        with self._at_once():
+            self._file.run("UPDATE scopes SET clock = max(clock, ?) WHERE number = ?", (clock, self._numbered(scope)))
+
     def add(self, change: Change) -> None:
         """Keep a change that follows the last one of its device. (rule 2)"""
         with self._at_once():
@@ -138,7 +143,7 @@ class Repository:
                 ),
             )
             self._file.run("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (scope, change.device, change.number))
-            self._file.run("UPDATE scopes SET clock = max(clock, ?) WHERE number = ?", (change.clock, scope))
+            self.raise_clock(change.scope, change.clock)
 
     def change(self, scope: str, id: ChangeId) -> Change | None:
         """One change."""

@@ -18,6 +18,7 @@ __all__ = [
     "Gone",
     "Have",
     "Here",
+    "Invite",
     "KeyGiven",
     "Message",
     "NeedKey",
@@ -127,7 +128,19 @@ class KeyGiven(Message, frozen=True, tag="key_given"):
     box: bytes
 
 
-AnyMessage = Have | Changes | Question | Answers | Here | Gone | NeedKey | KeyGiven
+class Invite(Message, frozen=True, tag="invite"):
+    """A user has been invited to a scope, or made a member of it. Signed."""
+
+    user: str
+    for_user: str
+    scope: str
+    title: str
+    clock: int
+    """A clock of the scope: what the user does next comes after it."""
+    signature: bytes = b""
+
+
+AnyMessage = Have | Changes | Question | Answers | Here | Gone | NeedKey | KeyGiven | Invite
 
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
@@ -144,7 +157,7 @@ def attributes_of(team: str, message: Message) -> dict[str, Any]:
 ROUTED = ("scope", "for_device", "for_user")
 
 
-def signed_bytes_of(message: Question | NeedKey) -> bytes:
+def signed_bytes_of(message: Question | NeedKey | Invite) -> bytes:
     """What the signature of a message is made over."""
     return msgspec.msgpack.encode(msgspec.structs.replace(message, signature=b""))
 

@@ -18,6 +18,7 @@ from godwit.teamwork.machine.bus import (
     Gone,
     Have,
     Here,
+    Invite,
     KeyGiven,
     Message,
     NeedKey,
@@ -28,6 +29,7 @@ from godwit.teamwork.machine.bus import (
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.exchange import Exchange
 from godwit.teamwork.machine.governance import Governance, Role
+from godwit.teamwork.machine.invitations import Invitations, ProfileTest
 from godwit.teamwork.machine.peer_effects import (
     Attached,
     ChangeRecord,
@@ -39,6 +41,7 @@ from godwit.teamwork.machine.peer_effects import (
     GiveKey,
     Happened,
     Input,
+    Invited,
     KeyMade,
     KeyMissing,
     Leaving,
@@ -84,8 +87,9 @@ class Peer:
         devices: Devices,
         index: Index,
         has_secret: Callable[[str, str], bool] = lambda scope, name: False,
+        matches: ProfileTest = lambda language, query, record: False,
     ) -> None:
-        """`has_secret`: whether the driver has the key of that scope and name."""
+        """`has_secret`: whether the driver has the key of that scope and name. `matches`: tests profiles by queries."""
         self.identity = identity
         self.now = 0.0
         self._store, self._devices = store, devices
@@ -93,6 +97,7 @@ class Peer:
         self._effects: list[Effect] = []
         exchange, presence, search = Exchange(self, store), Presence(self), Search(self, index, devices)
         keys = ScopeKeys(self, store, devices, has_secret)
+        self._invitations = Invitations(self, store, devices, matches)
         self._exchange, self.presence, self.search, self.keys = exchange, presence, search, keys
         self._on_input: dict[type, Callable[[Any], None]] = {
             Attached: self._on_attached,
@@ -105,9 +110,9 @@ class Peer:
             Unfollow: self._on_unfollow,
             KeyMade: lambda input: keys.on_made(input.scope, input.name),
             KeyMissing: lambda input: keys.on_missing(input.scope, input.name),
-            StartSearch: lambda input: self._reject("search", search.begin(input.asking)),
+            StartSearch: lambda input: self.reject("search", search.begin(input.asking)),
             EndSearch: lambda input: search.end(input.search),
-            SetAvailability: lambda input: self._reject("availability", presence.set_availability(input.availability)),
+            SetAvailability: lambda input: self.reject("availability", presence.set_availability(input.availability)),
         }
         self._on_message: dict[type[Message], Callable[[Any], None]] = {
             Have: exchange.on_have,
@@ -116,6 +121,7 @@ class Peer:
             Answers: search.on_answers,
             NeedKey: keys.on_need,
             KeyGiven: self._on_key_given,
+            Invite: self._invitations.on_invite,
             Here: presence.on_here,
             Gone: presence.on_gone,
         }
@@ -166,8 +172,15 @@ class Peer:
     def governance(self, scope: str) -> Governance:
         return self.log(scope).governance
 
-    def change(self, scope: str, record: str) -> None:
-        self._on_change_record(ChangeRecord(scope, record, {}))
+    @property
+    def team(self) -> str:
+        return self.identity.team
+
+    def invited(self, message: Invite) -> None:
+        self._effects.append(Invited(message))
+
+    def change_fields(self, scope: str, record: str, fields: dict[str, Any]) -> None:
+        self._on_change_record(ChangeRecord(scope, record, fields))
 
     def readable_scopes(self, user: str) -> list[str]:
         return [scope for scope in self._store.scopes() if self.log(scope).governance.role(user) > Role.NONE]
@@ -181,16 +194,22 @@ class Peer:
     def take(self, change: Change) -> bool:
         log = self.log(change.scope)
         if problem := log.problem(change):
-            self._reject(f"change {change.number} of {change.device} in {change.scope}", problem)
+            self.reject(f"change {change.number} of {change.device} in {change.scope}", problem)
             return False
         if not log.is_next(change):
             return False
-        self._effects.append(Happened(log.add(change)))
+        self._add(log, change)
         return True
+
+    def _add(self, log: ScopeLog, change: Change) -> None:
+        added = log.add(change)
+        self._effects.append(Happened(added))
+        for record in added.records:
+            self._invitations.on_record(log.scope, record.name)
 
     # ------------------------------------------------------------ inputs
 
-    def _reject(self, what: str, reason: str) -> None:
+    def reject(self, what: str, reason: str) -> None:
         if reason:
             self._effects.append(Rejected(what, reason))
 
@@ -205,7 +224,7 @@ class Peer:
     def _on_event(self, input: EventCame) -> None:
         message = decoded(input.payload)
         if isinstance(message, str):
-            self._reject("event", message)
+            self.reject("event", message)
         elif message.device != self.device:
             self._on_message[type(message)](message)
 
@@ -213,12 +232,13 @@ class Peer:
         log = self.log(input.scope)
         change = log.make(self.device, self.identity.user, input.record, input.fields, self.now)
         if reason := log.refusal(change):
-            self._reject(input.record, reason)
+            self.reject(input.record, reason)
             return
         members = set(log.governance.members())
-        self._effects.append(Happened(log.add(change)))
+        self._add(log, change)
         self._exchange.spread(change)
         self.keys.on_change(change, members)
+        self._invitations.on_own_change(change)
 
     def _on_key_given(self, message: KeyGiven) -> None:
         if message.to == self.device:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from godwit.teamwork.machine.bus import Invite
 from godwit.teamwork.machine.scope_log import Added
 from godwit.teamwork.machine.search import Asking, Progress
 
@@ -18,6 +19,7 @@ __all__ = [
     "GiveKey",
     "Happened",
     "Input",
+    "Invited",
     "KeyMade",
     "KeyMissing",
     "Leaving",
@@ -207,6 +209,12 @@ class SearchAnswered(msgspec.Struct, frozen=True):
     progress: Progress
 
 
+class Invited(msgspec.Struct, frozen=True):
+    """The user has been invited to a scope, or made a member."""
+
+    invite: Invite
+
+
 class Rejected(msgspec.Struct, frozen=True):
     """An input that changed nothing, and why: the user's change, or what another peer sent."""
 
@@ -226,4 +234,5 @@ Effect = (
     | MakeKey
     | GiveKey
     | TakeKey
+    | Invited
 )

@@ -59,8 +59,8 @@ class KeyHost(Protocol):
         """Have the driver seal a key for a device, and publish it."""
         ...
 
-    def change(self, scope: str, record: str) -> None:
-        """Make a record without fields."""
+    def change_fields(self, scope: str, record: str, fields: dict[str, object]) -> None:
+        """Change a record."""
         ...
 
     def governance(self, scope: str) -> Governance: ...
@@ -98,7 +98,7 @@ class ScopeKeys:
 
     def on_made(self, scope: str, name: str) -> None:
         """The driver has drawn a key and keeps it."""
-        self._host.change(scope, f"key/{name}")
+        self._host.change_fields(scope, f"key/{name}", {})
 
     # ------------------------------------------------------------ asking
 

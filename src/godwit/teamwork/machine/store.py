@@ -25,7 +25,11 @@ class Store(Protocol):
         ...
 
     def clock(self, scope: str) -> int:
-        """The highest clock of a change."""
+        """The highest clock of a change, or one that it was raised to."""
+        ...
+
+    def raise_clock(self, scope: str, clock: int) -> None:
+        """Let the clock be at least this: others have made changes that are not here."""
         ...
 
     def add(self, change: Change) -> None:
@@ -72,6 +76,7 @@ class MemoryStore:
         self._changes: dict[str, dict[ChangeId, Change]] = {}
         self._records: dict[str, dict[str, Record]] = {}
         self._vectors: dict[str, Vector] = {}
+        self._clocks: dict[str, int] = {}
 
     def scopes(self) -> Iterable[str]:
         return list(self._changes)
@@ -80,11 +85,15 @@ class MemoryStore:
         return dict(self._vectors.get(scope, {}))
 
     def clock(self, scope: str) -> int:
-        return max((change.clock for change in self._changes.get(scope, {}).values()), default=0)
+        return self._clocks.get(scope, 0)
+
+    def raise_clock(self, scope: str, clock: int) -> None:
+        self._clocks[scope] = max(clock, self._clocks.get(scope, 0))
 
     def add(self, change: Change) -> None:
         self._changes.setdefault(change.scope, {})[change.id] = change
         self._vectors.setdefault(change.scope, {})[change.device] = change.number
+        self.raise_clock(change.scope, change.clock)
 
     def change(self, scope: str, id: ChangeId) -> Change | None:
         return self._changes.get(scope, {}).get(id)
