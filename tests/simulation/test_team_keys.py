@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from godwit.teamwork.machine import scope_keys
+from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.machine.peer_effects import ChangeRecord
 from tests.simulation.team_bus import SCOPE, Bus
 
@@ -47,6 +48,17 @@ def test_a_member_who_left_reads_nothing_that_was_made_later() -> None:
     later(bus)
     assert titles(bus, 0) == titles(bus, 2) == {"before", "unaware", "after"}
     assert "after" not in titles(bus, 1) | titles(bus, 3)
+
+
+def test_a_member_who_leaves_by_himself_reads_nothing_that_was_made_later() -> None:
+    bus = sealed_team()
+    bus.tell(1, ChangeRecord(SCOPE, "member/bob", {"state": "left"}))
+    later(bus)
+    bus.tell(2, ChangeRecord(SCOPE, "artefact/1", {"title": "after"}))
+    later(bus)
+    assert titles(bus, 0) == {"after"}
+    assert titles(bus, 1) == titles(bus, 3) == set()
+    assert not bus.rejected
 
 
 def test_a_member_who_comes_back_gets_everything() -> None:
@@ -106,6 +118,6 @@ def test_members_of_a_sealed_scope_converge_whoever_comes_and_goes(seed: int) ->
 
 
 def test_a_peer_that_gives_keys_to_everybody_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scope_keys, "Role", type("Everybody", (), {"NONE": None}))
+    monkeypatch.setattr(scope_keys, "Role", type("Everybody", (), {"NONE": None, "OWNER": Role.OWNER}))
     with pytest.raises(AssertionError):
         test_a_member_who_left_reads_nothing_that_was_made_later()

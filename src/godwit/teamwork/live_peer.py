@@ -11,7 +11,9 @@ carries out its effects. It uses the public client alone.
 3. There is one subscription. It is replaced, without a gap, when the scopes of the peer change.
 4. A payload is sealed when it leaves and opened when it comes. One that is sealed with a key that is not here yet
    waits, at most `UNREADABLE_MAX` of them, the oldest go first: they are exchanged again when the key is here.
-5. A listener that fails is reported, and hinders neither the peer nor other listeners.
+5. A scope to which the user was invited is followed: members give its key only to members, so a sealed one shows
+   nothing before the user has joined.
+6. A listener that fails is reported, and hinders neither the peer nor other listeners.
 """
 
 import asyncio
@@ -30,6 +32,7 @@ from godwit.runtime.network_client import NetworkClient, Subscription
 from godwit.runtime.pending_requests import State
 from godwit.teamwork.device_keys import DeviceKeys, TeamDevices
 from godwit.teamwork.machine.bus import KeyGiven, attributes_of
+from godwit.teamwork.machine.invitations import ProfileTest
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
     Attached,
@@ -40,6 +43,7 @@ from godwit.teamwork.machine.peer_effects import (
     GiveKey,
     Happened,
     Input,
+    Invited,
     KeyMade,
     KeyMissing,
     Leaving,
@@ -67,8 +71,8 @@ OUTBOX_AT_ONCE = 100
 UNREADABLE_MAX = 1_000
 SCOPES = "team.scopes"
 
-Listener = Callable[[Happened | SearchAnswered | Rejected], None]
-"""Told of each change that was taken, each answer to a search, and each input that was refused."""
+Listener = Callable[[Happened | SearchAnswered | Invited | Rejected], None]
+"""Told of each change that was taken, each answer to a search, invitations, and what was refused."""
 
 
 class LivePeer:
@@ -82,11 +86,13 @@ class LivePeer:
         index: Index,
         client: NetworkClient,
         clock: Clock = SYSTEM,
+        matches: ProfileTest = lambda language, query, record: False,
     ) -> None:
+        """`matches`: whether a query matches the profile of a user, for communities with a rule."""
         self.identity, self.repository, self.keys = identity, repository, keys
         self.devices = TeamDevices(identity.team, repository, keys)
         self.ring = KeyRing(repository.settings)
-        self.machine = Peer(identity, repository, self.devices, index, self.ring.has)
+        self.machine = Peer(identity, repository, self.devices, index, self.ring.has, matches)
         self.client, self._clock = client, clock
         self._listeners: list[Listener] = []
         self._timers: dict[TimerKey, Timer] = {}
@@ -123,9 +129,18 @@ class LivePeer:
             handle.cancel()
 
     @property
+    def team(self) -> str:
+        """The scope of the team."""
+        return self.identity.team
+
+    @property
     def scopes(self) -> list[str]:
         """The scopes that this peer follows."""
         return list(self.repository.settings.get(SCOPES, []))
+
+    def time(self) -> float:
+        """The time of day."""
+        return self._clock.time()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Tell a listener what happens, from now until the function that is returned is called. [motion §2.1]"""
@@ -169,6 +184,8 @@ class LivePeer:
                 self.repository.settings.put(SCOPES, sorted({*self.scopes, scope}))
             case UnsubscribeScope(scope=scope):
                 self.repository.settings.put(SCOPES, sorted({*self.scopes} - {scope}))
+            case Invited(invite=invite):
+                return [] if invite.scope in self.scopes else [Follow(invite.scope)]
             case MakeKey(scope=scope):
                 return [KeyMade(scope, self.ring.made(scope))]
             case GiveKey(scope=scope, name=name, device=device):
@@ -193,11 +210,11 @@ class LivePeer:
                 self._timers[key] = self._clock.call_later(after_s, self._on_timer, key)
             case StopTimer(key=key):
                 self._stop_timer(key)
-            case Happened() | SearchAnswered() | Rejected():
+            case Happened() | SearchAnswered() | Invited() | Rejected():
                 for listener in list(self._listeners):
                     try:
                         listener(effect)
-                    except Exception as error:  # (rule 5)
+                    except Exception as error:  # (rule 6)
                         self.faults.append(f"a listener failed: {error!r}")
 
     def _on_timer(self, key: TimerKey) -> None:

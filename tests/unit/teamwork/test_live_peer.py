@@ -1,84 +1,21 @@
 """Peers on brokers: offline, at another broker, after the end of their process, sealed or not."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import godwit.testing
 from godwit.errors import Refused
-from godwit.teamwork.device_keys import DeviceKeys, team_scope
 from godwit.teamwork.live_peer import LivePeer
 from godwit.teamwork.machine.bus import Wanted
-from godwit.teamwork.machine.peer import Identity
 from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow, Happened, SearchAnswered, StartSearch
 from godwit.teamwork.machine.search import Asking
-from godwit.teamwork.repository import Repository
-from tests.unit.teamwork.machine.team_of_peers import PlainIndex
-
-ROUNDS = 12
-
-
-class Team:
-    """Ann and bob with one device each, on a network of three brokers."""
-
-    def __init__(self, net: Any, folder: Path) -> None:
-        self.net, self.folder = net, folder
-        self.keys = {user: DeviceKeys.made("laptop") for user in ("ann", "bob")}
-        self.peers: list[LivePeer] = []
-        self.scope = team_scope("ann", self.keys["ann"])
-
-    @asynccontextmanager
-    async def peer(self, user: str, at: str) -> AsyncIterator[LivePeer]:
-        """A peer of a user, with what its folder holds."""
-        keys = self.keys[user]
-        folder = self.folder / user
-        folder.mkdir(exist_ok=True)
-        repository = Repository(folder)
-        index: Any = PlainIndex(keys.device, repository)  # type: ignore[arg-type]
-        try:
-            async with self.net.client(keys.device, at=at, mode="named", confirm="read") as client:
-                identity = Identity(self.scope, user, keys.device)
-                async with LivePeer(identity, repository, keys, index, client, self.net.clock) as peer:
-                    peer.do(Follow(self.scope))
-                    self.peers.append(peer)
-                    yield peer
-                    self.peers.remove(peer)
-        finally:
-            repository.close()
-
-    def found(self, peer: LivePeer) -> None:
-        """Ann founds the team, and makes the devices of all known."""
-        for user, keys in self.keys.items():
-            fields = {"user": user, **keys.public_fields}
-            peer.do(ChangeRecord(self.scope, f"device/{keys.device}", fields))
-            if user != "ann":
-                peer.do(ChangeRecord(self.scope, f"member/{user}", {"state": "joined", "role": "editor"}))
-
-
-def on_a_network(folder: Path, scene: Any) -> None:
-    async def run() -> None:
-        async with godwit.testing.network(brokers=3) as net:
-            await scene(Team(net, folder))
-
-    asyncio.run(run())
+from tests.unit.teamwork.live_team import Team, later, on_a_network
 
 
 def title(peer: LivePeer, scope: str, record: str = "artefact/1") -> Any:
     known = peer.repository.record(scope, record)
     return known.fields.get("title") if known else None
-
-
-async def later(team: Team, seconds: float = 60.0) -> None:
-    """Until everything has been sent that can be, and so much time has gone by."""
-    for _ in range(ROUNDS):
-        await team.net.settled()
-        await asyncio.gather(*(peer.sent() for peer in team.peers if peer.client.state.kind == "attached"))
-        await team.net.advance(seconds / ROUNDS)
-    await team.net.settled()
 
 
 def test_a_change_goes_to_the_other_peer_and_back(tmp_path: Path) -> None:

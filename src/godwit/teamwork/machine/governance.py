@@ -10,7 +10,8 @@ place. All peers with the same governing changes come to the same roles, and so 
 2. A role that was taken away is gone from that place in the order on. What its holder changed before stays.
 3. `device/D` with `last = n` ends a device: its changes beyond the n-th are refused, wherever they stand in the order.
    A device that was stolen could otherwise give its changes an early place.
-4. A scope has an owner always: the last one cannot leave, nor lose the role.
+4. Nothing but members and settings can be changed in a scope from where it was archived on.
+5. A scope has an owner always: the last one cannot leave, nor lose the role.
 """
 
 from bisect import bisect_right
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from godwit.teamwork.machine.changes import Change, Order
 
@@ -58,6 +59,7 @@ KINDS = {
 """By kind of record. An owner may change all of them, to moderate."""
 
 ROLES = {"reader": Role.READER, "editor": Role.EDITOR, "owner": Role.OWNER}
+Held = TypeVar("Held")
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
 JOIN_OPEN, JOIN_BY_APPROVAL, JOIN_BY_RULE = "open", "approval", "rule"
@@ -92,11 +94,12 @@ class Governance:
     def __init__(self, scope: str, changes: Sequence[Change] = (), ended: Mapping[str, int] = NOTHING) -> None:
         """The changes are in their order; `ended` is by device its last change."""
         self.scope = scope
-        founder = founder_of(scope)
+        self.founder = founder = founder_of(scope)
         self.roles: dict[str, list[tuple[Order, Role]]] = {founder: [((0, "", 0), Role.OWNER)]}
         self._states: dict[str, dict[str, Any]] = {founder: {"state": JOINED, "role": "owner"}}
         self.ended = dict(ended)
         self.settings: dict[str, Any] = {}
+        self.archived: list[tuple[Order, bool]] = []
         for change in changes:
             if not self.refusal(change, {}):
                 self._apply(change)
@@ -105,9 +108,7 @@ class Governance:
 
     def role(self, user: str, at: Order | None = None) -> Role:
         """The role of a user at a place in the order; the latest without one."""
-        held = self.roles.get(user, [])
-        place = len(held) if at is None else bisect_right(held, at, key=itemgetter(0))
-        return held[place - 1][1] if place else Role.NONE
+        return _latest(self.roles.get(user, []), at, default=Role.NONE)
 
     def members(self) -> dict[str, Role]:
         """Who has a role now."""
@@ -127,18 +128,25 @@ class Governance:
                 return "" if role is Role.OWNER else "only an owner may do this"
             case "member":
                 return self._member_refusal(change, role)
+            case _ if _latest(self.archived, change.order, default=False):
+                return "the community is archived"
             case _:
                 return _content_refusal(change, fields, role)
 
     def differences(self, earlier: "Governance") -> tuple[set[str], set[str]]:
         """Users and devices whose changes may be judged differently than before."""
-        return _different(self.roles, earlier.roles), _different(self.ended, earlier.ended)
+        users = _different(self.roles, earlier.roles)
+        if self.archived != earlier.archived:
+            users |= self.roles.keys() | earlier.roles.keys()
+        return users, _different(self.ended, earlier.ended)
 
     # ------------------------------------------------------------ governing changes
 
     def _apply(self, change: Change) -> None:
         if change.kind == "scope":
             self.settings |= change.fields
+            if "archived" in change.fields:
+                self.archived.append((change.order, bool(change.fields["archived"])))
         elif change.kind == "member":
             user = change.record.partition("/")[2]
             state = self._states.setdefault(user, {})
@@ -167,6 +175,12 @@ class Governance:
     def _is_last_owner(self, user: str, at: Order) -> bool:
         owners = [other for other in self.roles if self.role(other, at) is Role.OWNER]
         return owners == [user]
+
+
+def _latest(held: Sequence[tuple[Order, Held]], at: Order | None, default: Held) -> Held:
+    """What held at a place in the order; the last without one."""
+    place = len(held) if at is None else bisect_right(held, at, key=itemgetter(0))
+    return held[place - 1][1] if place else default
 
 
 def _different(these: Mapping[str, object], those: Mapping[str, object]) -> set[str]:

@@ -28,7 +28,7 @@ from godwit.teamwork.machine.bus import (
 )
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.exchange import Exchange
-from godwit.teamwork.machine.governance import Governance, Role
+from godwit.teamwork.machine.governance import GOVERNING, Governance, Role
 from godwit.teamwork.machine.invitations import Invitations, ProfileTest
 from godwit.teamwork.machine.peer_effects import (
     Attached,
@@ -67,6 +67,9 @@ from godwit.teamwork.machine.search import Index, Progress, Search
 from godwit.teamwork.machine.store import Store
 
 __all__ = ["Identity", "Peer"]
+
+
+KEY_MATTERS = GOVERNING | {"key"}
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -131,6 +134,7 @@ class Peer:
             "presence": presence.on_timer,
             "give key": keys.on_timer,
             "asked for key": keys.on_timer,
+            "rotate key": keys.on_timer,
         }
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -202,8 +206,11 @@ class Peer:
         return True
 
     def _add(self, log: ScopeLog, change: Change) -> None:
+        members = set(log.governance.members())
         added = log.add(change)
         self._effects.append(Happened(added))
+        if change.kind in KEY_MATTERS:
+            self.keys.on_change(change, members)
         for record in added.records:
             self._invitations.on_record(log.scope, record.name)
 
@@ -234,10 +241,8 @@ class Peer:
         if reason := log.refusal(change):
             self.reject(input.record, reason)
             return
-        members = set(log.governance.members())
         self._add(log, change)
         self._exchange.spread(change)
-        self.keys.on_change(change, members)
         self._invitations.on_own_change(change)
 
     def _on_key_given(self, message: KeyGiven) -> None:

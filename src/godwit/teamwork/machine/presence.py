@@ -59,6 +59,7 @@ class Presence:
         if availability == "hidden" and self._availability != "hidden" and self._is_attached:
             self._host.publish(Gone(self._host.device, self._host.user))
         self._availability = availability
+        self._devices.pop(self._host.device, None)
         if self._is_attached:
             self._say()
         return ""
@@ -69,6 +70,7 @@ class Presence:
 
     def on_detached(self) -> None:
         self._is_attached = False
+        self._devices.pop(self._host.device, None)
         self._host.stop_timer(TIMER)
 
     def on_leaving(self) -> None:
@@ -98,5 +100,7 @@ class Presence:
             self._host.stop_timer(TIMER)
             return
         host = self._host
-        host.publish(Here(host.device, host.user, self._availability, host.now + HOLDS_S))
+        here = Here(host.device, host.user, self._availability, host.now + HOLDS_S)
+        self.on_here(here)
+        host.publish(here)
         host.start_timer(TIMER, HOLDS_S / 2)

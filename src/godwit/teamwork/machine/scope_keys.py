@@ -33,7 +33,7 @@ __all__ = ["KeyHost", "ScopeKeys"]
 ASK_S = 5.0
 SLOTS = 16
 SLOT_S = 0.25
-GIVE, ASKED = "give key", "asked for key"
+GIVE, ASKED, ROTATE = "give key", "asked for key", "rotate key"
 
 
 class KeyHost(Protocol):
@@ -86,15 +86,20 @@ class ScopeKeys:
     # ------------------------------------------------------------ making
 
     def on_change(self, change: Change, before: set[str]) -> None:
-        """A change of this device was added; `before` had a role until then. (rule 2)"""
-        if change.device != self._host.device:
+        """A change was added; `before` had a role until then. (rule 2)"""
+        scope = change.scope
+        if change.kind == "key":
+            self._host.stop_timer((ROTATE, scope))
             return
-        governance = self._host.governance(change.scope)
-        if not governance.settings.get("sealed"):
+        governance = self._host.governance(scope)
+        if not governance.settings.get("sealed") or governance.role(self._host.user) is not Role.OWNER:
             return
         begins = change.kind == "scope" and "sealed" in change.fields
         if begins or before - governance.members().keys():
-            self._host.make_key(change.scope)
+            if change.device == self._host.device:
+                self._host.make_key(scope)
+            else:
+                self._host.start_timer((ROTATE, scope), (1 + _slot(self._host.device, scope)) * SLOT_S)
 
     def on_made(self, scope: str, name: str) -> None:
         """The driver has drawn a key and keeps it."""
@@ -123,8 +128,8 @@ class ScopeKeys:
         if self._host.governance(message.scope).role(message.user) is Role.NONE:
             return
         self._giving[message.scope, message.name, message.device] = message.user
-        slot = sha256(f"{self._host.device} {message.device}".encode()).digest()[0] % SLOTS
-        self._host.start_timer((GIVE, message.scope, message.name, message.device), slot * SLOT_S)
+        after_s = _slot(self._host.device, message.device) * SLOT_S
+        self._host.start_timer((GIVE, message.scope, message.name, message.device), after_s)
 
     def on_given(self, message: KeyGiven) -> None:
         """Another peer has given a key."""
@@ -132,10 +137,19 @@ class ScopeKeys:
         if self._giving.pop(key, None) is not None:
             self._host.stop_timer((GIVE, *key))
 
-    def on_timer(self, what: str, scope: str, name: str, device: str = "") -> None:
+    def on_timer(self, what: str, scope: str, name: str = "", device: str = "") -> None:
+        if what == ROTATE:
+            if self._host.governance(scope).role(self._host.user) is Role.OWNER:
+                self._host.make_key(scope)
+            return
         if what == ASKED:
             self._asked.discard((scope, name))
             return
         user = self._giving.pop((scope, name, device), None)
         if user is not None and self._host.governance(scope).role(user) is not Role.NONE:  # it may have left meanwhile
             self._host.give_key(scope, name, device)
+
+
+def _slot(device: str, other: str) -> int:
+    """After how many slots a device takes its turn: differs by device, and needs no agreement."""
+    return sha256(f"{device} {other}".encode()).digest()[0] % SLOTS

@@ -77,9 +77,14 @@ class ScopeLog:
         return msgspec.structs.replace(change, signature=self._devices.sign(signed_bytes(change)))
 
     def refusal(self, change: Change) -> str:
-        """Why a change would set nothing, as far as is known here, or nothing: to refuse it before it is made."""
+        """Why a change would set nothing, as far as is known here, or nothing: to refuse it before it is made.
+
+        A user who joins does not know the scope yet: the other members judge that.
+        """
         if wrong := check_change(change):
             return wrong
+        if change.record == f"member/{change.user}" and not self.governance.settings:
+            return ""
         known = self._store.record(self.scope, change.record)
         return self.governance.refusal(change, known.fields if known else {})
 
