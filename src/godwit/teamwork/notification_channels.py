@@ -139,6 +139,7 @@ class WebhookChannel:
         try:
             self._opener.open(Request(url, body, headers, method="POST"), timeout=TIMEOUT_S).close()
         except HTTPError as error:
+            error.close()
             is_final = 400 <= error.code < 500 and error.code not in (408, 425, 429)
             raise ChannelError(f"{url} answers {error.code} {error.reason}", is_final=is_final) from error
         except (URLError, OSError, ValueError) as error:

@@ -48,12 +48,14 @@ class Notifier:
         self._user, self._queue, self._senders = user, queue, senders
         self._matches, self._report, self._clock = matches, report, clock
         self._timer: Timer | None = None
-        self._busy: dict[bytes | str, asyncio.Task[None]] = {}
+        self._is_closed = False
+        self._busy: dict[str, asyncio.Task[None]] = {}  # by kind of channel
         self._subscriptions = {each.id: each for each in queue.subscriptions()}
         self._wake()
 
     async def close(self) -> None:
         """Send nothing more."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._busy.values()):
@@ -134,8 +136,8 @@ class Notifier:
             self._busy[kind].add_done_callback(lambda _: self._on_done(kind))
 
     def _on_done(self, kind: str) -> None:
-        task = self._busy.pop(kind)
-        if not task.cancelled():
+        del self._busy[kind]
+        if not self._is_closed:
             self._wake()
 
     async def _send(self, batch: Batch) -> None:

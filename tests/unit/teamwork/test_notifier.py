@@ -6,13 +6,14 @@ import json
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP
 
 from godwit.errors import FilterError, Refused
 from godwit.teamwork.machine.changes import Change
@@ -46,13 +47,18 @@ class Inbox:
 @contextmanager
 def mail_server() -> Iterator[tuple[Inbox, MailServer]]:
     inbox = Inbox()
-    controller = Controller(inbox, hostname="127.0.0.1", port=0)
-    controller.start()
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(loop.create_server(lambda: SMTP(inbox, loop=loop), "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
     try:
-        [socket] = controller.server.sockets
-        yield inbox, MailServer("127.0.0.1", socket.getsockname()[1], "peer@example.org")
+        yield inbox, MailServer("127.0.0.1", server.sockets[0].getsockname()[1], "peer@example.org")
     finally:
-        controller.stop()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        server.close()
+        loop.run_until_complete(server.wait_closed())
+        loop.close()
 
 
 class Hook(BaseHTTPRequestHandler):
@@ -123,6 +129,10 @@ class Scene:
         subscription = UserSubscription("1", "plans", ("artefact",), (channel,))
         notification = Notification("1", "community/ann.1", "artefact/1", "plan B\nBcc: all", 1e9)
         return Batch(subscription, channel, (7,), (notification,), 0, 1e9, left_out=2)
+
+
+def has_reported(stage: Scene, count: int) -> bool:
+    return len(stage.reports) == count
 
 
 def play(folder: Path, scene: Callable[[Scene], Coroutine[Any, Any, None]], **senders: Any) -> None:
@@ -211,8 +221,8 @@ def test_a_channel_that_fails_is_tried_again_and_nothing_is_lost(tmp_path: Path)
         stage.notifier.subscribe(PLANS)
         stage.notifier(happened("plan A"))
         for count in (1, 2, 3):
-            await until(lambda count=count: len(stage.reports) == count)
-            await until(lambda: stage.clock.move(stage.clock.time() + 4000) or taken.batches)
+            await until(partial(has_reported, stage, count))
+            stage.clock.move(stage.clock.time() + 4000)
         await until(lambda: taken.batches)
         assert taken.batches[0].attempts == 3
         assert stage.reports == ["will try again: not now"] * 3
