@@ -36,7 +36,7 @@ class SqliteFile:
     """An open file."""
 
     def __init__(self, path: Path, layout: Layout, *, durable: bool = True, cache_kb: int = 8_192) -> None:
-        self.path, self._layout = path, layout
+        self.path, self._layout, self._is_durable = path, layout, durable
         with self._named_errors():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size:
@@ -48,12 +48,12 @@ class SqliteFile:
             )
         try:
             with self._named_errors():
-                self._take_over(durable, cache_kb)
+                self._take_over(cache_kb)
         except BaseException:
             self._connection.close()
             raise
 
-    def _take_over(self, durable: bool, cache_kb: int) -> None:
+    def _take_over(self, cache_kb: int) -> None:
         self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         tables = [name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")]
         if tables and "about" not in tables:
@@ -61,7 +61,7 @@ class SqliteFile:
         if tables:
             self._check_about()
         self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        self._sync(self._is_durable)
         self._connection.execute(f"PRAGMA cache_size = -{cache_kb}")
         if not tables:
             about = [("what", self._layout.what), ("format", self._layout.format)]
@@ -126,6 +126,19 @@ class SqliteFile:
             if self._connection.in_transaction:  # a full disk may have rolled back already
                 self._connection.execute("ROLLBACK")
             raise
+
+    @contextmanager
+    def durable_transaction(self) -> Iterator[None]:
+        """The same; it is on the disk when this returns, also in a file that is not durable, with all before it."""
+        self._sync(True)
+        try:
+            with self.transaction():
+                yield
+        finally:
+            self._sync(self._is_durable)
+
+    def _sync(self, is_durable: bool) -> None:
+        self.run(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
 
     def limit(self, bytes_max: int) -> None:
         """Let the file take so many bytes at most; more is answered as a full disk is."""
