@@ -21,6 +21,9 @@ has never heard of Godwit handles them well.
       SnapshotError         a snapshot of another format or version, or of another machine
       EventLogError         an event log that cannot be read or written
       StoreError            a client's store of subscriptions that cannot be read or written
+      RepositoryError       what a peer of a team keeps on its disk cannot be read or written
+        ContentError          a file that cannot be stored or read: no room, over a quota, damaged, not here
+      ProfileError          a profile, or an extension of profiles, that cannot be used
       SecurityError         users, keys or certificates that cannot be used
       PipelineError         Spark cannot start, or what it was given is no table, file or setting it can use
       IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
@@ -32,6 +35,7 @@ __all__ = [
     "BadEvent",
     "BadValue",
     "ConfigurationError",
+    "ContentError",
     "EventLogError",
     "FilterError",
     "FilterSyntaxError",
@@ -43,8 +47,10 @@ __all__ = [
     "NotConnected",
     "PeerFault",
     "PipelineError",
+    "ProfileError",
     "QueryTooCostly",
     "Refused",
+    "RepositoryError",
     "ScenarioError",
     "SecurityError",
     "SnapshotError",
@@ -191,6 +197,18 @@ class EventLogError(GodwitError):
 
 class StoreError(GodwitError):
     """A client's store of subscriptions that cannot be read or written."""
+
+
+class RepositoryError(GodwitError):
+    """What a peer of a team keeps on its disk cannot be read or written: names the file and what is wrong with it."""
+
+
+class ContentError(RepositoryError):
+    """A file that cannot be stored or read: no room on the disk, over a quota, damaged, or not here."""
+
+
+class ProfileError(GodwitError, ValueError):
+    """A profile, or an extension of profiles, that cannot be used: names the element and what is allowed."""
 
 
 class SecurityError(GodwitError, ValueError):

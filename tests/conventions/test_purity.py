@@ -13,6 +13,7 @@ import pytest
 from tests.conventions.repository import Module, modules
 
 PURE_ROOMS = {"seen", "filters", "broker", "mobility", "client", "adhoc", "baselines", "mqtt", "languages"}
+PURE_FOLDERS = ("teamwork/machine/*",)  # of rooms that hold drivers, too
 DRIVERS = ("mqtt/gateway*",)  # modules of these rooms that carry effects out
 
 IMPURE = {
@@ -40,7 +41,8 @@ STREAMS = {"stdin", "stdout", "stderr", "argv"}
 
 def faults(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
-        if module.room in PURE_ROOMS and not any(fnmatch(module.name, pattern) for pattern in DRIVERS):
+        is_pure = module.room in PURE_ROOMS or any(fnmatch(module.name, pattern) for pattern in PURE_FOLDERS)
+        if is_pure and not any(fnmatch(module.name, pattern) for pattern in DRIVERS):
             for line, what in [*_impure_imports(module), *_impure_uses(module)]:
                 yield f"{module.name}:{line}: {what}"
 

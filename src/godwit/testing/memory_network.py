@@ -29,6 +29,7 @@ from godwit.mobility import Movements
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator
 from godwit.runtime.client_transport import Environment, Transport, TransportOwner
+from godwit.runtime.clock import Clock
 from godwit.runtime.network_client import NetworkClient, connect
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address
@@ -245,6 +246,11 @@ class Network:
         await self.settled()
 
     # ------------------------------------------------------------ time
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the network, for a program that has timers of its own."""
+        return self._clock
 
     @property
     def now(self) -> float:

@@ -1,0 +1,335 @@
+"""A peer on a real network: its machine, its repository, and a native client of any broker. [motion §2]
+
+*Theory.* The machine decides (`machine/peer.py`). This driver gives it events, timers and commands, one at a time, and
+carries out its effects. It uses the public client alone.
+
+*Rules.*
+1. One input is one transaction. Effects leave when it is on the disk; what is to be published is part of it, in the
+   outbox, and stays there until a broker has accepted it. So nothing is lost when the process ends at any moment, and
+   an event may be published twice; a change that came before is not taken again.
+2. Brokers keep an event until it is in the repository (`confirm="read"`), and the session of the peer for `SESSION_S`.
+3. There is one subscription. It is replaced, without a gap, when the scopes of the peer change.
+4. A payload is sealed when it leaves and opened when it comes. One that is sealed with a key that is not here yet
+   waits, at most `UNREADABLE_MAX` of them, the oldest go first: they are exchanged again when the key is here.
+5. A scope to which the user was invited is followed: members give its key only to members, so a sealed one shows
+   nothing before the user has joined.
+6. A listener that fails is reported, and hinders neither the peer nor other listeners.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from godwit.errors import Refused
+from godwit.filters.events import Event
+from godwit.runtime.clock import SYSTEM, Clock, Timer
+from godwit.runtime.network_client import NetworkClient, Subscription
+from godwit.runtime.pending_requests import State
+from godwit.teamwork.device_keys import DeviceKeys, TeamDevices
+from godwit.teamwork.machine.bus import KeyGiven, attributes_of
+from godwit.teamwork.machine.invitations import ProfileTest
+from godwit.teamwork.machine.peer import Identity, Peer
+from godwit.teamwork.machine.peer_effects import (
+    Attached,
+    Detached,
+    Effect,
+    EventCame,
+    Follow,
+    GiveKey,
+    Happened,
+    Input,
+    Invited,
+    KeyMade,
+    KeyMissing,
+    Leaving,
+    MakeKey,
+    Publish,
+    Rejected,
+    SearchAnswered,
+    StartTimer,
+    StopTimer,
+    SubscribeScope,
+    TakeKey,
+    TimerDue,
+    TimerKey,
+    UnsubscribeScope,
+)
+from godwit.teamwork.machine.search import Index
+from godwit.teamwork.repository import Repository
+from godwit.teamwork.sealing import KeyRing, Sealed, opened_by_device, sealed_for_device
+
+__all__ = ["Listener", "LivePeer"]
+
+SESSION_S = 30 * 86_400.0
+LEAVE_S = 2.0  # for what is in the outbox, when the peer goes
+OUTBOX_AT_ONCE = 100
+UNREADABLE_MAX = 1_000
+SCOPES = "team.scopes"
+
+Listener = Callable[[Happened | SearchAnswered | Invited | Rejected], None]
+"""Told of each change that was taken, each answer to a search, invitations, and what was refused."""
+
+
+class LivePeer:
+    """A peer that runs, on a client with `confirm="read"` that somebody else opens and closes."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        repository: Repository,
+        keys: DeviceKeys,
+        index: Index,
+        client: NetworkClient,
+        clock: Clock = SYSTEM,
+        matches: ProfileTest = lambda language, query, record: False,
+    ) -> None:
+        """`matches`: whether a query matches the profile of a user, for communities with a rule."""
+        self.identity, self.repository, self.keys = identity, repository, keys
+        self.devices = TeamDevices(identity.team, repository, keys)
+        self.ring = KeyRing(repository.settings)
+        self.machine = Peer(identity, repository, self.devices, index, self.ring.has, matches)
+        self.client, self._clock = client, clock
+        self._listeners: list[Listener] = []
+        self._timers: dict[TimerKey, Timer] = {}
+        self._has_mail, self._is_sent = asyncio.Event(), asyncio.Event()
+        self._scopes_changed, self._is_subscribed = asyncio.Event(), asyncio.Event()
+        self._unreadable: deque[bytes] = deque(maxlen=UNREADABLE_MAX)
+        self._subscription: Subscription | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.faults: deque[str] = deque(maxlen=100)
+        """What went wrong with listeners, and what brokers refused."""
+
+    # ------------------------------------------------------------ coming and going
+
+    async def __aenter__(self) -> Self:
+        self.client.set_session_expiry(SESSION_S)
+        for scope in self.scopes:
+            self.tell(Follow(scope))
+        work = (self._follow_states, self._keep_subscription, self._send, self._read)
+        self._tasks = [asyncio.create_task(each(), name=each.__name__) for each in work]
+        self._has_mail.set()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.client.state.kind == "attached":
+            self.tell(Leaving())
+            with suppress(TimeoutError):
+                await self.sent(timeout=LEAVE_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for handle in self._timers.values():
+            handle.cancel()
+
+    @property
+    def team(self) -> str:
+        """The scope of the team."""
+        return self.identity.team
+
+    @property
+    def scopes(self) -> list[str]:
+        """The scopes that this peer follows."""
+        return list(self.repository.settings.get(SCOPES, []))
+
+    def time(self) -> float:
+        """The time of day."""
+        return self._clock.time()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Tell a listener what happens, from now until the function that is returned is called. [motion §2.1]"""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def sent(self, timeout: float | None = None) -> None:
+        """Until the outbox is empty."""
+        async with asyncio.timeout(timeout):
+            await self._is_sent.wait()
+
+    # ------------------------------------------------------------ inputs
+
+    def do(self, input: Input) -> list[Effect]:
+        """A command of the user: what it brought about; `Refused` if it has changed nothing."""
+        effects = self.tell(input)
+        for effect in effects:
+            if isinstance(effect, Rejected):
+                raise Refused(effect.reason)
+        return effects
+
+    def tell(self, input: Input) -> list[Effect]:
+        """Give the machine an input, keep what it changes, and carry out what it asks for. (rule 1)"""
+        further: list[Input] = []
+        with self.repository.transaction():
+            effects = self.machine.handle(input, self._clock.time())
+            for effect in effects:
+                further += self._kept(effect)
+        for effect in effects:
+            self._carry_out(effect)
+        for each in further:
+            effects += self.tell(each)
+        return effects
+
+    def _kept(self, effect: Effect) -> list[Input]:
+        """What an effect writes into the repository, and what the machine is told of it."""
+        match effect:
+            case Publish():
+                self.repository.outbox.add(msgspec.msgpack.encode(effect))
+            case SubscribeScope(scope=scope):
+                self.repository.settings.put(SCOPES, sorted({*self.scopes, scope}))
+            case UnsubscribeScope(scope=scope):
+                self.repository.settings.put(SCOPES, sorted({*self.scopes} - {scope}))
+            case Invited(invite=invite):
+                return [] if invite.scope in self.scopes else [Follow(invite.scope)]
+            case MakeKey(scope=scope):
+                return [KeyMade(scope, self.ring.made(scope))]
+            case GiveKey(scope=scope, name=name, device=device):
+                self._give_key(scope, name, device)
+            case TakeKey(scope=scope, name=name, box=box):
+                key = opened_by_device(self.keys.sealing, self.identity.device, box)
+                if key is not None and self.ring.keep(scope, name, key):
+                    waiting, self._unreadable = self._unreadable, deque(maxlen=UNREADABLE_MAX)
+                    return [input for payload in waiting for input in self._opened(payload)]
+        return []
+
+    def _carry_out(self, effect: Effect) -> None:
+        """What an effect does outside of the repository."""
+        match effect:
+            case Publish() | GiveKey():
+                self._is_sent.clear()
+                self._has_mail.set()
+            case SubscribeScope() | UnsubscribeScope():
+                self._scopes_changed.set()
+            case StartTimer(key=key, after_s=after_s):
+                self._stop_timer(key)
+                self._timers[key] = self._clock.call_later(after_s, self._on_timer, key)
+            case StopTimer(key=key):
+                self._stop_timer(key)
+            case Happened() | SearchAnswered() | Invited() | Rejected():
+                for listener in list(self._listeners):
+                    try:
+                        listener(effect)
+                    except Exception as error:  # (rule 6)
+                        self.faults.append(f"a listener failed: {error!r}")
+
+    def _on_timer(self, key: TimerKey) -> None:
+        self._timers.pop(key, None)
+        self.tell(TimerDue(key))
+
+    def _stop_timer(self, key: TimerKey) -> None:
+        if (handle := self._timers.pop(key, None)) is not None:
+            handle.cancel()
+
+    # ------------------------------------------------------------ the network
+
+    async def _follow_states(self) -> None:
+        async for state in self.client.states():
+            self._on_state(state)
+
+    def _on_state(self, state: State) -> None:
+        if state.kind == "attached":
+            self.tell(Attached())
+        elif state.kind == "away":
+            self.tell(Detached())
+
+    async def _keep_subscription(self) -> None:
+        """Subscribe to what concerns this peer, and again when its scopes change. (rule 3)"""
+        wanted = ""
+        while True:
+            if (now := self._filter()) != wanted:
+                try:
+                    if self._subscription is None:
+                        self._subscription = await self.client.subscribe(now, name="team")
+                    else:
+                        await self.client.replace(self._subscription, now)
+                    wanted = now
+                except Refused as error:
+                    self.faults.append(f"the broker refuses the subscription of the team: {error}")
+                    return
+                self._is_subscribed.set()
+            self._scopes_changed.clear()
+            await self._scopes_changed.wait()
+
+    def _filter(self) -> str:
+        team, device, user = self.identity.team, self.identity.device, self.identity.user
+        concerns = [
+            "message IN ('question', 'here', 'gone')",
+            f"for_device = {quoted(device)}",
+            f"for_user = {quoted(user)}",
+        ]
+        if self.scopes:
+            concerns.append(f"scope IN ({', '.join(quoted(scope) for scope in self.scopes)})")
+        return f"team = {quoted(team)} AND ({' OR '.join(concerns)})"
+
+    async def _read(self) -> None:
+        """Events, one after another; each is in the repository before the next is read. (rule 2)"""
+        await self._is_subscribed.wait()
+        assert self._subscription is not None
+        async for event in self._subscription:
+            for input in self._opened(event.payload or b""):
+                self.tell(input)
+
+    async def _send(self) -> None:
+        """What is in the outbox, in order. (rule 1)"""
+        while True:
+            await self._has_mail.wait()
+            self._has_mail.clear()
+            while rows := self.repository.outbox.first(OUTBOX_AT_ONCE):
+                for number, body in rows:
+                    await self._send_one(number, msgspec.msgpack.decode(body, type=Publish))
+            self._is_sent.set()
+
+    async def _send_one(self, number: int, event: Publish) -> None:
+        payload = self._closed(event)
+        if payload is not None:
+            try:
+                await self.client.publish(Event(event.attributes, payload=payload, expires_at=event.until))
+            except Refused as error:
+                self.faults.append(f"the broker refuses {event.attributes['message']}: {error}")
+        self.repository.outbox.remove([number])
+
+    # ------------------------------------------------------------ sealing
+
+    def _give_key(self, scope: str, name: str, device: str) -> None:
+        """Put a key that is sealed for a device into the outbox, if both are known."""
+        key, public = self.ring.key(scope, name), self._sealing_key(device)
+        if key is not None and public is not None:
+            given = KeyGiven(self.identity.device, scope, name, device, sealed_for_device(public, device, key))
+            event = Publish(attributes_of(self.identity.team, given), msgspec.msgpack.encode(given))
+            self.repository.outbox.add(msgspec.msgpack.encode(event))
+
+    def _sealing_key(self, device: str) -> bytes | None:
+        record = self.repository.record(self.identity.team, f"device/{device}")
+        try:
+            return bytes.fromhex(record.fields["sealing"]) if record else None
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def _closed(self, event: Publish) -> bytes | None:
+        """The payload as it travels; None if there is no key to seal it for its only reader. (rule 4)"""
+        if (device := event.attributes.get("for_device")) is not None:
+            public = self._sealing_key(device)
+            return None if public is None else sealed_for_device(public, device, event.payload)
+        scope = event.attributes.get("scope", "")
+        name = self.machine.keys.in_use(scope) if event.attributes["message"] == "changes" else None
+        return event.payload if name is None else self.ring.sealed(scope, name, event.payload)
+
+    def _opened(self, payload: bytes) -> Sequence[Input]:
+        """What the machine is told of a payload."""
+        opened: Any = self.ring.opened(payload)
+        if isinstance(opened, Sealed):
+            self._unreadable.append(payload)
+            return [KeyMissing(opened.scope, opened.name)]
+        if opened is None:
+            opened = opened_by_device(self.keys.sealing, self.identity.device, payload) or payload
+        return [EventCame(opened)]
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of the filter language."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,173 @@
+"""What peers send each other over the bus: events with attributes to route by, and a payload.
+
+Every message has the attributes `team` and `message` (its name), and, where it concerns one, `scope`. A message for one
+peer has `for_device`, one for all devices of a user `for_user`. Brokers see these attributes, the name of the sender
+and the time; payloads of scopes with a key are sealed (`exchange.py`).
+"""
+
+from typing import Any
+
+import msgspec
+
+from godwit.teamwork.machine.changes import Change, Vector
+
+__all__ = [
+    "Answers",
+    "Changes",
+    "Found",
+    "Gone",
+    "Have",
+    "Here",
+    "Invite",
+    "KeyGiven",
+    "Message",
+    "NeedKey",
+    "Question",
+    "Wanted",
+    "attributes_of",
+    "decoded",
+    "signed_bytes_of",
+]
+
+PAYLOAD_BYTES_MAX = 4 * 2**20
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="message", omit_defaults=True):
+    """The base of all messages."""
+
+    device: str
+
+
+class Have(Message, frozen=True, tag="have"):
+    """What a peer has of a scope. Whoever has more sends it."""
+
+    scope: str
+    vector: Vector
+
+
+class Changes(Message, frozen=True, tag="changes"):
+    """Changes of a scope; and what the sender has, so that a receiver sees whether there is more."""
+
+    scope: str
+    changes: tuple[Change, ...]
+    vector: Vector
+
+
+class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a search looks for: records whose profile matches a query, and whose text has these words."""
+
+    kinds: tuple[str, ...]
+    language: str = "xql"
+    query: str = ""
+    words: str = ""
+    limit: int = 100
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A record that was found."""
+
+    scope: str
+    record: str
+    profile: bytes
+    """In XML."""
+    score: float = 0.0
+    """How well it fits, the higher the better; compared among the answers to one search."""
+
+
+class Question(Message, frozen=True, tag="question"):
+    """A search, asked of other peers. Signed, since a peer shows what the asking user may see."""
+
+    user: str
+    search: str
+    wanted: Wanted
+    until: float
+    """Time of day after which nobody needs to answer."""
+    signature: bytes = b""
+
+
+class Answers(Message, frozen=True, tag="answers"):
+    """What a peer has found; nothing is an answer, too."""
+
+    for_device: str
+    search: str
+    found: tuple[Found, ...] = ()
+    refused: str = ""
+    """Why the peer did not search."""
+
+
+class Here(Message, frozen=True, tag="here"):
+    """A peer is attached, and how available its user is."""
+
+    user: str
+    availability: str
+    until: float
+    """Time of day until which this holds, unless it is said again."""
+
+
+class Gone(Message, frozen=True, tag="gone"):
+    """A peer goes."""
+
+    user: str
+
+
+class NeedKey(Message, frozen=True, tag="need_key"):
+    """A peer has met a key of a scope that it does not have. Signed."""
+
+    user: str
+    scope: str
+    name: str
+    signature: bytes = b""
+
+
+class KeyGiven(Message, frozen=True, tag="key_given"):
+    """A key of a scope, sealed for one device."""
+
+    scope: str
+    name: str
+    to: str
+    box: bytes
+
+
+class Invite(Message, frozen=True, tag="invite"):
+    """A user has been invited to a scope, or made a member of it. Signed."""
+
+    user: str
+    for_user: str
+    scope: str
+    title: str
+    clock: int
+    """A clock of the scope: what the user does next comes after it."""
+    signature: bytes = b""
+
+
+AnyMessage = Have | Changes | Question | Answers | Here | Gone | NeedKey | KeyGiven | Invite
+
+_DECODER = msgspec.msgpack.Decoder(AnyMessage)
+
+
+def attributes_of(team: str, message: Message) -> dict[str, Any]:
+    """What brokers route a message by."""
+    attributes = {"team": team, "message": type(message).__struct_config__.tag}
+    for name in ROUTED:
+        if (value := getattr(message, name, None)) is not None:
+            attributes[name] = value
+    return attributes
+
+
+ROUTED = ("scope", "for_device", "for_user")
+
+
+def signed_bytes_of(message: Question | NeedKey | Invite) -> bytes:
+    """What the signature of a message is made over."""
+    return msgspec.msgpack.encode(msgspec.structs.replace(message, signature=b""))
+
+
+def decoded(payload: bytes) -> AnyMessage | str:
+    """A message, or why it is none."""
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        return f"a message has at most {PAYLOAD_BYTES_MAX:,} bytes, and this one has {len(payload):,}"
+    try:
+        message: AnyMessage = _DECODER.decode(payload)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        return f"not a message of a peer: {error}"
+    return message

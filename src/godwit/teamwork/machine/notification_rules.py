@@ -1,0 +1,107 @@
+"""What a user wants to be notified of, and when a notification may go out. [motion §2.1: user subscriptions]
+
+*Rules.*
+1. A subscription that has expired notifies nobody.
+2. With a digest, notifications wait for the next multiple of its length, and go out together.
+3. In quiet hours nothing goes out; what is due then goes out when they are over. They are in minutes of the user's day,
+   and may go over midnight.
+4. What could not be sent is tried again after a minute, then after twice as long each time, up to six hours, and is
+   given up after a week.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+__all__ = ["Channel", "Notification", "UserSubscription", "due_at", "is_given_up", "problem_of", "retry_at"]
+
+RETRY_S, RETRY_MAX_S = 60.0, 6 * 3600.0
+GIVE_UP_S = 7 * 86_400.0
+DAY_MINUTES = 24 * 60
+CHANNEL_KINDS: Mapping[str, str] = {"mail": "an address", "webhook": "a URL", "message": "", "desktop": ""}
+"""By kind of channel, what its target must be."""
+
+
+class Channel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A way to a user."""
+
+    kind: str
+    target: str = ""
+
+
+class UserSubscription(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a user wants to hear of: a query over what happens."""
+
+    id: str
+    name: str
+    kinds: tuple[str, ...]
+    """Kinds of records: artefact, message, user, community, meeting."""
+    channels: tuple[Channel, ...]
+    language: str = "xql"
+    query: str = ""
+    """Empty: every change of these kinds."""
+    expires: float | None = None
+    digest_s: float = 0.0
+    quiet: tuple[int, int] | None = None
+    """Minutes of the day: from, until."""
+    utc_offset_s: float = 0.0
+    """Of the user's day."""
+
+
+class Notification(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that happened, for one subscription."""
+
+    subscription: str
+    scope: str
+    record: str
+    title: str
+    time: float
+    details: dict[str, Any] = {}
+
+
+def problem_of(subscription: UserSubscription) -> str:
+    """Why a subscription cannot be, or nothing."""
+    if not subscription.kinds:
+        return "a subscription needs at least one kind of record"
+    if not subscription.channels:
+        return f"a subscription needs at least one channel: {', '.join(CHANNEL_KINDS)}"
+    for channel in subscription.channels:
+        if channel.kind not in CHANNEL_KINDS:
+            return f"a channel is one of {', '.join(CHANNEL_KINDS)}, not {channel.kind!r}"
+        if CHANNEL_KINDS[channel.kind] and not channel.target:
+            return f"a {channel.kind} channel needs {CHANNEL_KINDS[channel.kind]}"
+    if not 0 <= subscription.digest_s <= GIVE_UP_S:
+        return f"a digest collects for 0 to {GIVE_UP_S:,.0f} seconds, not {subscription.digest_s:g}"
+    if subscription.quiet is not None and not all(0 <= minute < DAY_MINUTES for minute in subscription.quiet):
+        return f"quiet hours are two minutes of the day, 0 to {DAY_MINUTES - 1}, not {subscription.quiet}"
+    return ""
+
+
+def due_at(subscription: UserSubscription, now: float) -> float:
+    """When something that happens now may go out. (rules 2 and 3)"""
+    at = now
+    if subscription.digest_s > 0:
+        at = (now // subscription.digest_s + 1) * subscription.digest_s
+    return _after_quiet(subscription, at)
+
+
+def retry_at(subscription: UserSubscription, attempts: int, now: float) -> float:
+    """When to try again after so many attempts. (rules 3 and 4)"""
+    wait_s = min(RETRY_S * 2 ** min(attempts - 1, 30), RETRY_MAX_S)
+    return _after_quiet(subscription, now + wait_s)
+
+
+def is_given_up(first: float, now: float) -> bool:
+    """Whether something that was first due then is not tried again. (rule 4)"""
+    return now - first > GIVE_UP_S
+
+
+def _after_quiet(subscription: UserSubscription, at: float) -> float:
+    """The first moment from `at` on that is not in quiet hours."""
+    if subscription.quiet is None or subscription.quiet[0] == subscription.quiet[1]:
+        return at
+    begin, end = subscription.quiet
+    minute = (at + subscription.utc_offset_s) / 60 % DAY_MINUTES
+    is_quiet = begin <= minute < end if begin < end else minute >= begin or minute < end
+    return at + (end - minute) % DAY_MINUTES * 60 if is_quiet else at

@@ -1,0 +1,260 @@
+"""A peer of a team, as a machine: it takes inputs, keeps changes in its store, and answers with effects.
+
+*Rules.*
+1. What one input changes is in the store before any of its effects is carried out: the driver commits first. So what a
+   peer has acknowledged survives the end of its process.
+2. A change of the user needs no broker. It is in the store, and its event in the outbox, until there is one.
+3. What another peer sends is checked before it is taken. A message that is wrong changes nothing, and is reported.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from godwit.teamwork.machine.bus import (
+    Answers,
+    Changes,
+    Gone,
+    Have,
+    Here,
+    Invite,
+    KeyGiven,
+    Message,
+    NeedKey,
+    Question,
+    attributes_of,
+    decoded,
+)
+from godwit.teamwork.machine.changes import Change
+from godwit.teamwork.machine.exchange import Exchange
+from godwit.teamwork.machine.governance import GOVERNING, Governance, Role
+from godwit.teamwork.machine.invitations import Invitations, ProfileTest
+from godwit.teamwork.machine.peer_effects import (
+    Attached,
+    ChangeRecord,
+    Detached,
+    Effect,
+    EndSearch,
+    EventCame,
+    Follow,
+    GiveKey,
+    Happened,
+    Input,
+    Invited,
+    KeyMade,
+    KeyMissing,
+    Leaving,
+    MakeKey,
+    Publish,
+    Rejected,
+    SearchAnswered,
+    SetAvailability,
+    StartSearch,
+    StartTimer,
+    StopTimer,
+    SubscribeScope,
+    TakeKey,
+    TimerDue,
+    TimerKey,
+    Unfollow,
+    UnsubscribeScope,
+)
+from godwit.teamwork.machine.presence import Presence
+from godwit.teamwork.machine.scope_keys import ScopeKeys
+from godwit.teamwork.machine.scope_log import Devices, ScopeLog
+from godwit.teamwork.machine.search import Index, Progress, Search
+from godwit.teamwork.machine.store import Store
+
+__all__ = ["Identity", "Peer"]
+
+
+KEY_MATTERS = GOVERNING | {"key"}
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose peer it is."""
+
+    team: str
+    user: str
+    device: str
+
+
+class Peer:
+    """One device of one user."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        store: Store,
+        devices: Devices,
+        index: Index,
+        has_secret: Callable[[str, str], bool] = lambda scope, name: False,
+        matches: ProfileTest = lambda language, query, record: False,
+    ) -> None:
+        """`has_secret`: whether the driver has the key of that scope and name. `matches`: tests profiles by queries."""
+        self.identity = identity
+        self.now = 0.0
+        self._store, self._devices = store, devices
+        self._logs: dict[str, ScopeLog] = {}
+        self._effects: list[Effect] = []
+        exchange, presence, search = Exchange(self, store), Presence(self), Search(self, index, devices)
+        keys = ScopeKeys(self, store, devices, has_secret)
+        self._invitations = Invitations(self, store, devices, matches)
+        self._exchange, self.presence, self.search, self.keys = exchange, presence, search, keys
+        self._on_input: dict[type, Callable[[Any], None]] = {
+            Attached: self._on_attached,
+            Detached: self._on_detached,
+            Leaving: lambda input: presence.on_leaving(),
+            EventCame: self._on_event,
+            TimerDue: lambda input: self._on_timer[input.key[0]](*input.key),
+            ChangeRecord: self._on_change_record,
+            Follow: self._on_follow,
+            Unfollow: self._on_unfollow,
+            KeyMade: lambda input: keys.on_made(input.scope, input.name),
+            KeyMissing: lambda input: keys.on_missing(input.scope, input.name),
+            StartSearch: lambda input: self.reject("search", search.begin(input.asking)),
+            EndSearch: lambda input: search.end(input.search),
+            SetAvailability: lambda input: self.reject("availability", presence.set_availability(input.availability)),
+        }
+        self._on_message: dict[type[Message], Callable[[Any], None]] = {
+            Have: exchange.on_have,
+            Changes: exchange.on_changes,
+            Question: search.on_question,
+            Answers: search.on_answers,
+            NeedKey: keys.on_need,
+            KeyGiven: self._on_key_given,
+            Invite: self._invitations.on_invite,
+            Here: presence.on_here,
+            Gone: presence.on_gone,
+        }
+        self._on_timer: dict[str, Callable[..., None]] = {
+            "ask": exchange.on_timer,
+            "answer": exchange.on_timer,
+            "presence": presence.on_timer,
+            "give key": keys.on_timer,
+            "asked for key": keys.on_timer,
+            "rotate key": keys.on_timer,
+        }
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take an input. `now` is the time of day, which is shown to people and decides nothing."""
+        self.now = now
+        self._on_input[type(input)](input)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def log(self, scope: str) -> ScopeLog:
+        """The changes of a scope, and who may do what in it."""
+        if scope not in self._logs:
+            self._logs[scope] = ScopeLog(scope, self._store, self._devices)
+        return self._logs[scope]
+
+    # ------------------------------------------------------------ what the parts need
+
+    @property
+    def user(self) -> str:
+        return self.identity.user
+
+    @property
+    def device(self) -> str:
+        return self.identity.device
+
+    def publish(self, message: Message, *, until: float | None = None) -> None:
+        payload = msgspec.msgpack.encode(message)
+        self._effects.append(Publish(attributes_of(self.identity.team, message), payload, until))
+
+    def report(self, progress: Progress) -> None:
+        self._effects.append(SearchAnswered(progress))
+
+    def make_key(self, scope: str) -> None:
+        self._effects.append(MakeKey(scope))
+
+    def give_key(self, scope: str, name: str, device: str) -> None:
+        self._effects.append(GiveKey(scope, name, device))
+
+    def governance(self, scope: str) -> Governance:
+        return self.log(scope).governance
+
+    @property
+    def team(self) -> str:
+        return self.identity.team
+
+    def invited(self, message: Invite) -> None:
+        self._effects.append(Invited(message))
+
+    def change_fields(self, scope: str, record: str, fields: dict[str, Any]) -> None:
+        self._on_change_record(ChangeRecord(scope, record, fields))
+
+    def readable_scopes(self, user: str) -> list[str]:
+        return [scope for scope in self._store.scopes() if self.log(scope).governance.role(user) > Role.NONE]
+
+    def start_timer(self, key: TimerKey, after_s: float) -> None:
+        self._effects.append(StartTimer(key, after_s))
+
+    def stop_timer(self, key: TimerKey) -> None:
+        self._effects.append(StopTimer(key))
+
+    def take(self, change: Change) -> bool:
+        log = self.log(change.scope)
+        if problem := log.problem(change):
+            self.reject(f"change {change.number} of {change.device} in {change.scope}", problem)
+            return False
+        if not log.is_next(change):
+            return False
+        self._add(log, change)
+        return True
+
+    def _add(self, log: ScopeLog, change: Change) -> None:
+        members = set(log.governance.members())
+        added = log.add(change)
+        self._effects.append(Happened(added))
+        if change.kind in KEY_MATTERS:
+            self.keys.on_change(change, members)
+        for record in added.records:
+            self._invitations.on_record(log.scope, record.name)
+
+    # ------------------------------------------------------------ inputs
+
+    def reject(self, what: str, reason: str) -> None:
+        if reason:
+            self._effects.append(Rejected(what, reason))
+
+    def _on_attached(self, input: Attached) -> None:
+        self._exchange.on_attached()
+        self.presence.on_attached()
+
+    def _on_detached(self, input: Detached) -> None:
+        self._exchange.on_detached()
+        self.presence.on_detached()
+
+    def _on_event(self, input: EventCame) -> None:
+        message = decoded(input.payload)
+        if isinstance(message, str):
+            self.reject("event", message)
+        elif message.device != self.device:
+            self._on_message[type(message)](message)
+
+    def _on_change_record(self, input: ChangeRecord) -> None:
+        log = self.log(input.scope)
+        change = log.make(self.device, self.identity.user, input.record, input.fields, self.now)
+        if reason := log.refusal(change):
+            self.reject(input.record, reason)
+            return
+        self._add(log, change)
+        self._exchange.spread(change)
+        self._invitations.on_own_change(change)
+
+    def _on_key_given(self, message: KeyGiven) -> None:
+        if message.to == self.device:
+            self._effects.append(TakeKey(message.scope, message.name, message.box))
+        else:
+            self.keys.on_given(message)
+
+    def _on_follow(self, input: Follow) -> None:
+        self._effects.append(SubscribeScope(input.scope))
+        self._exchange.begin(input.scope)
+
+    def _on_unfollow(self, input: Unfollow) -> None:
+        self._effects.append(UnsubscribeScope(input.scope))
+        self._exchange.end(input.scope)

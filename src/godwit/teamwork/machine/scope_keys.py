@@ -1,0 +1,155 @@
+"""Which key the members of a sealed scope use, and who gets it. The secrets are with the driver (`sealing.py`).
+
+*Theory.* A scope whose setting `sealed` is true has keys. A key has a name, its fingerprint, and a record `key/NAME`
+without a secret, which only an owner can make. The last one in the order of the scope is the key in use: all members
+come to the same one. The device that takes a role away makes the next key, so those who left cannot read what is sealed
+with it.
+
+A device that meets a key it does not have asks for it (`NeedKey`), signed. All peers of the scope hear this; those that
+have the secret and find the asking user among the members wait for their turn, and the first gives it, sealed for that
+device alone (`KeyBox`). The others hear that, too, and drop what they would have sent.
+
+*Rules.*
+1. A key is given to a device of a user who has a role in the scope now, as this peer knows it, and to nobody else.
+2. A change that takes a role away, or that begins to seal the scope, makes its own device make a key. Two devices may
+   do so at once: both keys are known, and the later in the order is in use.
+3. A peer that still has no answer asks again, as often as it meets the key, and at most once in `ASK_S`.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Protocol
+
+import msgspec
+
+from godwit.teamwork.machine.bus import KeyGiven, Message, NeedKey, signed_bytes_of
+from godwit.teamwork.machine.changes import Change
+from godwit.teamwork.machine.governance import Governance, Role
+from godwit.teamwork.machine.scope_log import Devices
+from godwit.teamwork.machine.store import Store
+
+__all__ = ["KeyHost", "ScopeKeys"]
+
+ASK_S = 5.0
+SLOTS = 16
+SLOT_S = 0.25
+GIVE, ASKED, ROTATE = "give key", "asked for key", "rotate key"
+
+
+class KeyHost(Protocol):
+    """What the keys need of their peer."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def user(self) -> str: ...
+
+    def publish(self, message: Message) -> None: ...
+
+    def start_timer(self, key: tuple[str, ...], after_s: float) -> None: ...
+
+    def stop_timer(self, key: tuple[str, ...]) -> None: ...
+
+    def make_key(self, scope: str) -> None:
+        """Have the driver draw a key; it answers with `KeyMade`."""
+        ...
+
+    def give_key(self, scope: str, name: str, device: str) -> None:
+        """Have the driver seal a key for a device, and publish it."""
+        ...
+
+    def change_fields(self, scope: str, record: str, fields: dict[str, object]) -> None:
+        """Change a record."""
+        ...
+
+    def governance(self, scope: str) -> Governance: ...
+
+
+class ScopeKeys:
+    """The part of a peer that knows which keys are in use."""
+
+    def __init__(self, host: KeyHost, store: Store, devices: Devices, has_secret: Callable[[str, str], bool]) -> None:
+        self._host, self._store, self._devices, self._has_secret = host, store, devices, has_secret
+        self._asked: set[tuple[str, str]] = set()
+        self._giving: dict[tuple[str, str, str], str] = {}  # by scope, key and device, whose device it is
+
+    def in_use(self, scope: str) -> str | None:
+        """The name of the key that is in use; None: the scope is not sealed, or has no key yet."""
+        if not self._host.governance(scope).settings.get("sealed"):
+            return None
+        changes = self._store.changes_of_kinds(scope, ("key",))
+        refused = {each.change for record in self._store.records(scope, "key") for each in record.refused}
+        valid = [change for change in changes if change.id not in refused]
+        return max(valid, key=lambda change: change.order).record.partition("/")[2] if valid else None
+
+    # ------------------------------------------------------------ making
+
+    def on_change(self, change: Change, before: set[str]) -> None:
+        """A change was added; `before` had a role until then. (rule 2)"""
+        scope = change.scope
+        if change.kind == "key":
+            self._host.stop_timer((ROTATE, scope))
+            return
+        governance = self._host.governance(scope)
+        if not governance.settings.get("sealed") or governance.role(self._host.user) is not Role.OWNER:
+            return
+        begins = change.kind == "scope" and "sealed" in change.fields
+        if begins or before - governance.members().keys():
+            if change.device == self._host.device:
+                self._host.make_key(scope)
+            else:
+                self._host.start_timer((ROTATE, scope), (1 + _slot(self._host.device, scope)) * SLOT_S)
+
+    def on_made(self, scope: str, name: str) -> None:
+        """The driver has drawn a key and keeps it."""
+        self._host.change_fields(scope, f"key/{name}", {})
+
+    # ------------------------------------------------------------ asking
+
+    def on_missing(self, scope: str, name: str) -> None:
+        """Something came that is sealed with a key that is not here. (rule 3)"""
+        if (scope, name) in self._asked:
+            return
+        self._asked.add((scope, name))
+        question = NeedKey(self._host.device, self._host.user, scope, name)
+        signature = self._devices.sign(signed_bytes_of(question))
+        self._host.publish(msgspec.structs.replace(question, signature=signature))
+        self._host.start_timer((ASKED, scope, name), ASK_S)
+
+    # ------------------------------------------------------------ giving
+
+    def on_need(self, message: NeedKey) -> None:
+        """Another peer asks for a key. (rule 1)"""
+        if not self._has_secret(message.scope, message.name):
+            return
+        if self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature):
+            return
+        if self._host.governance(message.scope).role(message.user) is Role.NONE:
+            return
+        self._giving[message.scope, message.name, message.device] = message.user
+        after_s = _slot(self._host.device, message.device) * SLOT_S
+        self._host.start_timer((GIVE, message.scope, message.name, message.device), after_s)
+
+    def on_given(self, message: KeyGiven) -> None:
+        """Another peer has given a key."""
+        key = message.scope, message.name, message.to
+        if self._giving.pop(key, None) is not None:
+            self._host.stop_timer((GIVE, *key))
+
+    def on_timer(self, what: str, scope: str, name: str = "", device: str = "") -> None:
+        if what == ROTATE:
+            if self._host.governance(scope).role(self._host.user) is Role.OWNER:
+                self._host.make_key(scope)
+            return
+        if what == ASKED:
+            self._asked.discard((scope, name))
+            return
+        user = self._giving.pop((scope, name, device), None)
+        if user is not None and self._host.governance(scope).role(user) is not Role.NONE:  # it may have left meanwhile
+            self._host.give_key(scope, name, device)
+
+
+def _slot(device: str, other: str) -> int:
+    """After how many slots a device takes its turn: differs by device, and needs no agreement."""
+    return sha256(f"{device} {other}".encode()).digest()[0] % SLOTS

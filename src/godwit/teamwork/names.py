@@ -1,0 +1,31 @@
+"""Names that people give: what is allowed in them, new identifiers, and what to say if there is none."""
+
+from collections.abc import Iterable
+from secrets import token_hex
+
+from godwit.errors import Refused
+
+__all__ = ["check_name", "new_id", "not_there"]
+
+NAME_CHARS_MAX = 100
+FORBIDDEN = "/.'\\"
+
+
+def check_name(what: str, name: str) -> None:
+    """A name that can be part of the names of records: `Refused` if not."""
+    if not name or len(name) > NAME_CHARS_MAX or not name.isprintable() or any(each in name for each in FORBIDDEN):
+        raise Refused(
+            f"{name!r} cannot be the name of a {what}: 1 to {NAME_CHARS_MAX} printable characters, "
+            f"none of {' '.join(FORBIDDEN)}"
+        )
+
+
+def new_id() -> str:
+    """An identifier that nobody else has."""
+    return token_hex(8)
+
+
+def not_there(what: str, name: str, known: Iterable[str]) -> Refused:
+    """An error that lists what there is."""
+    some = sorted(known)[:20]
+    return Refused(f"there is no {what} {name!r}" + (f"; there are {', '.join(some)}" if some else ""))

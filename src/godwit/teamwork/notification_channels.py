@@ -1,0 +1,166 @@
+"""Ways to a user: mail, webhook, desktop, and messages of the team itself. [motion §2.1: "special messages and e-mail"]
+
+A channel takes a batch or raises `ChannelError`, with a reason and whether another attempt makes sense. Each runs in a
+thread with a time limit of its own, so a mail server that hangs delays nobody else.
+"""
+
+import hmac
+import json
+import smtplib
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from hashlib import sha256
+from typing import Any, Protocol
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import msgspec
+
+from godwit.errors import GodwitError
+from godwit.teamwork.notification_queue import Batch
+
+__all__ = ["ChannelError", "MailChannel", "MailServer", "Sender", "WebhookChannel", "summary", "text_of"]
+
+TIMEOUT_S = 30.0
+SHOWN_MAX = 50
+
+
+class ChannelError(GodwitError):
+    """A batch was not taken."""
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
+
+
+class Sender(Protocol):
+    """Sends batches by one kind of channel; called in a thread."""
+
+    def send(self, batch: Batch) -> None:
+        """Send, or raise `ChannelError`."""
+        ...
+
+
+def summary(batch: Batch) -> str:
+    """One line."""
+    first, count = batch.notifications[0], len(batch.notifications)
+    more = f" and {count - 1} more" if count > 1 else ""
+    return f"{batch.subscription.name}: {first.title}{more}"
+
+
+def text_of(batch: Batch) -> str:
+    """What happened, which subscription caused the notification, and how to end it."""
+    lines = [
+        f"{datetime.fromtimestamp(each.time, UTC):%Y-%m-%d %H:%M} UTC  {each.title}  ({each.record} in {each.scope})"
+        for each in batch.notifications[:SHOWN_MAX]
+    ]
+    hidden = len(batch.notifications) - SHOWN_MAX
+    if hidden > 0:
+        lines.append(f"… and {hidden} more")
+    if batch.left_out:
+        lines.append(f"{batch.left_out} earlier notifications were left out: too many were waiting.")
+    subscription = batch.subscription
+    lines += [
+        "",
+        f"You receive this because of your subscription {subscription.name!r} ({subscription.id}).",
+        f"To end it: godwit team subscribe --end {subscription.id}",
+    ]
+    return "\n".join(lines)
+
+
+class MailServer(msgspec.Struct, frozen=True):
+    """Where mail is handed in."""
+
+    host: str
+    port: int = 25
+    sender: str = "godwit@localhost"
+    user: str = ""
+    password: str = ""
+    starttls: bool = False
+
+
+class MailChannel:
+    """Mail by SMTP."""
+
+    def __init__(self, server: MailServer) -> None:
+        self._server = server
+
+    def send(self, batch: Batch) -> None:
+        server, message = self._server, EmailMessage()
+        message["From"] = server.sender
+        message["To"] = _one_line(batch.channel.target)
+        message["Subject"] = _one_line(summary(batch))
+        message["Date"] = formatdate(batch.notifications[-1].time)
+        message["Message-ID"] = make_msgid(
+            idstring=f"{batch.subscription.id}.{batch.numbers[0]}", domain="godwit.invalid"
+        )
+        message.set_content(text_of(batch))
+        try:
+            with smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_S) as connection:
+                if server.starttls:
+                    connection.starttls(context=ssl.create_default_context())
+                if server.user:
+                    connection.login(server.user, server.password)
+                connection.send_message(message)
+        except smtplib.SMTPRecipientsRefused as error:
+            code, said = next(iter(error.recipients.values()))
+            raise ChannelError(
+                f"the mail server refuses {batch.channel.target}: {said!r}", is_final=code >= 500
+            ) from error
+        except smtplib.SMTPResponseException as error:
+            reason = f"the mail server answers {error.smtp_code}: {error.smtp_error!r}"
+            raise ChannelError(reason, is_final=error.smtp_code >= 500 and error.smtp_code != 535) from error
+        except (smtplib.SMTPException, OSError) as error:
+            raise ChannelError(f"cannot hand in mail at {server.host}:{server.port}: {error}") from error
+
+
+class WebhookChannel:
+    """A POST of JSON, signed: `X-Godwit-Signature: sha256=…` is the HMAC of the body with the secret of the peer."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._opener = build_opener(_NoRedirects())
+
+    def send(self, batch: Batch) -> None:
+        url = batch.channel.target
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise ChannelError(f"a webhook needs a URL with http or https, not {url!r}", is_final=True)
+        body = json.dumps(self._document(batch), ensure_ascii=False).encode()
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "godwit",
+            "X-Godwit-Delivery": f"{batch.subscription.id}.{batch.numbers[0]}",
+            "X-Godwit-Signature": f"sha256={hmac.new(self._secret, body, sha256).hexdigest()}",
+        }
+        try:
+            self._opener.open(Request(url, body, headers, method="POST"), timeout=TIMEOUT_S).close()
+        except HTTPError as error:
+            error.close()
+            is_final = 400 <= error.code < 500 and error.code not in (408, 425, 429)
+            raise ChannelError(f"{url} answers {error.code} {error.reason}", is_final=is_final) from error
+        except (URLError, OSError, ValueError) as error:
+            raise ChannelError(f"cannot reach {url}: {error}") from error
+
+    def _document(self, batch: Batch) -> Mapping[str, Any]:
+        notifications = [
+            {"number": number, **msgspec.to_builtins(notification)}
+            for number, notification in zip(batch.numbers, batch.notifications, strict=True)
+        ]
+        subscription = {"id": batch.subscription.id, "name": batch.subscription.name}
+        return {"subscription": subscription, "left_out": batch.left_out, "notifications": notifications}
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """A webhook that points elsewhere is not followed: it could point into the peer's own network."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _one_line(text: str) -> str:
+    """A text as a header: line breaks would begin another one."""
+    return " ".join(text.split())[:200]

@@ -1,0 +1,123 @@
+"""Sealed scopes: members read, those who left do not, and nobody without a role gets a key."""
+
+from random import Random
+
+import pytest
+
+from godwit.teamwork.machine import scope_keys
+from godwit.teamwork.machine.governance import Role
+from godwit.teamwork.machine.peer_effects import ChangeRecord
+from tests.simulation.team_bus import SCOPE, Bus
+
+
+def sealed_team() -> Bus:
+    """Ann has d0 and d2, bob d1 and d3; the scope is sealed from the start."""
+    bus = Bus(1, peers=4)
+    bus.tell(0, ChangeRecord(SCOPE, "scope/self", {"sealed": True}))
+    bus.tell(0, ChangeRecord(SCOPE, "member/bob", {"state": "joined", "role": "editor"}))
+    bus.come_together()
+    return bus
+
+
+def titles(bus: Bus, place: int) -> set[str]:
+    return {record.fields["title"] for record in bus.stores[place].records(SCOPE, "artefact")}
+
+
+def later(bus: Bus) -> None:
+    bus.deliver()
+    bus.pass_time(2000)
+
+
+def test_members_read_what_is_sealed() -> None:
+    bus = sealed_team()
+    bus.tell(1, ChangeRecord(SCOPE, "artefact/1", {"title": "plan"}))
+    later(bus)
+    assert all(titles(bus, place) == {"plan"} for place in range(4))
+    assert not any(b"plan" in payload for payload in bus.travelled)
+    assert any(bus.rings[1].opened(payload) for payload in bus.travelled)
+
+
+def test_a_member_who_left_reads_nothing_that_was_made_later() -> None:
+    bus = sealed_team()
+    bus.tell(0, ChangeRecord(SCOPE, "artefact/1", {"title": "before"}))
+    later(bus)
+    bus.tell(0, ChangeRecord(SCOPE, "member/bob", {"state": "left"}))
+    bus.tell(2, ChangeRecord(SCOPE, "artefact/2", {"title": "unaware"}))  # d2 has not heard of it: the old key
+    later(bus)
+    bus.tell(2, ChangeRecord(SCOPE, "artefact/3", {"title": "after"}))
+    later(bus)
+    assert titles(bus, 0) == titles(bus, 2) == {"before", "unaware", "after"}
+    assert "after" not in titles(bus, 1) | titles(bus, 3)
+
+
+def test_a_member_who_leaves_by_himself_reads_nothing_that_was_made_later() -> None:
+    bus = sealed_team()
+    bus.tell(1, ChangeRecord(SCOPE, "member/bob", {"state": "left"}))
+    later(bus)
+    bus.tell(2, ChangeRecord(SCOPE, "artefact/1", {"title": "after"}))
+    later(bus)
+    assert titles(bus, 0) == {"after"}
+    assert titles(bus, 1) == titles(bus, 3) == set()
+    assert not bus.rejected
+
+
+def test_a_member_who_comes_back_gets_everything() -> None:
+    bus = sealed_team()
+    for state in ("left", "joined"):
+        bus.tell(0, ChangeRecord(SCOPE, "member/bob", {"state": state}))
+        bus.tell(0, ChangeRecord(SCOPE, f"artefact/{state}", {"title": state}))
+        later(bus)
+    assert titles(bus, 1) == titles(bus, 3) == {"left", "joined"}
+
+
+def test_a_new_device_of_a_member_gets_the_key_and_one_of_a_stranger_does_not() -> None:
+    bus = sealed_team()
+    bus.tell(0, ChangeRecord(SCOPE, "artefact/1", {"title": "plan"}))
+    later(bus)
+    bus.join("bob", "bob new")
+    bus.join("eve", "eve")
+    for place in (4, 5):
+        bus.attach(place)
+    later(bus)
+    assert titles(bus, 4) == {"plan"}
+    assert titles(bus, 5) == set()
+
+
+def test_one_peer_gives_the_key() -> None:
+    bus = sealed_team()
+    given = bus.published["key_given"]
+    bus.join("bob", "new")
+    bus.attach(4)
+    later(bus)
+    assert bus.published["key_given"] - given <= 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_members_of_a_sealed_scope_converge_whoever_comes_and_goes(seed: int) -> None:
+    bus, random = sealed_team(), Random(seed)
+    for number in range(40):
+        match random.choice(["change", "change", "leave", "join", "detach", "attach", "time"]):
+            case "change":
+                bus.tell(random.randrange(4), ChangeRecord(SCOPE, f"artefact/{number % 5}", {"title": str(number)}))
+            case "leave":
+                bus.tell(random.choice([0, 2]), ChangeRecord(SCOPE, "member/bob", {"state": "left"}))
+            case "join":
+                bus.tell(random.choice([0, 2]), ChangeRecord(SCOPE, "member/bob", {"state": "joined"}))
+            case "detach":
+                bus.detach(random.randrange(4))
+            case "attach":
+                bus.attach(random.randrange(4))
+            case "time":
+                bus.deliver()
+                bus.pass_time(random.random() * 5)
+    bus.come_together()
+    bus.tell(0, ChangeRecord(SCOPE, "member/bob", {"state": "joined"}))
+    bus.come_together()
+    first, *others = [store.vector(SCOPE) for store in bus.stores]
+    assert all(other == first for other in others)
+
+
+def test_a_peer_that_gives_keys_to_everybody_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scope_keys, "Role", type("Everybody", (), {"NONE": None, "OWNER": Role.OWNER}))
+    with pytest.raises(AssertionError):
+        test_a_member_who_left_reads_nothing_that_was_made_later()

@@ -1,0 +1,163 @@
+"""Peers on brokers: offline, at another broker, after the end of their process, sealed or not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from godwit.errors import Refused
+from godwit.teamwork.live_peer import LivePeer
+from godwit.teamwork.machine.bus import Wanted
+from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow, Happened, SearchAnswered, StartSearch
+from godwit.teamwork.machine.search import Asking
+from tests.unit.teamwork.live_team import Team, later, on_a_network
+
+
+def title(peer: LivePeer, scope: str, record: str = "artefact/1") -> Any:
+    known = peer.repository.record(scope, record)
+    return known.fields.get("title") if known else None
+
+
+def test_a_change_goes_to_the_other_peer_and_back(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann, team.peer("bob", "b3") as bob:
+            team.found(ann)
+            await later(team)
+            bob.do(ChangeRecord(team.scope, "artefact/1", {"title": "plan"}))
+            await later(team)
+            assert title(ann, team.scope) == "plan"
+            assert not [*ann.faults, *bob.faults]
+
+    on_a_network(tmp_path, scene)
+
+
+def test_what_is_changed_offline_goes_out_at_another_broker(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann:
+            team.found(ann)
+            async with team.peer("bob", "b3") as bob:
+                await later(team)
+                await bob.client.move()
+                await team.net.settled()
+                bob.do(ChangeRecord(team.scope, "artefact/1", {"title": "from the train"}))
+                ann.do(ChangeRecord(team.scope, "artefact/2", {"title": "from the office"}))
+                await later(team)
+                assert title(ann, team.scope) is None
+                await bob.client.move("b2")
+                await later(team)
+                assert title(ann, team.scope) == "from the train"
+                assert title(bob, team.scope, "artefact/2") == "from the office"
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_peer_that_comes_back_has_what_it_had_and_gets_what_it_missed(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann:
+            team.found(ann)
+            async with team.peer("bob", "b3") as bob:
+                await later(team)
+                bob.do(ChangeRecord(team.scope, "artefact/1", {"title": "mine"}))
+                await later(team)
+            ann.do(ChangeRecord(team.scope, "artefact/2", {"title": "news"}))
+            await later(team)
+            async with team.peer("bob", "b2") as bob:
+                assert title(bob, team.scope) == "mine"
+                await later(team)
+                assert title(bob, team.scope, "artefact/2") == "news"
+
+    on_a_network(tmp_path, scene)
+
+
+def test_what_was_done_before_any_broker_was_met_goes_out_when_one_is(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        await team.net.crash("b1")
+        async with team.peer("ann", "b1") as ann:
+            team.found(ann)
+            ann.do(ChangeRecord(team.scope, "artefact/1", {"title": "plan"}))
+        await team.net.restart("b1")
+        async with team.peer("ann", "b1"), team.peer("bob", "b2") as bob:
+            await later(team)
+            assert title(bob, team.scope) == "plan"
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_sealed_community_is_read_by_its_members(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        scope = "community/ann.1"
+        async with team.peer("ann", "b1") as ann, team.peer("bob", "b3") as bob:
+            team.found(ann)
+            await later(team)
+            for peer in (ann, bob):
+                peer.do(Follow(scope))
+            ann.do(ChangeRecord(scope, "scope/self", {"name": "Merger", "sealed": True}))
+            ann.do(ChangeRecord(scope, "member/bob", {"state": "joined", "role": "editor"}))
+            ann.do(ChangeRecord(scope, "artefact/1", {"title": "secret plan"}))
+            await later(team)
+            assert title(bob, scope) == "secret plan"
+            ann.do(ChangeRecord(scope, "member/bob", {"state": "left"}))
+            ann.do(ChangeRecord(scope, "artefact/1", {"title": "without bob"}))
+            await later(team)
+            assert title(bob, scope) == "secret plan"
+            travelled = b"".join(event.payload or b"" for event in team.net.received(team.keys["bob"].device))
+            assert b"without bob" not in travelled
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_search_is_answered_by_other_peers(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        scope = "community/bob.1"
+        found: list[tuple[str, str]] = []
+
+        def listen(happened: Any) -> None:
+            if isinstance(happened, SearchAnswered):
+                found.extend((happened.progress.device, each.record) for each in happened.progress.found)
+
+        async with team.peer("ann", "b1") as ann, team.peer("bob", "b3") as bob:
+            team.found(ann)
+            await later(team)
+            bob.do(ChangeRecord(scope, "artefact/1", {"title": "report", "shown_to": ["ann"]}))
+            bob.do(ChangeRecord(scope, "artefact/2", {"title": "report"}))
+            ann.listen(listen)
+            ann.do(StartSearch(Asking("s1", Wanted(("artefact",), words="report"), team.net.now + 60)))
+            await later(team, 1.0)
+            assert found == [(team.keys["bob"].device, "artefact/1")]
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_command_without_a_right_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann, team.peer("bob", "b3") as bob:
+            team.found(ann)
+            await later(team)
+            with pytest.raises(Refused, match="only an owner may do this"):
+                bob.do(ChangeRecord(team.scope, "member/eve", {"state": "joined"}))
+            assert bob.repository.record(team.scope, "member/eve") is None
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_listener_hears_what_happens_until_it_ends_and_may_fail(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        heard: list[str] = []
+
+        def fail(happened: Any) -> None:
+            raise ZeroDivisionError
+
+        def listen(happened: Any) -> None:
+            if isinstance(happened, Happened):
+                heard.append(happened.added.change.record)
+
+        async with team.peer("ann", "b1") as ann:
+            ann.listen(fail)
+            end = ann.listen(listen)
+            ann.do(ChangeRecord(team.scope, "user/ann", {"name": "Ann"}))
+            end()
+            ann.do(ChangeRecord(team.scope, "user/ann", {"name": "Anna"}))
+            assert heard == ["user/ann"]
+            assert any("ZeroDivisionError" in fault for fault in ann.faults)
+
+    on_a_network(tmp_path, scene)

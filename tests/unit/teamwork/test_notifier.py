@@ -1,0 +1,322 @@
+"""Notifications on real servers: mail, webhooks, attempts, digests, and what is told about their cause."""
+
+import asyncio
+import hmac
+import json
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.smtp import SMTP
+
+from godwit.errors import FilterError, Refused
+from godwit.teamwork.machine.changes import Change
+from godwit.teamwork.machine.notification_rules import Channel, Notification, UserSubscription
+from godwit.teamwork.machine.peer_effects import Happened
+from godwit.teamwork.machine.records import Record
+from godwit.teamwork.machine.scope_log import Added
+from godwit.teamwork.notification_channels import ChannelError, MailChannel, MailServer, WebhookChannel
+from godwit.teamwork.notification_queue import WAITING_MAX, Batch, NotificationQueue
+from godwit.teamwork.notifier import Notifier
+from godwit.testing.virtual_clock import VirtualClock
+from tests.network.waiting import run, until
+
+MAIL = Channel("mail", "ann@example.org")
+PLANS = UserSubscription("1", "plans", ("artefact",), (MAIL,), query="plan")
+
+
+class Inbox:
+    """A mail server that keeps what it gets, or refuses it."""
+
+    def __init__(self) -> None:
+        self.answer = "250 OK"
+        self.mails: list[Any] = []
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+        if self.answer.startswith("250"):
+            self.mails.append(envelope)
+        return self.answer
+
+
+@contextmanager
+def mail_server() -> Iterator[tuple[Inbox, MailServer]]:
+    inbox = Inbox()
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(loop.create_server(lambda: SMTP(inbox, loop=loop), "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield inbox, MailServer("127.0.0.1", server.sockets[0].getsockname()[1], "peer@example.org")
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        server.close()
+        loop.run_until_complete(server.wait_closed())
+        loop.close()
+
+
+class Hook(BaseHTTPRequestHandler):
+    """A receiver of webhooks."""
+
+    def do_POST(self) -> None:
+        server: Any = self.server
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        server.got.append((dict(self.headers), body))
+        self.send_response(server.status)
+        self.send_header("Location", "http://127.0.0.1:1/")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def web_server(status: int = 204) -> Iterator[tuple[Any, str]]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    server.got, server.status = [], status
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server, f"http://127.0.0.1:{server.server_port}/hook"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Taken:
+    """A channel that keeps batches, or fails as often as it is told to."""
+
+    def __init__(self, faults: int = 0, *, is_final: bool = False) -> None:
+        self.batches: list[Batch] = []
+        self._faults, self._is_final = faults, is_final
+
+    def send(self, batch: Batch) -> None:
+        if self._faults:
+            self._faults -= 1
+            raise ChannelError("not now", is_final=self._is_final)
+        self.batches.append(batch)
+
+
+def matches(language: str, query: str, record: Record) -> bool:
+    if query == "?":
+        raise FilterError("a query does not begin with ?")
+    return query in str(record.fields)
+
+
+def happened(title: str, user: str = "bob", kind: str = "artefact") -> Happened:
+    name = f"{kind}/{title}"
+    change = Change("community/ann.1", "d1", 1, 1, user, name, {"title": title})
+    return Happened(Added(change, (Record(name, {"title": title}, {}, ()),)))
+
+
+class Scene:
+    """A notifier with channels, a clock and what it has reported."""
+
+    def __init__(self, folder: Path, **senders: Any) -> None:
+        self.clock = VirtualClock()
+        self.queue = NotificationQueue(folder)
+        self.reports: list[str] = []
+        self.notifier = Notifier("ann", self.queue, senders, matches, self.reports.append, self.clock)
+
+    def batch(self, channel: Channel = MAIL) -> Batch:
+        subscription = UserSubscription("1", "plans", ("artefact",), (channel,))
+        notification = Notification("1", "community/ann.1", "artefact/1", "plan B\nBcc: all", 1e9)
+        return Batch(subscription, channel, (7,), (notification,), 0, 1e9, left_out=2)
+
+
+def has_reported(stage: Scene, count: int) -> bool:
+    return len(stage.reports) == count
+
+
+def play(folder: Path, scene: Callable[[Scene], Coroutine[Any, Any, None]], **senders: Any) -> None:
+    async def whole() -> None:
+        stage = Scene(folder, **senders)
+        try:
+            await scene(stage)
+        finally:
+            await stage.notifier.close()
+            stage.queue.close()
+
+    run(whole)
+
+
+def test_a_mail_says_what_happened_why_it_came_and_how_to_end_it(tmp_path: Path) -> None:
+    with mail_server() as (inbox, server):
+
+        async def scene(stage: Scene) -> None:
+            stage.notifier.subscribe(PLANS)
+            stage.notifier(happened("plan A"))
+            stage.notifier(happened("menu"))
+            stage.notifier(happened("plan of mine", user="ann"))
+            await until(lambda: inbox.mails)
+            [envelope] = inbox.mails
+            text = envelope.content.decode()
+            assert envelope.rcpt_tos == ["ann@example.org"]
+            assert "Subject: plans: plan A (artefact, by bob)" in text
+            assert "because of your subscription 'plans' (1)" in text
+            assert "godwit team subscribe --end 1" in text
+            await until(lambda: stage.queue.next_due() is None)
+
+        play(tmp_path, scene, mail=MailChannel(server))
+
+
+def test_a_header_cannot_be_smuggled_into_a_mail(tmp_path: Path) -> None:
+    with mail_server() as (inbox, server):
+        stage = Scene.batch(None)  # type: ignore[arg-type]
+        MailChannel(server).send(stage)
+        headers = inbox.mails[0].content.decode().partition("\r\n\r\n")[0]
+        assert not any(line.startswith("Bcc") for line in headers.splitlines())
+
+
+@pytest.mark.parametrize(("answer", "is_final"), [("451 later", False), ("550 no such user", True)])
+def test_a_mail_server_that_refuses_is_quoted(answer: str, is_final: bool) -> None:
+    with mail_server() as (inbox, server):
+        inbox.answer = answer
+        with pytest.raises(ChannelError, match=answer[:3]) as caught:
+            MailChannel(server).send(Scene.batch(None))  # type: ignore[arg-type]
+        assert caught.value.is_final is is_final
+
+
+def test_a_mail_server_that_is_down_is_named() -> None:
+    with pytest.raises(ChannelError, match=r"cannot hand in mail at 127\.0\.0\.1:1") as caught:
+        MailChannel(MailServer("127.0.0.1", 1)).send(Scene.batch(None))  # type: ignore[arg-type]
+    assert not caught.value.is_final
+
+
+def test_a_webhook_is_signed_and_numbered() -> None:
+    with web_server() as (server, url):
+        WebhookChannel(b"secret").send(Scene.batch(None, Channel("webhook", url)))  # type: ignore[arg-type]
+        [(headers, body)] = server.got
+        assert headers["X-Godwit-Signature"] == f"sha256={hmac.new(b'secret', body, sha256).hexdigest()}"
+        document = json.loads(body)
+        assert document["subscription"] == {"id": "1", "name": "plans"}
+        assert [each["number"] for each in document["notifications"]] == [7]
+        assert document["left_out"] == 2
+
+
+@pytest.mark.parametrize(("status", "is_final"), [(500, False), (429, False), (410, True), (302, False)])
+def test_a_webhook_that_is_not_taken_is_tried_again_if_that_makes_sense(status: int, is_final: bool) -> None:
+    with web_server(status) as (_, url), pytest.raises(ChannelError, match=str(status)) as caught:
+        WebhookChannel(b"secret").send(Scene.batch(None, Channel("webhook", url)))  # type: ignore[arg-type]
+    assert caught.value.is_final is is_final
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example.org/x", "nonsense"])
+def test_a_webhook_goes_to_the_web_alone(url: str) -> None:
+    with pytest.raises(ChannelError, match="a webhook needs a URL with http or https"):
+        WebhookChannel(b"secret").send(Scene.batch(None, Channel("webhook", url)))  # type: ignore[arg-type]
+
+
+def test_a_channel_that_fails_is_tried_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    taken = Taken(faults=3)
+
+    async def scene(stage: Scene) -> None:
+        stage.notifier.subscribe(PLANS)
+        stage.notifier(happened("plan A"))
+        for count in (1, 2, 3):
+            await until(partial(has_reported, stage, count))
+            stage.clock.move(stage.clock.time() + 4000)
+        await until(lambda: taken.batches)
+        assert taken.batches[0].attempts == 3
+        assert stage.reports == ["will try again: not now"] * 3
+
+    play(tmp_path, scene, mail=taken)
+
+
+def test_what_is_refused_for_good_is_given_up_and_reported(tmp_path: Path) -> None:
+    async def scene(stage: Scene) -> None:
+        stage.notifier.subscribe(PLANS)
+        stage.notifier(happened("plan A"))
+        await until(lambda: stage.reports)
+        assert stage.reports == ["gave up 1 notifications of 'plans': not now"]
+        assert stage.queue.next_due() is None
+
+    play(tmp_path, scene, mail=Taken(faults=1, is_final=True))
+
+
+def test_subscriptions_and_what_waits_survive_the_process(tmp_path: Path) -> None:
+    async def before(stage: Scene) -> None:
+        stage.notifier.subscribe(UserSubscription("1", "plans", ("artefact",), (MAIL,), digest_s=3600.0))
+        stage.notifier(happened("plan A"))
+        stage.notifier(happened("plan B"))
+
+    taken = Taken()
+
+    async def after(stage: Scene) -> None:
+        assert [each.name for each in stage.notifier.subscriptions] == ["plans"]
+        stage.clock.move(stage.clock.time() + 7200)
+        await until(lambda: taken.batches)
+        assert [each.title for each in taken.batches[0].notifications] == [
+            "plan A (artefact, by bob)",
+            "plan B (artefact, by bob)",
+        ]
+
+    play(tmp_path, before, mail=Taken())
+    play(tmp_path, after, mail=taken)
+
+
+def test_a_subscription_that_was_ended_or_has_expired_notifies_nobody(tmp_path: Path) -> None:
+    taken = Taken()
+
+    async def scene(stage: Scene) -> None:
+        stage.notifier.subscribe(PLANS)
+        stage.notifier.end("1")
+        with pytest.raises(Refused, match="there is no subscription '1'"):
+            stage.notifier.end("1")
+        stage.notifier.subscribe(UserSubscription("2", "old", ("artefact",), (MAIL,), expires=stage.clock.time() - 1))
+        stage.notifier(happened("plan A"))
+        assert stage.queue.next_due() is None
+
+    play(tmp_path, scene, mail=taken)
+
+
+def test_too_many_that_wait_are_counted(tmp_path: Path) -> None:
+    queue = NotificationQueue(tmp_path)
+    queue.put(PLANS)
+    for number in range(WAITING_MAX + 5):
+        queue.add(PLANS, Notification("1", "s", f"artefact/{number}", str(number), 0.0), 0.0)
+    [batch] = queue.due(1.0)
+    assert (len(batch.numbers), batch.left_out, batch.notifications[0].title) == (WAITING_MAX, 5, "5")
+    queue.told_of_left_out(batch)
+    assert queue.due(1.0)[0].left_out == 0
+    queue.close()
+
+
+def test_what_cannot_be_subscribed_to_is_refused(tmp_path: Path) -> None:
+    async def scene(stage: Scene) -> None:
+        with pytest.raises(Refused, match="this peer has no channel 'desktop'; it has mail"):
+            stage.notifier.subscribe(UserSubscription("1", "x", ("artefact",), (Channel("desktop"),)))
+        with pytest.raises(Refused, match="a subscription needs at least one kind"):
+            stage.notifier.subscribe(UserSubscription("1", "x", (), (MAIL,)))
+        stage.notifier.subscribe(UserSubscription("1", "odd", ("artefact",), (MAIL,), query="?"))
+        stage.notifier(happened("plan A"))
+        assert stage.reports == ["subscription 'odd': a query does not begin with ?"]
+
+    play(tmp_path, scene, mail=Taken())
+
+
+def test_a_channel_that_hangs_delays_no_other(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    class Hangs:
+        def send(self, batch: Batch) -> None:
+            release.wait(60)
+
+    taken = Taken()
+
+    async def scene(stage: Scene) -> None:
+        channels = (MAIL, Channel("webhook", "http://x/"))
+        stage.notifier.subscribe(UserSubscription("1", "plans", ("artefact",), channels))
+        stage.notifier(happened("plan A"))
+        await until(lambda: taken.batches)
+        release.set()
+        await asyncio.to_thread(lambda: None)
+
+    play(tmp_path, scene, mail=Hangs(), webhook=taken)
