@@ -2,7 +2,7 @@
 
 PYTHON  ?= python3
 WORKERS ?= 2
-EXTRAS  := dev languages pipeline plots server
+EXTRAS  := dev languages pipeline plots server teamwork
 
 BIN   := .venv/bin
 READY := .venv/.ready

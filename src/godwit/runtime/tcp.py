@@ -21,8 +21,7 @@ its own. After that, frames of a link or messages of a client follow, and become
    socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
 7. A client that sends too much, or whose user does, is not read for a while (`client_rates.py`).
 8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
-9. A bounded number of a peer's frames is decoded at a time, and the next ones when most of these are handled: of
-   `READINGS_PER_TURN` peers in one turn of the loop.
+9. A bounded number of a peer's frames is decoded at a time, of `READINGS_PER_TURN` peers in a turn of the loop.
 10. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
 """
 
@@ -61,11 +60,8 @@ PIECE_BYTES = 2**20  # written at once
 UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
 UNSENT_LINK_MAX = 2**18
 UNREAD_BYTES_MAX = 64 * 2**20  # of a WebSocket
-BEAT_S = 5.0
-SILENCE_S = 30.0
-CLOSE_S = 5.0
-REDIAL_FIRST_S = 0.05
-REDIAL_MAX_S = 5.0
+BEAT_S, SILENCE_S, CLOSE_S = 5.0, 30.0, 5.0
+REDIAL_FIRST_S, REDIAL_MAX_S = 0.05, 5.0
 URL_MAX = 512
 ASIDE = (Intro, Question, Answer)  # what neighbours say beside the machine
 
@@ -77,8 +73,7 @@ class NativeConnection(asyncio.Protocol):
         self.server = server
         self.dialled = dialled  # the neighbour that we dialled; "" when it was taken
         self.name = ""  # of the neighbour, or of the client's connection, once it is known
-        self.is_link = False
-        self.is_watched = False  # whether signs of life are expected
+        self.is_link = self.is_watched = False  # whether it is one; whether signs of life are expected
         self.closed_because = ""
         self.host = ""
         self.principal: Principal | None = None  # of a client, once it is let in
