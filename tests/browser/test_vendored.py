@@ -22,7 +22,6 @@ HARMLESS = {
     *(
         b"https://d3js.org",
         b"https://github.com",
-        b"https://gist.github.com",
         b"https://bugs.chromium.org",
         b"https://bugzilla.mozilla.org",
     ),  # comments

@@ -4,7 +4,7 @@
  * time, so that a large one is never in memory as a whole.
  */
 
-import { decompress } from "./vendor/fzstd/fzstd.mjs";
+import "./vendor/fzstd/fzstd.min.js"; // which is no module: it makes a global
 
 const MAGIC = 0x31524150; // PAR1
 const FOOTER_BYTES_MAX = 64 * 2 ** 20;
@@ -15,6 +15,7 @@ const [INT64, DOUBLE, BYTE_ARRAY] = [2, 5, 6];
 const [PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY] = [0, 2, 8];
 const [DATA_PAGE, DICTIONARY_PAGE] = [0, 2];
 const TEXT = new TextDecoder();
+const { decompress } = globalThis.fzstd;
 
 /** A file that cannot be read, and why. */
 export class BadFile extends Error {}
