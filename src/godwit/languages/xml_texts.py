@@ -74,7 +74,9 @@ def held_text(raw: str | None, preserve: bool) -> HeldText:
     if not raw:
         return EMPTY
     if len(raw) > TEXT_LENGTH_MAX:
-        return _text_of(dict.fromkeys([UNHELD, *_numbers(raw)]), LOOKED | HIDDEN | ROUNDED, READS_AS_NUMBER(raw) is not None)
+        return _text_of(
+            dict.fromkeys([UNHELD, *_numbers(raw)]), LOOKED | HIDDEN | ROUNDED, READS_AS_NUMBER(raw) is not None
+        )
     made = _made_text(raw, raw if preserve else normalised(raw), preserve)
     if len(raw) <= REMEMBERED_LENGTH_MAX and not preserve:
         if len(remembered_texts) >= TEXTS_MAX:
