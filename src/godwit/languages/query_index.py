@@ -18,8 +18,9 @@ would take longer than all else.
 4. Queries that ask for the subscriber's own context are refused: equal ones differ by subscriber.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from godwit.errors import FilterError, SubscriptionError, Unbound
@@ -35,8 +36,6 @@ STRUCTURE_FROM = 8  # tests: to learn the structure of a document takes about as
 STRUCTURE = "xml structure"
 ASSUMPTIONS_SPARE = 1_024
 NEVER, ALWAYS = -1, 0  # when a query is certain; other numbers are those of assumptions
-
-NOTHING_MET = {ALWAYS: True, NEVER: False}
 
 SubscriptionId = Hashable
 
@@ -61,12 +60,24 @@ class _Entry:
     ids: dict[SubscriptionId, None] = field(default_factory=dict)
 
 
+class _Learned:
+    """What is known of all events of one structure, or of those of which it is not known."""
+
+    __slots__ = ("changes", "ids", "met", "structure")
+
+    def __init__(self, structure: Any) -> None:
+        self.structure = structure
+        self.changes = 0  # of subscriptions, after which `ids` was begun
+        self.met = {ALWAYS: True, NEVER: False}  # whether they meet the assumptions of a number
+        self.ids: dict[int, tuple[SubscriptionId, ...]] = {}  # by row: who wants them if they pass it
+
+
 class QueryIndex:
     """Subscriptions, by the queries that they have."""
 
     def __init__(self) -> None:
         self._matcher = IndexMatcher()
-        self._attributes: frozenset[str] | None = None  # that filters name; None: not known since the last change
+        self._attributes: frozenset[str] | None = None  # that filters ask for; None: not known since the last change
         self._ranged: set[str] = set()  # attributes of ranges with two ends
         self._entries: dict[int, _Entry] = {}  # rows of the matcher are twice the number, and one more
         self._next = 0
@@ -75,7 +86,8 @@ class QueryIndex:
         self._entry_of: dict[SubscriptionId, int] = {}
         self._assumptions: dict[frozenset[Any], int] = {frozenset(): ALWAYS}
         self._by_number: list[frozenset[Any]] = [frozenset()]
-        self._met: dict[Any, dict[int, bool]] = {}  # by structure, of numbers of assumptions
+        self._learned: dict[Any, _Learned] = {}  # by structure
+        self._changes = 0  # of subscriptions
 
     def __len__(self) -> int:
         return len(self._entry_of)
@@ -135,6 +147,7 @@ class QueryIndex:
             entry.ids[id] = None
             self._entry_of[id] = number
         self._attributes = None
+        self._changes += 1
 
     def _made(self, query: Query) -> _Entry:
         known = query.certainty()
@@ -155,6 +168,7 @@ class QueryIndex:
             raise SubscriptionError(f"there is no subscription {id!r}")
         entry = self._entries[number]
         del entry.ids[id]
+        self._changes += 1
         if entry.ids:
             return
         self._attributes = None
@@ -172,7 +186,7 @@ class QueryIndex:
     def _forget_assumptions(self) -> None:
         """Number those again that are still made. (rule 3)"""
         before = self._by_number
-        self._assumptions, self._by_number, self._met = {frozenset(): ALWAYS}, [frozenset()], {}
+        self._assumptions, self._by_number, self._learned = {frozenset(): ALWAYS}, [frozenset()], {}
         for entry in self._entries.values():
             if entry.certain != NEVER:
                 entry.certain = self._numbered(before[entry.certain])
@@ -183,61 +197,73 @@ class QueryIndex:
         """Who wants an event. A `Subject` brings what is known of it already."""
         subject = event if isinstance(event, Subject) else Subject(event)
         found: list[Any] = self._matcher.match(self._named(subject.event))
+        learned = self._learned_of(subject, len(found))
+        decided = list(map(learned.ids.get, found))
         outcome = Outcome()
-        wanted, entries = outcome.wanted, self._entries
-        met = self._met_by(subject, len(found))
-        second: set[int] | None = None
-        for row in found:
-            if row & 1:
-                continue
-            entry = entries[row >> 1]
-            if self._is_met(entry.certain, met, subject):
-                if entry.second_row is None:
-                    wanted += entry.ids
-                    continue
-                if second is None:
-                    second = {each for each in found if each & 1}
-                if row + 1 in second:
-                    wanted += entry.ids
-                    continue
-            self._test(subject, entry, outcome)
+        if None in decided:
+            rows = set(found)
+            for place, ids in enumerate(decided):
+                if ids is None:
+                    decided[place] = self._decided(found[place], rows, learned, subject, outcome)
+        outcome.wanted = list(chain.from_iterable(decided))  # type: ignore[arg-type]
         return outcome
+
+    def _decided(
+        self, row: int, rows: set[int], learned: _Learned, subject: Subject, outcome: Outcome
+    ) -> Collection[SubscriptionId]:
+        """The subscriptions of a row that want the event, of all rows that it passes. What is true of all events of
+        this structure is remembered."""
+        entry = self._entries[row >> 1]
+        is_met = self._is_met(entry.certain, learned, subject)
+        if row & 1:
+            ids = learned.ids[row] = tuple(entry.ids) if is_met else ()
+            return ids
+        if is_met and entry.second_row is None:
+            ids = learned.ids[row] = tuple(entry.ids)
+            return ids
+        if is_met and row + 1 in rows:  # which gives the subscriptions
+            return ()
+        return self._tested(subject, entry, outcome)
 
     def _named(self, event: Event) -> Event:
         """An event with those attributes only that filters ask for, which are few of those of a document."""
         if self._attributes is None:
-            self._attributes = self._matcher.attributes
+            self._attributes = self._matcher.attributes | self._ranged
         asked = self._attributes
-        known = {name: values for name, values in event.attributes.items() if name in asked or name in self._ranged}
+        known = {name: values for name, values in event.attributes.items() if name in asked}
         return Event(with_counts(known, self._ranged) if self._ranged else known)
 
-    def _test(self, subject: Subject, entry: _Entry, outcome: Outcome) -> None:
+    def _tested(self, subject: Subject, entry: _Entry, outcome: Outcome) -> Collection[SubscriptionId]:
+        """The subscriptions of a query that want the event by its test."""
         try:
-            (outcome.wanted if entry.query.wants(subject) else outcome.residues).extend(entry.ids)
+            if entry.query.wants(subject):
+                return entry.ids
+            outcome.residues.extend(entry.ids)
         except FilterError as error:  # rule 2
             outcome.failures += [(id, error) for id in entry.ids]
+        return ()
 
-    def _met_by(self, subject: Subject, count: int) -> dict[int, bool]:
-        """Which assumptions an event meets, as far as it is known; `count` queries may have made some."""
-        if not (subject.has_derived(STRUCTURE) or count >= STRUCTURE_FROM) or len(self._by_number) == 1:
-            return NOTHING_MET
-        structure = _structure_of(subject)
-        if structure is None:
-            return NOTHING_MET
-        met = self._met.get(structure)
-        if met is None:
-            if len(self._met) >= STRUCTURES_MAX:
-                self._met.clear()
-            met = self._met[structure] = {ALWAYS: True, NEVER: False}
-        return met
+    def _learned_of(self, subject: Subject, count: int) -> _Learned:
+        """What is known of events like this one, of which `count` queries may make assumptions."""
+        structure = None
+        if len(self._by_number) > 1 and (subject.has_derived(STRUCTURE) or count >= STRUCTURE_FROM):
+            structure = _structure_of(subject)
+        learned = self._learned.get(structure)
+        if learned is None:
+            if len(self._learned) >= STRUCTURES_MAX:
+                self._learned.clear()
+            learned = self._learned[structure] = _Learned(structure)
+        if learned.changes != self._changes:
+            learned.changes, learned.ids = self._changes, {}
+        return learned
 
-    def _is_met(self, number: int, met: dict[int, bool], subject: Subject) -> bool:
+    def _is_met(self, number: int, learned: _Learned, subject: Subject) -> bool:
         """Whether an event meets the assumptions of a number."""
-        answer = met.get(number)
+        answer = learned.met.get(number)
         if answer is None:
-            if met is NOTHING_MET:
+            if learned.structure is None:
                 return False
-            answer = met[number] = _structure_of(subject).meets(self._by_number[number])
+            answer = learned.met[number] = learned.structure.meets(self._by_number[number])
         return answer
 
 

@@ -34,7 +34,8 @@ def written_attributes(element: Tree) -> Iterator[tuple[str, str, str]]:
             yield key, key, text
             continue
         if prefixes is None:
-            prefixes = {uri: prefix or "" for prefix, uri in reversed(element.nsmap.items())}
+            # The default namespace is none of attributes: one with a namespace has a prefix.
+            prefixes = {uri: prefix for prefix, uri in reversed(element.nsmap.items()) if prefix}
             prefixes["http://www.w3.org/XML/1998/namespace"] = "xml"
         uri, _, name = key[1:].partition("}")
         yield f"{prefixes.get(uri, '')}:{name}", key, text

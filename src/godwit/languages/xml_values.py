@@ -19,6 +19,7 @@ from godwit.filters.values import TEXT_LENGTH_MAX, Value
 __all__ = [
     "EXACT_INT_MAX",
     "NUMBER_CHARACTERS",
+    "PART_OF_NUMBER",
     "WHITE",
     "canonical",
     "is_plain_number",
@@ -32,6 +33,7 @@ NUMBER = re.compile(r"[ \t\r\n]*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-
 PLAIN_NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 PLAIN_DIGITS_MAX = 15  # of these a double keeps all
 NUMBER_CHARACTERS = frozenset("0123456789.-")  # of canonical writings
+PART_OF_NUMBER = re.compile(r"-?[0-9]*\.?[0-9]*").fullmatch
 WHITE = " \t\r\n"
 SPACES = re.compile(rf"[{WHITE}]+")
 

@@ -112,6 +112,11 @@ def test_elements_are_named_without_their_namespace_and_the_document_tells_which
     }
 
 
+@pytest.mark.parametrize("declared", ["xmlns='u' xmlns:z='u'", "xmlns:z='u' xmlns='u'"])
+def test_an_attribute_keeps_its_prefix_where_the_default_namespace_is_the_same(declared: str) -> None:
+    assert attributes(f"<a {declared} z:q='1'/>") == {"a": "", "a/@z:q": 1}
+
+
 def test_the_event_of_a_document_carries_it_and_keeps_the_attributes_of_the_document() -> None:
     event = xml_event(b"<a>1</a>", {"a": 2, "topic": "x"}, publisher="p")
     assert event.attributes == {"a": 1, "//a": 1, "topic": "x", "xml:namespace": ""}

@@ -15,7 +15,7 @@ import re
 from contextlib import suppress
 from datetime import datetime
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from godwit.errors import BadValue
 from godwit.filters import Point, Value
@@ -27,9 +27,11 @@ __all__ = [
     "INTEGER_MAX",
     "INTEGER_MIN",
     "NUMBER_TEXT",
-    "OTHER_TEXT",
+    "POINT_TEXT",
+    "TIME_TEXT",
     "TRUE_TEXTS",
     "CastFailed",
+    "TextForm",
     "boolean_of",
     "integer_of",
     "number_of",
@@ -38,14 +40,27 @@ __all__ = [
     "values_with_text",
 ]
 
+
+class TextForm(NamedTuple):
+    """What the texts of one kind of values look like: the first characters they may have, and all characters."""
+
+    first: frozenset[str]
+    characters: frozenset[str]
+
+
 INTEGER_MIN, INTEGER_MAX = -(2**31), 2**31 - 1
 INTEGER_DIGITS_MAX = 10
 SHOWN_LENGTH_MAX = 40
 
-NUMBER_TEXT = frozenset("0123456789+-.e")
-"""The characters of which the texts of numbers consist."""
-OTHER_TEXT = NUMBER_TEXT | frozenset("TZ:POIN ()")
-"""The characters of which the texts of times and points consist."""
+NUMBER_TEXT, TIME_TEXT, POINT_TEXT = (
+    TextForm(frozenset(first), frozenset(characters))
+    for first, characters in (
+        ("0123456789-", "0123456789+-.e"),
+        ("0123456789", "0123456789+-.:TZ"),
+        ("P", "0123456789+-.ePOINT ()"),
+    )
+)
+"""What the texts of numbers, of times and of points look like."""
 
 _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?")
 _POINT = re.compile(r"POINT \((\S{1,30}) (\S{1,30})\)")

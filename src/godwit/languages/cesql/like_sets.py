@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from godwit.filters import ValueSet, like
 from godwit.filters.like_patterns import ANY_ONE, ANY_RUN, ESCAPE
+from godwit.languages.cesql.casts import TextForm
 
 __all__ = ["LikePattern", "like_pattern"]
 
@@ -26,11 +27,17 @@ def _pieces(pattern: str) -> list[str]:
 
 
 class LikePattern(NamedTuple):
-    """A pattern: the texts that match it, the characters that each of them has, whether there are more than one."""
+    """A pattern: the texts that match it, the characters that each of them has, the one that each begins with (''
+    where it is not known), whether there are more than one."""
 
     texts: ValueSet
     characters: frozenset[str]
+    first: str
     has_wildcard: bool
+
+    def may_match(self, form: TextForm) -> bool:
+        """Whether texts of this form may match the pattern."""
+        return self.characters <= form.characters and (not self.first or self.first in form.first)
 
 
 @lru_cache(maxsize=1_024)
@@ -39,4 +46,5 @@ def like_pattern(pattern: str) -> LikePattern:
     pieces = _pieces(pattern)
     plain = [piece for piece in pieces if piece not in _WILD]
     texts = like("".join(ESCAPE * 2 if piece == ESCAPE else piece for piece in pieces))
-    return LikePattern(texts, frozenset(piece[-1] for piece in plain), len(plain) < len(pieces))
+    first = pieces[0][-1] if pieces and pieces[0] not in _WILD else ""
+    return LikePattern(texts, frozenset(piece[-1] for piece in plain), first, len(plain) < len(pieces))

@@ -61,7 +61,8 @@ from godwit.languages.cesql.builtin_functions import BOOLEAN, CASTS, INTEGER, ST
 from godwit.languages.cesql.casts import (
     FALSE_TEXTS,
     NUMBER_TEXT,
-    OTHER_TEXT,
+    POINT_TEXT,
+    TIME_TEXT,
     TRUE_TEXTS,
     CastFailed,
     boolean_of,
@@ -123,6 +124,7 @@ _FALSE_VALUES = one_of((False, *FALSE_TEXTS))
 _FALSE_VALUES_AND_0 = one_of((False, 0, *FALSE_TEXTS))
 _NUMBERS, _TIMES = all_of_kind(Kind.NUMBER), all_of_kind(Kind.TIME)
 _POINTS = box(-180, -90, 180, 90)
+_SETS_OF_FORMS = ((NUMBER_TEXT, _NUMBERS), (TIME_TEXT, _TIMES), (POINT_TEXT, _POINTS))
 
 
 class Condition:
@@ -496,19 +498,20 @@ def _like(operand: Expression, pattern: str) -> Condition:
     name = _attribute(operand, STRING)
     if name is None:
         return _unknown(Like(operand, pattern))
-    texts, asked, has_wildcard = like_pattern(pattern)
-    if not has_wildcard:
+    asked = like_pattern(pattern)
+    texts = asked.texts
+    if not asked.has_wildcard:
         [text] = texts.values  # type: ignore[attr-defined]
         return _text_in(name, one_of(values_with_text(text)))
     booleans = tuple(each for each in _BOOLEANS if texts.contains(text_of(each)))
     certain = (texts, _BOOLEAN_SETS[booleans]) if booleans else (texts,)
-    if not asked <= OTHER_TEXT:
+    possible = [values for form, values in _SETS_OF_FORMS if asked.may_match(form)]
+    if not possible:
         return Condition(
             lambda: exactly(_one_of_sets(name, *certain)),
             lambda: exactly(_none_of(name, *certain)),
             lambda: exactly(present(name)),
         )
-    possible = (_NUMBERS, _TIMES, _POINTS) if asked <= NUMBER_TEXT else (_TIMES, _POINTS)
     return Condition(
         lambda: Bounds(_one_of_sets(name, *certain, *possible), _one_of_sets(name, *certain)),
         lambda: Bounds(_none_of(name, *certain), _none_of(name, *certain, *possible)),

@@ -67,7 +67,7 @@ from godwit.languages.query import Certainty
 from godwit.languages.xml_flattening import Assumption
 from godwit.languages.xml_names import ANYWHERE, NAMESPACES, NUMERALS, PREFIXES, REPEATED
 from godwit.languages.xml_texts import LOOK, UNHELD
-from godwit.languages.xml_values import NUMBER_CHARACTERS, WHITE, values_of_text
+from godwit.languages.xml_values import PART_OF_NUMBER, WHITE, values_of_text
 from godwit.languages.xql.tree import Attribute, Element, Expression
 from godwit.languages.xql.weakening import Claim, Weakening
 
@@ -120,14 +120,25 @@ def _without_parents(filter: Filter) -> Filter:
     """A conjunction that does not ask for elements where it asks for what is in them."""
     if not isinstance(filter, And):
         return filter
-    asked = [part.attribute for part in filter.parts if isinstance(part, Some)]
 
     def is_needless(part: Filter) -> bool:
         if not isinstance(part, Some) or part.values != EVERYTHING:
             return False
-        return asked.count(part.attribute) > 1 or any(each.startswith(f"{part.attribute}/") for each in asked)
+        return any(other is not part and _needs(other, part.attribute) for other in filter.parts)
 
     return all_of(*(part for part in filter.parts if not is_needless(part)))
+
+
+def _needs(filter: Filter, path: str) -> bool:
+    """Whether a filter holds only if there is an element at the path, or in one there."""
+    match filter:
+        case Some(attribute=attribute):
+            return attribute == path or attribute.startswith(f"{path}/")
+        case And(parts=parts):
+            return any(_needs(part, path) for part in parts)
+        case Or(parts=parts):
+            return all(_needs(part, path) for part in parts)
+    return False
 
 
 def _implies(f: Filter, g: Filter, absent: Mapping[str, tuple[Value, ...]]) -> bool:
@@ -366,7 +377,7 @@ def _texts(operator: str, text: str) -> _Sets:
         [inside],
         [EVERYTHING],
         [outside] if outside is not None else [],
-        may_bare_numbers=operator not in OPPOSITE and set(text) <= NUMBER_CHARACTERS,
+        may_bare_numbers=operator not in OPPOSITE and PART_OF_NUMBER(text) is not None,
     )
 
 
