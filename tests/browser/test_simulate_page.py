@@ -76,10 +76,7 @@ def test_a_scenario_is_run_and_watched() -> None:
 
 
 async def until_filled(box: Any) -> None:
-    for _ in range(1_000):
-        if await box.input_value():
-            return
-        await box.page.wait_for_timeout(20)
+    await box.page.wait_for_function("document.querySelector('textarea').value !== ''")
 
 
 def test_a_trace_is_read_in_the_page_alone_and_can_be_scrubbed_through(tmp_path: Path) -> None:
