@@ -28,6 +28,7 @@ its own. After that, frames of a link or messages of a client follow, and become
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from secrets import token_hex
 from time import monotonic, time
 from typing import Any, cast
@@ -55,7 +56,6 @@ INTRO_S = 10.0
 EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
 FRAMES_AT_ONCE_MAX = 128  # decoded of one peer before the machine has handled most of them: 3 to 5 ms
 FILTERS_AT_ONCE_MAX = 8  # the same while a client sends filters, which take much memory, or has said little yet
-READINGS_PER_TURN = 2
 PIECE_BYTES = 2**20  # written at once
 UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
 UNSENT_LINK_MAX = 2**18
@@ -193,12 +193,9 @@ class NativeConnection(asyncio.Protocol):
         if self._transport is not None and not self._is_crowded:
             self._is_crowded = True
             self._transport.pause_reading()
-            self.server.node.when_short(line, self._on_short)
+            self.server.node.when_short(line, partial(self.server.readings.soon, self._on_short))
 
     def _on_short(self) -> None:
-        self.server.readings.soon(self._read_rest)  # and not within the machine's turn
-
-    def _read_rest(self) -> None:
         self._is_crowded = False
         if self._frames.has_more and self in self.server.connections:
             self.data_received(b"")  # rule 9
@@ -453,8 +450,7 @@ class NativeServer:
         on_closed: Callable[[str, str], None] = lambda name, reason: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.name, self.node = name, node
-        self.neighbours = dict(neighbours)
+        self.name, self.node, self.neighbours = name, node, dict(neighbours)
         self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
         self.links = LinkGuard(name) if links is None else links
         self.traffic = TrafficLimits() if traffic is None else traffic
@@ -462,16 +458,15 @@ class NativeServer:
         self.rates = ClientRates(self.traffic)
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.users = UserConnections(self.traffic.connections_per_user_max)
-        self.on_closed = on_closed
+        self.on_closed, self.frame_bytes_max = on_closed, frame_bytes_max
         self.on_linked: Callable[[str], None] = lambda peer: None
-        self.frame_bytes_max = frame_bytes_max
         self.connections: dict[NativeConnection, None] = {}
         self.refused = 0  # connections that were closed for what came over them
         self.http = ""  # where this broker answers HTTP
         self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
-        self.closings, self.readings = Pacer(), Pacer(READINGS_PER_TURN)
+        self.closings, self.readings = Pacer(), Pacer(2)  # of frames that wait: never within the machine's turn
         self._made, self._life = 0, token_hex(4)  # names of connections must not come again after a restart
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)
         self._beating: asyncio.Task[None] | None = None
