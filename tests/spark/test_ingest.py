@@ -141,7 +141,7 @@ def test_xml_is_flattened_as_events_are(here: Here) -> None:
             "car": " ",  # it holds elements: look into the document
             "car/@id": 7,
             "car/car": "",
-            "car/pos": "",
+            "car/pos": " ",
             "p": Point(8.5, 47.4),
             "car/tag": ("a", "b"),
             "car/tag/@kind": "k",

@@ -198,7 +198,7 @@ class QueryIndex:
         subject = event if isinstance(event, Subject) else Subject(event)
         found: list[Any] = self._matcher.match(self._named(subject.event))
         learned = self._learned_of(subject, len(found))
-        decided = list(map(learned.ids.get, found))
+        decided: list[Collection[SubscriptionId] | None] = list(map(learned.ids.get, found))
         outcome = Outcome()
         if None in decided:
             rows = set(found)
