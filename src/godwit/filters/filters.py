@@ -175,9 +175,15 @@ class _Combination(_Node):
     _hash: int | None = field(init=False, repr=False)  # None: nobody has asked
 
     def __post_init__(self) -> None:
-        combinations = [part for part in self.parts if isinstance(part, _Combination)]  # the others are literals
-        size = len(self.parts) + sum(part.size - 1 for part in combinations)
-        depth = 1 + max((part.depth for part in combinations), default=1 if self.parts else 0)
+        size = weight = 0
+        depth = 2 if self.parts else 1
+        for part in self.parts:
+            weight += part.weight
+            if isinstance(part, _Combination):
+                size += part.size
+                depth = max(depth, part.depth + 1)
+            else:
+                size += 1
         if size > LITERALS_MAX:
             raise FilterTooBig(
                 f"a filter of {size} literals: at most {LITERALS_MAX} are allowed (a list after IN is one)"
@@ -185,7 +191,7 @@ class _Combination(_Node):
         if depth > DEPTH_MAX:
             raise FilterTooBig(f"a filter nested {depth} deep: at most {DEPTH_MAX} levels of AND in OR are allowed")
         object.__setattr__(self, "_shape", (depth - DEPTH_USUAL) * SIZES + size)
-        object.__setattr__(self, "weight", sum(part.weight for part in self.parts))
+        object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "_hash", None)
 
     def __hash__(self) -> int:
@@ -211,6 +217,8 @@ class _Combination(_Node):
         return self is other or (
             type(self) is type(other)
             and len(self.parts) == len(other.parts)  # no part is there twice
+            and self._shape == other._shape
+            and self.weight == other.weight
             and (
                 self.parts == other.parts
                 or (hash(self) == hash(other) and frozenset(self.parts) == frozenset(other.parts))

@@ -12,6 +12,10 @@ could not be said is let through under any number of negations. [motion §5: use
    it makes of the third.
 2. A condition whose bounds are the same filter is exact: there is nothing more to test.
 3. A bound that would be too big as a filter becomes the widest one, TRUE above and FALSE below.
+
+*Cost.* Of the time to parse and translate a CESQL or XPath query of three conditions, a profile showed a third to a
+half in parsing. The rest is spread over the filters that are made and compared for the bounds: fewer of them would help
+more than a faster parser.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,6 +31,7 @@ from godwit.filters import (
     Filter,
     Missing,
     Only,
+    Or,
     Some,
     all_of,
     any_of,
@@ -37,7 +42,7 @@ from godwit.filters import (
     some,
 )
 
-__all__ = ["ALWAYS", "NEVER", "UNKNOWN", "Bounds", "all_hold", "exactly", "opposite", "some_hold"]
+__all__ = ["ALWAYS", "NEVER", "UNKNOWN", "Bounds", "all_hold", "either", "every", "exactly", "opposite", "some_hold"]
 
 Said = TypeVar("Said")
 
@@ -77,12 +82,12 @@ UNKNOWN = Bounds(TRUE, FALSE)
 
 def all_hold(conditions: Iterable[Bounds]) -> Bounds:
     """All conditions hold."""
-    return _combined(_every, conditions)
+    return _combined(every, conditions)
 
 
 def some_hold(conditions: Iterable[Bounds]) -> Bounds:
     """At least one condition holds."""
-    return _combined(_any, conditions)
+    return _combined(either, conditions)
 
 
 def opposite(filter: Filter) -> Filter:
@@ -96,17 +101,31 @@ def opposite(filter: Filter) -> Filter:
         case Missing(attribute=attribute):
             return present(attribute)
         case And(parts=parts):
-            return _any([opposite(part) for part in parts])
+            return either([opposite(part) for part in parts])
         case _:
-            return _every([opposite(part) for part in filter.parts])
+            return every([opposite(part) for part in filter.parts])
 
 
-def _every(filters: list[Filter]) -> Filter:
-    return FALSE if FALSE in filters else all_of(*(each for each in filters if each != TRUE))
+def every(filters: list[Filter]) -> Filter:
+    """All of `filters`, without what always matches; if one of them never does, then neither does this."""
+    left: list[Filter] = []
+    for each in filters:
+        if type(each) is Or and not each.parts:
+            return FALSE
+        if type(each) is not And or each.parts:
+            left.append(each)
+    return left[0] if len(left) == 1 else all_of(*left)
 
 
-def _any(filters: list[Filter]) -> Filter:
-    return TRUE if TRUE in filters else any_of(*(each for each in filters if each != FALSE))
+def either(filters: list[Filter]) -> Filter:
+    """At least one of `filters`, without what never matches; if one of them always does, then so does this."""
+    left: list[Filter] = []
+    for each in filters:
+        if type(each) is And and not each.parts:
+            return TRUE
+        if type(each) is not Or or each.parts:
+            left.append(each)
+    return left[0] if len(left) == 1 else any_of(*left)
 
 
 def _combined(combine: Callable[[list[Filter]], Filter], conditions: Iterable[Bounds]) -> Bounds:

@@ -279,7 +279,8 @@ def _at_most(make: Make) -> Bounds:
 def _all(*bounds: Bounds) -> Bounds:
     if all(each.upper is each.lower for each in bounds):
         return _exactly(bounds, all_of, TRUE, FALSE)
-    found = all_hold(bounds)
+    left = [each for each in bounds if each is not ALWAYS]
+    found = left[0] if len(left) == 1 else all_hold(left)
     return _within_limit(Bounds(_tidy(found.upper), _tidy(found.lower)))
 
 

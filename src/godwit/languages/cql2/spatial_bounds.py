@@ -47,8 +47,8 @@ def spatial_bounds(relation: str, name: str, constant: Geometry | BBox) -> tuple
     edges = _edges(constant)
     text = present(f"{name}/{GEOJSON}")
     if relation == "s_intersects":
-        points = _region(constant, edges)
-        sure = points if _is_exact(constant) else NOTHING
+        points, is_exact = _region(constant, edges)
+        sure = points if is_exact else NOTHING
     else:
         points, sure = _points(relation, edges), NOTHING
     true = any_of(*([] if points == NOTHING else [some(name, points)]), all_of(*_meeting(relation, name, edges), text))
@@ -91,31 +91,25 @@ def _points(relation: str, edges: Edges) -> ValueSet:
     return _box(edges)
 
 
-def _is_exact(constant: Geometry | BBox) -> bool:
-    return isinstance(constant, BBox) or _is_simple(constant)
+def _region(constant: Geometry | BBox, edges: Edges) -> tuple[ValueSet, bool]:
+    """The points that may meet a constant, as closely as a region can say it, and whether it says it exactly."""
+    if isinstance(constant, BBox):
+        return _crossing_box(constant) if constant.edges[0] > constant.edges[2] else _box(edges), True
+    simple = _simple_polygon(constant)
+    return (_box(edges), False) if simple is None else (simple, True)
 
 
-def _is_simple(constant: Geometry) -> bool:
-    """Whether a constant is a polygon that a region can say."""
+def _simple_polygon(constant: Geometry) -> ValueSet | None:
+    """A constant as a region; None if it is no polygon that a region can say."""
     if constant.kind != "Polygon" or len(constant.coordinates) != 1:
-        return False
-    ring = constant.coordinates[0]
-    if any(one[:2] == other[:2] for one, other in pairwise(ring)):
-        return False
+        return None
+    corners = [position[:2] for position in constant.coordinates[0]]
+    if any(one == other for one, other in pairwise(corners)):
+        return None
     try:
-        polygon([position[:2] for position in ring])
+        return polygon(corners)
     except BadValue:
-        return False
-    return True
-
-
-def _region(constant: Geometry | BBox, edges: Edges) -> ValueSet:
-    """The points that may meet a constant, as closely as a region can say it."""
-    if isinstance(constant, Geometry) and _is_simple(constant):
-        return polygon([position[:2] for position in constant.coordinates[0]])
-    if isinstance(constant, BBox) and constant.edges[0] > constant.edges[2]:
-        return _crossing_box(constant)
-    return _box(edges)
+        return None
 
 
 def _crossing_box(constant: BBox) -> ValueSet:

@@ -43,7 +43,6 @@ from godwit.filters import (
     ValueSet,
     all_of,
     all_of_kind,
-    any_of,
     at_least,
     at_most,
     between,
@@ -61,7 +60,7 @@ from godwit.filters import (
 )
 from godwit.filters.sets import OneOf
 from godwit.filters.values import TEXT_LENGTH_MAX, Kind
-from godwit.languages.bounds import Bounds, opposite
+from godwit.languages.bounds import Bounds, either, every, opposite
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.query import Certainty
 from godwit.languages.xml_flattening import Assumption
@@ -190,10 +189,10 @@ class FilterTarget:
         return opposite(some(REPEATED, one_of([path])))
 
     def all_of(self, parts: list[Filter]) -> Filter:
-        return FALSE if FALSE in parts else all_of(*(part for part in parts if part != TRUE))
+        return every(parts)
 
     def any_of(self, parts: list[Filter]) -> Filter:
-        return TRUE if TRUE in parts else any_of(*(part for part in parts if part != FALSE))
+        return either(parts)
 
     def negated(self, formula: Filter) -> Filter:
         return _opposite(formula)
@@ -332,7 +331,7 @@ def _name_of(path: str) -> str:
 def _opposite(filter: Filter) -> Filter:
     """As `opposite`, and what it makes of what it has made is not larger: `missing or only` becomes `some` again."""
     if isinstance(filter, And):
-        return _joined([_opposite(part) for part in filter.parts], any_of, TRUE, FALSE)
+        return either([_opposite(part) for part in filter.parts])
     if not isinstance(filter, Or):
         return opposite(filter)
     only_of = {part.attribute for part in filter.parts if isinstance(part, Only)}
@@ -343,11 +342,7 @@ def _opposite(filter: Filter) -> Filter:
             parts.append(some(part.attribute, complement(part.values)))
         elif not (isinstance(part, Missing) and part.attribute in only_of):
             parts.append(_opposite(part))
-    return _joined(parts, all_of, FALSE, TRUE)
-
-
-def _joined(parts: list[Filter], join: Callable[..., Filter], all_decided: Filter, neutral: Filter) -> Filter:
-    return all_decided if all_decided in parts else join(*(part for part in parts if part != neutral))
+    return every(parts)
 
 
 @dataclass(frozen=True, slots=True)
