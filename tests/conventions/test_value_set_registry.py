@@ -136,6 +136,7 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "choices_of": "is not found by values: it is asked",
         "signs_of _signs_of_set": "has no signs: no pattern covers it, and it asks for none",
     },
+    "godwit.teamwork.profile_postings": {"_texts _numbers": "all rows of the path, by its kinds"},
     "godwit.languages.single_values": {"split_by_values _range": "is no end of a range: as it is"},
     "godwit.languages.xql.routable": {
         "_implies _values": "is not known to be within: the filter gets a row of its own"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
 from xml.sax.saxutils import escape, quoteattr
 
@@ -10,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from godwit.errors import FilterError
-from godwit.filters import Filter, to_text
+from godwit.filters import Filter, ends_with, holds_text, interval, like, one_of, starts_with, to_text
 from godwit.languages import NATIVE, Query, parse_query
 from godwit.languages.xml_documents import xml_event
 from godwit.languages.xql.printing import printed_query
@@ -34,13 +35,15 @@ LONG_TEXTS = [
     "x" * 63 + "\ud7ff",
 ]
 PATHS = ("a", "a/b", "a/b/c", "a/@p", "a/b/@p", "//c", "//b", "//b/@p", "xml:namespace", "xml:repeated", "no/such")
-MODES = {
+MODES: dict[str, dict[str, Any]] = {
     "as it is": {"PROBED_FROM": 16},
     "probing and joining always": {"PROBED_FROM": 0, "JOINED_FROM": 0, "ROWS_PER_CANDIDATE": 10**6},
     "counting nothing": {"COUNTED_MAX": 1, "PROBED_FROM": 0, "JOINED_FROM": 0, "ROWS_PER_CANDIDATE": 10**6},
 }
 
-texts = st.one_of(st.sampled_from([text for text in draw.TEXTS if text.isprintable()]), st.sampled_from(LONG_TEXTS))
+texts = st.one_of(
+    st.sampled_from([text for text in map(str, draw.TEXTS) if text.isprintable()]), st.sampled_from(LONG_TEXTS)
+)
 
 
 def long_document(p: str, texts: list[str]) -> bytes:
@@ -64,15 +67,15 @@ sets = st.one_of(
     st.sampled_from(LONG_TEXTS).flatmap(
         lambda text: st.sampled_from(
             [
-                draw.one_of([text, ""]),
-                draw.starts_with(text),
-                draw.starts_with(text[:64]),
-                draw.interval(low=text),
-                draw.interval(high=text, high_open=True),
-                draw.interval("x", text + "z") if text >= "x" else draw.interval(text, "x"),
-                draw.ends_with(text[-2:]),
-                draw.holds_text(text[1:3] or "x"),
-                draw.like(f"_{text[1:3]}%"),
+                one_of([text, ""]),
+                starts_with(text),
+                starts_with(text[:64]),
+                interval(low=text),
+                interval(high=text, high_open=True),
+                interval("x", text + "z") if text >= "x" else interval(text, "x"),
+                ends_with(text[-2:]),
+                holds_text(text[1:3] or "x"),
+                like(f"_{text[1:3]}%"),
             ]
         )
     ),

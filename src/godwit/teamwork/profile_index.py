@@ -23,6 +23,7 @@ some changes before, and follows from there (`revision`).
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
@@ -33,10 +34,11 @@ from godwit.errors import Unbound
 from godwit.filters import is_open, references_of
 from godwit.filters.events import Attributes, values_of
 from godwit.languages import Query
-from godwit.languages.xml_documents import flattened_document, parsed_document, xml_subject
+from godwit.languages.query import Certainty
+from godwit.languages.xml_documents import flattened_document, parsed_document, structure_of, xml_subject
 from godwit.languages.xml_names import ANYWHERE
 from godwit.languages.xml_trees import Tree
-from godwit.teamwork.profile_postings import AllOf, AnyOf, Rows, Selection, key_of, selection_of, statement_of
+from godwit.teamwork.profile_postings import AllOf, AnyOf, Rows, Selection, key_of, says_all, selection_of, statement_of
 from godwit.teamwork.search_texts import match_expression
 from godwit.teamwork.sqlite_file import Layout, SqliteFile
 
@@ -45,7 +47,9 @@ __all__ = ["FORMAT", "Entry", "Found", "ProfileIndex", "Result", "Rights"]
 FORMAT = 1
 SCHEMA = """
 CREATE TABLE scopes (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE paths (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
+CREATE TABLE paths (
+    number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, has_several INTEGER NOT NULL DEFAULT 0
+);
 CREATE TABLE profiles (
     number INTEGER PRIMARY KEY AUTOINCREMENT, scope INTEGER NOT NULL, record TEXT NOT NULL, revision INTEGER NOT NULL
 );
@@ -152,6 +156,7 @@ class ProfileIndex:
             for entry, root in read:
                 rows = set(self._rows_of(flattened_document(root)))
                 number = self._put(entry, root, rows)
+                self._note_several(rows)
                 for table, path, key in rows:
                     added[table].append((path, key, number))
             for table, found in added.items():  # in order, they are beside each other in the file
@@ -245,6 +250,13 @@ class ProfileIndex:
             self._remember(path, number)
         return number
 
+    def _note_several(self, rows: Iterable[Row]) -> None:
+        """Remember the paths at which a profile has several numbers."""
+        paths = [path for table, path, _ in rows if table == "numbers"]
+        if len(paths) > len(set(paths)):
+            repeated = [(path,) for path, count in Counter(paths).items() if count > 1]
+            self._file.run_many("UPDATE paths SET has_several = 1 WHERE number = ? AND NOT has_several", repeated)
+
     def _read_paths(self) -> None:
         """Learn the numbers of all paths: others may have given some, and a change that failed takes some back."""
         count = self._file.row("SELECT count(*) FROM paths")[0]
@@ -284,10 +296,11 @@ class ProfileIndex:
         """What matches a query and has the words of a search text, as far as the asker may see it. (rules 1 to 3)"""
         self._read_paths()
         candidates = self._candidates(query, rights, text, candidates_max + 1)
+        certain = query.certainty() if query is not None else None
         results: list[Result] = []
         for number, scope, record, score in candidates[:candidates_max]:
             (document,) = self._file.row("SELECT body FROM documents WHERE profile = ?", [number])
-            if query is None or _matches(query, document):
+            if query is None or _matches(query, certain, document):
                 if len(results) == limit:
                     return Found(results, False)
                 results.append(Result(scope, record, score, document))
@@ -306,7 +319,8 @@ class ProfileIndex:
         return self._file.rows(f"{statement} LIMIT ?", [*values, count])
 
     def _conjuncts(self, query: Query) -> list[Selection]:
-        selection = selection_of(query.routable, self._paths_of, query.language)
+        several = {number for (number,) in self._file.rows("SELECT number FROM paths WHERE has_several")}
+        selection = selection_of(query.routable, self._paths_of, query.language, several)
         if selection is None:
             return []
         return list(selection.parts) if isinstance(selection, AllOf) else [selection]
@@ -360,7 +374,7 @@ class ProfileIndex:
             statement, values = statement_of(part)
             return f"EXISTS ({statement} AND profile = profiles.number)", values
         rows_max = expected * ROWS_PER_CANDIDATE
-        if expected < JOINED_FROM or self._count(part, rows_max) >= rows_max:
+        if expected < JOINED_FROM or says_all(part) or self._count(part, rows_max) >= rows_max:
             return "", []
         statement, values = statement_of(part)
         return f"profiles.number IN ({statement})", values
@@ -379,6 +393,13 @@ class ProfileIndex:
         return int(self._file.row(f"SELECT count(*) FROM ({statement} LIMIT ?)", [*values, count_max])[0])
 
 
-def _matches(query: Query, document: bytes) -> bool:
+def _matches(query: Query, certain: Certainty | None, document: bytes) -> bool:
+    """Whether a profile matches. What is certain of it is not tested: most tests take longer than all else here."""
     subject = xml_subject(document)
-    return query.routable.matches(subject.event) and query.wants(subject)
+    if not query.routable.matches(subject.event):
+        return False
+    if certain is not None and (certain.filter is None or certain.filter.matches(subject.event)):
+        structure = structure_of(subject)
+        if structure is not None and structure.meets(certain.assumptions):
+            return True
+    return query.wants(subject)

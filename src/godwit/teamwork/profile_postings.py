@@ -7,6 +7,8 @@ say nothing: more profiles are selected then, never fewer, and the query itself 
 
 - The key of a number is the number. The key of a text is the text; a long one has its first characters as its key, with
   `LONG` in front, so that all long ones are a range.
+- Two comparisons of one number, `size > 3 AND size < 5`, may be met by two different numbers of a profile. At paths
+  where no profile has several numbers they are one range.
 - `Only(S)` is selected as `Some(S)`, and `Missing` says nothing: rows tell what is there.
 - `//name` is the union of the paths that end so. A text of more than 64 characters is held as '' there
   (`xml_texts.py`), which is said of long keys here if '' is asked for. Languages of documents need not be answered so:
@@ -18,14 +20,24 @@ say nothing: more profiles are selected then, never fewer, and the query itself 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from godwit.filters import And, Filter, Kind, Missing, Or, ValueSet
 from godwit.filters.sets import Interval, Like, OneOf, Places, Prefix, Substring, Suffix
 from godwit.languages.xml_names import ANYWHERE
 
-__all__ = ["DOCUMENT_LANGUAGES", "AllOf", "AnyOf", "Rows", "Selection", "key_of", "selection_of", "statement_of"]
+__all__ = [
+    "DOCUMENT_LANGUAGES",
+    "AllOf",
+    "AnyOf",
+    "Rows",
+    "Selection",
+    "key_of",
+    "says_all",
+    "selection_of",
+    "statement_of",
+]
 
 KEY_CHARS_MAX = 64
 LONG = "\U0010ffff"
@@ -75,16 +87,20 @@ def key_of(text: str) -> str:
 # ---------------------------------------------------------------- filters
 
 
-def selection_of(filter: Filter, paths_of: PathsOf, language: str) -> Selection | None:
-    """The rows of the profiles that may match a filter; None when that may be any profile. (rule 1)"""
+def selection_of(filter: Filter, paths_of: PathsOf, language: str, several: Collection[int]) -> Selection | None:
+    """The rows of the profiles that may match a filter; None when that may be any profile. (rule 1)
+
+    `several` are the paths at which a profile has several numbers.
+    """
     match filter:
         case And(parts=parts):
-            said = [each for part in parts if (each := selection_of(part, paths_of, language)) is not None]
+            found = [selection_of(part, paths_of, language, several) for part in parts]
+            said = _as_ranges([each for each in found if each is not None], several)
             if len(said) <= 1:
                 return said[0] if said else None
             return NOTHING_SELECTED if NOTHING_SELECTED in said else AllOf(tuple(said[:PARTS_MAX]))
         case Or(parts=parts):
-            found = [selection_of(part, paths_of, language) for part in parts]
+            found = [selection_of(part, paths_of, language, several) for part in parts]
             some = [each for each in found if each is not None and each != NOTHING_SELECTED]
             if None in found or len(some) > PARTS_MAX:
                 return None
@@ -98,6 +114,25 @@ def selection_of(filter: Filter, paths_of: PathsOf, language: str) -> Selection 
     if filter.attribute.startswith(ANYWHERE) and language not in DOCUMENT_LANGUAGES and filter.values.contains(""):
         rows.append(Rows("texts", paths, "key >= ?", (LONG,)))
     return rows[0] if len(rows) == 1 else AnyOf(tuple(rows))
+
+
+def _as_ranges(said: list[Selection], several: Collection[int]) -> list[Selection]:
+    """The same parts of an AND; those about the only number of a path are one."""
+    ranges: dict[tuple[int, ...], Rows] = {}
+    others: list[Selection] = []
+    for part in said:
+        if not isinstance(part, Rows) or part.table != "numbers" or len(part.paths) > 1 or part.paths[0] in several:
+            others.append(part)
+        elif part.paths not in ranges:
+            ranges[part.paths] = part
+        else:
+            known = ranges[part.paths]
+            conditions = [each for each in (known.condition, part.condition) if each]
+            ranges[part.paths] = Rows(
+                "numbers", part.paths, " AND ".join(conditions), known.values + part.values,
+                finds=known.finds and part.finds,
+            )  # fmt: skip
+    return [*others, *ranges.values()]
 
 
 def _rows(values: ValueSet, paths: tuple[int, ...]) -> Iterator[Rows]:
@@ -142,8 +177,12 @@ def _numbers(values: ValueSet) -> Iterator[Condition]:
         case OneOf():
             numbers = [each for each in values.values if type(each) in (int, float)]
             yield _listed(float(each) for each in numbers)  # type: ignore[arg-type]
-        case Interval(low=low, high=high):
-            ends = [(f"key {sign} ?", float(end)) for sign, end in ((">=", low), ("<=", high)) if end is not None]  # type: ignore[arg-type]
+        case Interval():
+            ends = [
+                (f"key {sign}{'' if is_open and float(end) == end else '='} ?", float(end))  # type: ignore[arg-type]
+                for sign, end, is_open in ((">", values.low, values.low_open), ("<", values.high, values.high_open))
+                if end is not None
+            ]
             yield " AND ".join(condition for condition, _ in ends), [end for _, end in ends]
         case _:
             yield "", []
@@ -209,6 +248,13 @@ def _like(values: Like) -> Iterator[Condition]:
 
 
 # ---------------------------------------------------------------- statements
+
+
+def says_all(selection: Selection) -> bool:
+    """Whether it asks for a path and nothing more."""
+    if isinstance(selection, Rows):
+        return not selection.condition
+    return isinstance(selection, AnyOf) and any(says_all(part) for part in selection.parts)
 
 
 def statement_of(selection: Selection) -> tuple[str, list[Any]]:

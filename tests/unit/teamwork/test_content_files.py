@@ -157,7 +157,12 @@ def test_synced_chunks_are_not_read_again(files: ContentFiles, monkeypatch: pyte
     draft.close()
     read: list[int] = []
     real = os.pread
-    monkeypatch.setattr(os, "pread", lambda *arguments: read.append(arguments[2]) or real(*arguments))
+
+    def pread(handle: int, size: int, at: int) -> bytes:
+        read.append(at)
+        return real(handle, size, at)
+
+    monkeypatch.setattr(os, "pread", pread)
     files.draft("k").close()
     assert read == [4 * CHUNK_BYTES]
 
