@@ -49,9 +49,10 @@ check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m pytest -q tests/conventions
 
-bench: $(READY) ## measure matching, languages, the simulator, moves, contexts, sockets and the pipeline beside their targets (half an hour and more)
+bench: $(READY) ## measure matching, languages, teamwork, the simulator, moves, contexts, sockets and the pipeline beside their targets (half an hour and more)
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/languages.py
+	@$(BIN)/python benchmarks/teamwork.py
 	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/python benchmarks/mobility.py
 	@$(BIN)/python benchmarks/contexts.py

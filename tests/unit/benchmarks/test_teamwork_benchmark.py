@@ -1,0 +1,49 @@
+"""The benchmark of teamwork runs, and a wrong answer is noticed. Sizes are tiny: no figure counts."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from benchmarks import teamwork
+from benchmarks.teamwork import Bench, Disagreement, Part, Scale
+from benchmarks.teamwork_profiles import KINDS, ProfileWorkload
+from godwit.languages import parse_query
+from godwit.languages.xml_documents import xml_event
+from godwit.teamwork import profile_index
+
+TINY = Scale(300, 30, 30, 300)
+
+
+@pytest.fixture(autouse=True)
+def disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No search for garbage before each timing: no figure counts, and a run of tests leaves much to search."""
+    monkeypatch.setattr(teamwork, "undisturbed", nullcontext)
+
+
+def test_each_part_gives_its_figures(tmp_path: Path) -> None:
+    said: list[float] = []
+    bench = Bench(TINY, tmp_path, lambda message, done: said.append(done))
+    rows = [row for part in Part for row in bench.rows(part)]
+    assert [row.name for row in rows] == ["index-filling", "index-median", "index-p99"]
+    assert all(row.figure > 0 for row in rows)
+    assert [row.verdict for row in rows] == ["", "", "not at this size"]
+    assert said == sorted(said)
+    again = list(Bench(TINY, tmp_path, lambda message, done: None).rows(Part.INDEX))
+    assert [row.name for row in again] == ["index-median", "index-p99"], "the index is kept"
+
+
+def test_an_index_that_misses_profiles_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_index, "key_of", lambda text: text[:3])
+    with pytest.raises(Disagreement):
+        list(Bench(TINY, tmp_path, lambda message, done: None).rows(Part.INDEX))
+
+
+def test_every_kind_of_query_finds_the_profile_that_it_was_made_for() -> None:
+    made = ProfileWorkload(2_000)
+    events = [xml_event(entry.document) for entry in made.entries()]
+    found = dict.fromkeys(KINDS, 0)
+    for kind, text in made.queries(60):
+        query = parse_query(text, "xql")
+        found[kind] += sum(query.matches(event) for event in events)
+    assert [kind for kind, count in found.items() if not count] in ([], ["two skills, not a role"])
