@@ -3,7 +3,7 @@
 Documents are the entries of a feed of weather alerts (CAP elements in Atom) and the vehicle activities of a SIRI
 delivery, each a document of its own; those of 1 to 3 kB are taken.
 
-*The draw is fixed.* It was written down before it was measured and is not changed to suit a result (decision 210):
+*The draw is fixed.* It was written down before it was measured and is not changed to suit a result (decision 235):
 
 1. One of 16 kinds (`KINDS`) is drawn, all alike; or, four times in a hundred, one of two that need an exact test
    (`EXACT_KINDS`). Eight kinds and one of these are what readers of alerts ask for, the others what passengers and
