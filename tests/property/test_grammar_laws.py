@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from godwit.errors import FilterSyntaxError
 from godwit.filters.language import parse
 from tests.property.page_grammar import refused_at
+from tests.property.strategies import many
 
 NAMES = [
     "x",
@@ -114,6 +115,7 @@ def disagreement(text: str) -> str | None:
     return None if refused is None else f"read, and the grammar refuses it at {refused}"
 
 
+@many(25)
 @given(texts)
 @example("x IS NOT ")
 @example("5) AND x")
