@@ -3,7 +3,8 @@
 Two brokers of `godwit serve` with users. Ann publishes two hundred events a second and subscribes to them, at one of
 the brokers; the longest time from publishing to delivery is her wait. Mallory has a single grant and a process of its
 own with the lowest priority (it would be on another machine: its own work must delay nobody), and does one of the
-attacks below. Memory is what is resident, beside what was before the attack.
+attacks below. Memory is what is resident of the broker and of the processes that it starts, beside what was before the
+attack.
 
 *Work* is the processor time that the broker has taken while an event of Ann was on its way, at most: what others work
 on the same machine is not in it. A wait that is much longer than the work is theirs, or that of the disk.
@@ -13,7 +14,6 @@ import asyncio
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 from base64 import b64encode
@@ -367,6 +367,13 @@ def config(folder: Path, name: str, neighbour: str) -> Path:
     return file
 
 
+def resident(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4_096
+    except (OSError, IndexError):  # it is gone
+        return 0
+
+
 class Served:
     """A broker in a process of its own."""
 
@@ -377,7 +384,10 @@ class Served:
         return int(self.said[door].rpartition(":")[2])
 
     def memory(self) -> int:
-        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * 4_096
+        """What is resident of the broker, and of processes that it has started."""
+        own = self.process.pid
+        children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+        return sum(map(resident, [own, *map(int, children)]))
 
 
 async def serve(folder: Path, name: str, neighbour: str) -> Served:
@@ -429,9 +439,10 @@ async def measured(what: str) -> Result:
             wait.begin()
             ports = Ports(first.port("native"), first.port("mqtt"), first.port("http"))
             began, most = perf_counter(), before
-            attacker = await asyncio.create_subprocess_exec(
-                sys.executable, __file__, "--attack", what, "--ports", json.dumps(ports), stderr=subprocess.DEVNULL
-            )
+            with (folder / "attacker.log").open("wb") as log:
+                attacker = await asyncio.create_subprocess_exec(
+                    sys.executable, __file__, "--attack", what, "--ports", json.dumps(ports), stderr=log
+                )
             ending = asyncio.create_task(attacker.wait())
             with suppress(TimeoutError):
                 async with asyncio.timeout(ATTACK_S_MAX):
@@ -440,6 +451,8 @@ async def measured(what: str) -> Result:
                         most = max(most, first.memory())
             if not ending.done():
                 attacker.kill()
+            elif await ending:
+                raise RuntimeError(f"{what}: {(folder / 'attacker.log').read_text()[-2_000:]}")
             await ending
             await asyncio.sleep(QUIET_S)  # what it left behind
             is_alive = first.process.returncode is None and wait.count > 0

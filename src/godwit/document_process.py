@@ -10,11 +10,13 @@ standard output, in order. The broker is at the other end of both (`runtime/docu
 2. Texts of queries and events are told once (`Learn`, `Show`), with a number; `Forget` forgets all of them. The broker
    counts what is told.
 3. A test job ends after `JOB_S`, with at least one outcome: others wait for their turn.
-4. A process that has grown beyond `RESIDENT_BYTES_MAX` ends itself behind an answer; the broker starts another one. The
-   system refuses it more than `ADDRESS_BYTES_MAX`.
+4. Memory that large documents have taken is given back to the system. A process that is larger than
+   `RESIDENT_BYTES_MAX` all the same ends itself behind an answer; the broker starts another one. The system refuses it
+   more than `ADDRESS_BYTES_MAX`.
 5. It ends when its input does: when the broker is gone.
 """
 
+import ctypes
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -55,7 +57,9 @@ __all__ = [
 ]
 
 JOB_S = 0.01
-RESIDENT_BYTES_MAX = 256 * 2**20
+TRIMMED_BYTES = 64 * 2**20
+GROWTH_BYTES = 16 * 2**20  # between two times that memory is given back
+RESIDENT_BYTES_MAX = 192 * 2**20
 ADDRESS_BYTES_MAX = 2 * 2**30
 NICENESS = 5  # a broker's loop goes first
 LENGTH_BYTES = 4
@@ -240,6 +244,12 @@ def _be_bounded() -> None:
         os.nice(NICENESS)
 
 
+def _give_back() -> None:
+    """Give memory that is not in use back to the system."""
+    with suppress(OSError, AttributeError):  # the C library of GNU alone has this
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def _resident_bytes() -> int:
     with suppress(OSError, ValueError, IndexError):
         return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -254,13 +264,17 @@ def main(modules: str = "", operators: str = "") -> None:
     for module in filter(None, modules.split(",")):
         import_module(module)
     jobs = Jobs(operators_named([name for name in operators.split(",") if name]))
+    trimmed_at = TRIMMED_BYTES
     for data in _frames(source):
         answer = jobs.answer(_JOBS.decode(data))
         if answer is not None:
             sink.write(framed(answer))
             sink.flush()
-            if _resident_bytes() > RESIDENT_BYTES_MAX:  # rule 4
-                return
+            if _resident_bytes() > trimmed_at:  # rule 4
+                _give_back()
+                trimmed_at = max(TRIMMED_BYTES, _resident_bytes() + GROWTH_BYTES)
+                if trimmed_at > RESIDENT_BYTES_MAX:
+                    return
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ class ActivityMonitor:
         self.refusals = 0
         self.turns = Histogram(COUNTS)  # inputs in one
         self.handling = Histogram(SECONDS)  # one turn
+        self.longest_s = 0.0  # turn, since somebody asked
         self.writing = Histogram(SECONDS)  # one batch
         self.matching = Histogram(SECONDS)  # one event
         self.lateness = Histogram(SECONDS)  # of the loop
@@ -115,6 +116,7 @@ class ActivityMonitor:
         self.came += size
         self.turns.add(count)
         self.handling.add(took_s)
+        self.longest_s = max(self.longest_s, took_s)
         if self.observers:
             for observe in list(self.observers):
                 observe(inputs, now)

@@ -242,6 +242,7 @@ class EdgeTests:
         self._due: dict[TestLine, None] = {}
         self._is_scheduled = False
         self._ended_at = 0.0  # when the last turn did
+        self.longest_s = 0.0  # turn, since somebody asked
         self.rest_factor = REST_FACTOR
         self.helper = DocumentHelper() if helper is None else helper
         self._work_clock = work_clock  # of the processor time that a test takes
@@ -344,6 +345,7 @@ class EdgeTests:
             if self.clock() >= ends:
                 break
         self._ended_at = self.clock()
+        self.longest_s = max(self.longest_s, self._ended_at - began)
         if self._due and not self._is_scheduled:
             self._is_scheduled = True
             loop, rest_s = asyncio.get_running_loop(), 0.0 if is_idle else self.rest_factor * (self._ended_at - began)

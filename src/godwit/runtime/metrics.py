@@ -10,7 +10,9 @@ looked up when somebody asks. The hot path knows nothing of this module.
 """
 
 import asyncio
-from collections.abc import Iterator
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from time import perf_counter, time
 from typing import Any
 
@@ -52,6 +54,7 @@ METRICS: dict[str, str] = {
     "godwit_batch_seconds": "Time that the machine took for one turn.",
     "godwit_match_seconds": "Time to match one event, sampled.",
     "godwit_loop_lag_seconds": "How late the loop was, sampled.",
+    "godwit_longest_turn_seconds": "Longest time since the last scrape in which the loop did one thing, by kind.",
     "godwit_journal_write_seconds": "Time until a batch was safe.",
     "godwit_journal_lag_seconds": "Age of the batch that the disk works on; 0 when there is none.",
     "godwit_journal_lag_inputs": "Inputs that are handled and wait for the disk to be asked.",
@@ -64,6 +67,31 @@ METRICS: dict[str, str] = {
     "godwit_shed_connections_total": "Connections that were closed for the bytes that they held.",
 }
 """Every metric, and what it says."""
+
+
+class GarbagePauses:
+    """How long Python's searches for garbage take, in which nothing else is done."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._began = 0.0
+
+    def start(self) -> None:
+        """Hear of every search."""
+        if self._on_search not in gc.callbacks:
+            gc.callbacks.append(self._on_search)
+
+    def stop(self) -> None:
+        """Hear of none."""
+        with suppress(ValueError):
+            gc.callbacks.remove(self._on_search)
+
+    def _on_search(self, phase: str, info: Mapping[str, Any]) -> None:
+        now = perf_counter()
+        if phase == "start":
+            self._began = now
+        else:
+            self.longest_s = max(self.longest_s, now - self._began)
 
 
 class Metrics(Collector):
@@ -79,6 +107,7 @@ class Metrics(Collector):
         self._sampled: Event | None = None
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._garbage = GarbagePauses()
 
     def text(self) -> bytes:
         """All of them, as they are now."""
@@ -89,11 +118,13 @@ class Metrics(Collector):
     def start(self) -> None:
         """Take samples from now on."""
         loop = asyncio.get_running_loop()
+        self._garbage.start()
         self._due = loop.time() + SAMPLE_S
         self._timer = loop.call_at(self._due, self._sample)
 
     def stop(self) -> None:
         """Take no more."""
+        self._garbage.stop()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -178,6 +209,11 @@ class Metrics(Collector):
         yield _histogram("godwit_batch_seconds", activity.handling)
         yield _histogram("godwit_match_seconds", activity.matching)
         yield _histogram("godwit_loop_lag_seconds", activity.lateness)
+        longest = _gauge("godwit_longest_turn_seconds", "kind")
+        for kind, of in (("machine", activity), ("tests", self._tests), ("garbage", self._garbage)):
+            longest.add_metric([kind], of.longest_s)
+            of.longest_s = 0.0
+        yield longest
 
     def _journal(self) -> Iterator[Metric]:
         node, journal = self._node, self._node.journal

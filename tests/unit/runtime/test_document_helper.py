@@ -14,6 +14,7 @@ from godwit.languages.event_documents import Mode, read_document
 from godwit.languages.xml_documents import xml_event
 from godwit.runtime import document_helper
 from godwit.runtime.document_helper import DIED, SMALL_BYTES, DocumentHelper
+from tests.network.waiting import a_turn
 
 MODULE = "tests.unit.runtime.deadly_operators"
 XML = b"<car><speed>60</speed>%b</car>" % (b"<x>1</x>" * (SMALL_BYTES // 4))
@@ -166,7 +167,7 @@ def test_when_it_is_closed_those_who_wait_are_let_go() -> None:
     async def scene() -> None:
         helper = DocumentHelper()
         jobs = [asyncio.create_task(wanted(helper, CAR, "//speed")) for _ in range(3)]
-        await asyncio.sleep(0)
+        await a_turn()
         await helper.close()
         ends = await asyncio.gather(*jobs, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ends)

@@ -292,7 +292,7 @@ def test_a_query_that_the_other_process_has_died_of_is_suspended() -> None:
         async def die(*job: Any) -> list[Outcome]:
             return [Outcome(False, "died of it", is_fatal=True)]
 
-        tests.helper.test = die  # type: ignore[method-assign, assignment]
+        tests.helper.test = die  # type: ignore[method-assign,assignment]
         client = Client(tests)
         client.subscribe("//speed = 60")
         client.put([LARGE, car(60)])

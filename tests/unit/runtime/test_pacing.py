@@ -1,55 +1,77 @@
 """In a turn of the loop a bounded number of calls is made, in order."""
 
 import asyncio
+from collections import Counter
 
 from godwit.runtime.pacing import Pacer
+from tests.network.waiting import a_turn
+
+
+class Calls:
+    """Calls that were made, each with the turn of the loop that it was made in."""
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+        self._turns: list[int] = []
+        self._turn = 0
+        self._tick()
+
+    def _tick(self) -> None:
+        self._turn += 1
+        asyncio.get_running_loop().call_soon(self._tick)
+
+    def note(self, number: int) -> None:
+        self.made.append(number)
+        self._turns.append(self._turn)
+
+    async def until(self, count: int) -> None:
+        while len(self.made) < count:
+            await a_turn()
+
+    @property
+    def most(self) -> int:
+        """Calls in one turn, at most."""
+        return max(Counter(self._turns).values())
 
 
 def test_calls_are_made_in_order_and_a_few_in_each_turn() -> None:
     async def scene() -> None:
-        pacer, made, in_turns = Pacer(3), list[int](), list[int]()
+        pacer, calls = Pacer(3), Calls()
         for number in range(10):
-            pacer.call(lambda number=number: made.append(number))  # type: ignore[misc]
-        assert made == [0, 1, 2]  # at once
-        while len(made) < 10:
-            before = len(made)
-            await asyncio.sleep(0)
-            in_turns.append(len(made) - before)
-        assert made == list(range(10))
-        assert max(in_turns) <= 3
+            pacer.call(lambda number=number: calls.note(number))  # type: ignore[misc]
+        assert calls.made == [0, 1, 2]  # at once
+        await calls.until(10)
+        assert calls.made == list(range(10))
+        assert calls.most == 3
 
     asyncio.run(scene())
 
 
 def test_who_comes_in_a_later_turn_does_not_wait() -> None:
     async def scene() -> None:
-        pacer, made = Pacer(2), list[int]()
+        pacer, calls = Pacer(2), Calls()
         for number in range(6):
-            pacer.call(lambda number=number: made.append(number))  # type: ignore[misc]
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert made == list(range(number + 1))
-            assert len(pacer) == 0
+            pacer.call(lambda number=number: calls.note(number))  # type: ignore[misc]
+            assert calls.made == list(range(number + 1))
+            await a_turn()
+        assert len(pacer) == 0
 
     asyncio.run(scene())
 
 
 def test_tasks_that_wait_for_their_turn_go_on_a_few_in_each() -> None:
     async def scene() -> None:
-        pacer, gone, in_turns = Pacer(2), list[int](), list[int]()
+        pacer, calls = Pacer(2), Calls()
 
         async def go(number: int) -> None:
             await pacer.turn()
-            gone.append(number)
+            calls.note(number)
 
         tasks = [asyncio.create_task(go(number)) for number in range(7)]
         tasks[3].cancel()
-        while len(gone) < 6:
-            before = len(gone)
-            await asyncio.sleep(0)
-            in_turns.append(len(gone) - before)
-        assert gone == [0, 1, 2, 4, 5, 6]
-        assert max(in_turns) <= 2
+        await calls.until(6)
+        assert calls.made == [0, 1, 2, 4, 5, 6]
+        assert calls.most == 2
 
     asyncio.run(scene())
 
@@ -57,30 +79,27 @@ def test_tasks_that_wait_for_their_turn_go_on_a_few_in_each() -> None:
 def test_a_call_that_raises_does_not_hold_up_the_next_ones() -> None:
     async def scene() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, about: None)
-        pacer, made = Pacer(1), list[int]()
+        pacer, calls = Pacer(1), Calls()
 
         def fail() -> None:
             raise ValueError
 
-        pacer.call(lambda: made.append(1))
+        pacer.call(lambda: calls.note(1))
         pacer.call(fail)
-        pacer.call(lambda: made.append(2))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert made == [1, 2]
+        pacer.call(lambda: calls.note(2))
+        await calls.until(2)
+        assert calls.made == [1, 2]
 
     asyncio.run(scene())
 
 
 def test_what_is_to_be_called_soon_is_not_called_now() -> None:
     async def scene() -> None:
-        pacer, made = Pacer(2), list[int]()
+        pacer, calls = Pacer(2), Calls()
         for number in range(3):
-            pacer.soon(lambda number=number: made.append(number))  # type: ignore[misc]
-        assert made == []
-        await asyncio.sleep(0)
-        assert made == [0, 1]
-        await asyncio.sleep(0)
-        assert made == [0, 1, 2]
+            pacer.soon(lambda number=number: calls.note(number))  # type: ignore[misc]
+        assert calls.made == []
+        await calls.until(3)
+        assert (calls.made, calls.most) == ([0, 1, 2], 2)
 
     asyncio.run(scene())
