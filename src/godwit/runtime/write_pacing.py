@@ -14,7 +14,7 @@ a client was owed after a pause.
 4. A port that nothing was sent through in a turn is forgotten.
 
 *Profile.* Turns without this rule wrote 580 times and read 280 confirmations for 1,000 events of content filtering (50
-receivers, 4.7 copies an event), which was a quarter of the broker's work.
+receivers, 4.7 copies an event); with it, 160 and 130.
 """
 
 from collections import Counter
