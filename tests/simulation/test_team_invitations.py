@@ -1,10 +1,13 @@
 """How users come into communities: invited, by themselves, by approval, by a rule; and how they go."""
 
+import msgspec
 import pytest
 
+from godwit.teamwork.machine.bus import Invite, signed_bytes_of
 from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow
 from tests.simulation.team_bus import TEAM, Bus
+from tests.unit.teamwork.machine.team_of_peers import Keys
 
 NEW = "community/ann.7"
 
@@ -35,6 +38,12 @@ def make(bus: Bus, **settings: object) -> None:
     later(bus)
 
 
+def follow(bus: Bus) -> None:
+    """Bob's first device follows the community."""
+    bus.tell(1, Follow(NEW))
+    later(bus)
+
+
 def role(bus: Bus, place: int, user: str = "bob") -> Role:
     return bus.peers[place].governance(NEW).role(user)
 
@@ -46,7 +55,7 @@ def test_a_user_who_was_invited_joins_though_its_peer_knows_nothing_of_the_commu
     bus.tell(0, ChangeRecord(NEW, "member/bob", {"state": "invited", "role": "editor"}))
     later(bus)
     assert bus.invited == [(1, NEW), (3, NEW)]
-    bus.tell(1, Follow(NEW))
+    bus.tell(1, Follow(NEW))  # and joins before it has heard anything
     bus.tell(1, ChangeRecord(NEW, "member/bob", {"state": "joined"}))
     later(bus)
     assert [role(bus, place) for place in (0, 1, 2)] == [Role.EDITOR] * 3
@@ -56,8 +65,7 @@ def test_a_user_who_was_invited_joins_though_its_peer_knows_nothing_of_the_commu
 def test_a_user_who_was_not_invited_does_not_get_in() -> None:
     bus = team()
     make(bus)
-    bus.tell(1, Follow(NEW))
-    later(bus)
+    follow(bus)
     bus.take(1, bus.peers[1].log(NEW).make("d1", "bob", "member/bob", {"state": "joined"}, 0.0))
     later(bus)
     assert [role(bus, place) for place in (0, 1, 2)] == [Role.NONE] * 3
@@ -66,8 +74,7 @@ def test_a_user_who_was_not_invited_does_not_get_in() -> None:
 def test_an_open_community_takes_everybody_of_the_team() -> None:
     bus = team()
     make(bus, join="open")
-    bus.tell(1, Follow(NEW))
-    later(bus)
+    follow(bus)
     bus.tell(1, ChangeRecord(NEW, "member/bob", {"state": "joined"}))
     later(bus)
     assert [role(bus, place) for place in (0, 1, 2)] == [Role.READER] * 3
@@ -76,8 +83,7 @@ def test_an_open_community_takes_everybody_of_the_team() -> None:
 def test_a_user_asks_and_an_owner_approves() -> None:
     bus = team()
     make(bus, join="approval")
-    bus.tell(1, Follow(NEW))
-    later(bus)
+    follow(bus)
     bus.tell(1, ChangeRecord(NEW, "member/bob", {"state": "asking"}))
     later(bus)
     assert bus.peers[2].governance(NEW).state("bob") == {"state": "asking"}
@@ -124,8 +130,7 @@ def test_a_rule_that_cannot_be_read_is_reported_and_changes_nobody() -> None:
 def test_a_user_who_is_suspended_in_the_team_is_suspended_everywhere() -> None:
     bus = team()
     make(bus, join="open")
-    bus.tell(1, Follow(NEW))
-    later(bus)
+    follow(bus)
     bus.tell(1, ChangeRecord(NEW, "member/bob", {"state": "joined"}))
     later(bus)
     bus.tell(0, ChangeRecord(TEAM, "member/bob", {"state": "suspended"}))
@@ -143,3 +148,19 @@ def test_an_invitation_in_the_name_of_another_is_refused() -> None:
     bus.deliver()
     assert bus.invited == []
     assert [each.reason for each in bus.rejected] == ["no signature of d0"]
+
+
+def test_an_invitation_with_a_clock_that_is_far_ahead_is_refused_and_leaves_the_user_able_to_join() -> None:
+    bus = team()
+    make(bus, join="open")
+    invite = Invite("d2", "ann", "bob", NEW, "Reviewers", 2**61)
+    payload = msgspec.msgpack.encode(
+        msgspec.structs.replace(invite, signature=Keys("d2").sign(signed_bytes_of(invite)))
+    )
+    bus.queues[1].append(payload)
+    bus.deliver()
+    assert [each.reason for each in bus.rejected] == ["its clock 2,305,843,009,213,693,952 is too far ahead of 0"]
+    follow(bus)
+    bus.tell(1, ChangeRecord(NEW, "member/bob", {"state": "joined"}))
+    later(bus)
+    assert role(bus, 0) is Role.READER

@@ -13,7 +13,7 @@ The attributes are what brokers route by, so they must never hide what an exact 
   or has space that normalising takes away, or is a number that is not read alike by all (`1e5`, `+5`, more than 15
   digits). ' ' says that it is not held at all: it is too long, or the element holds elements, and its text is that of
   all of them. A comparison of texts must let both through, one that looks for a word in a text only ' '. One of numbers
-  need not, as the numbers of such texts are held. An element is thus always present in the attributes.
+  need not, as the numbers of such texts are held. So an element is always present in the attributes.
 - A number that is held alone may have any word of digits in its text. `xml:numerals` names the elements of which no
   number is.
 - Elements are named without their namespaces. Which there are is told of the whole document: `xml:prefix` holds the

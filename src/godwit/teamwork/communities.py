@@ -134,7 +134,9 @@ class Communities:
         """Join: an open community, or one that has invited this user; otherwise, ask its owners."""
         listing = self._peer.repository.record(self._peer.team, f"listing/{id.partition('/')[2]}")
         if listing is not None:
-            self._peer.repository.raise_clock(id, int(listing.fields.get("clock", 0)))
+            clock = listing.fields.get("clock")
+            if reason := self._peer.machine.log(id).raise_clock(clock if type(clock) is int else 0):
+                raise Refused(f"the listing of the community cannot be right: {reason}")
         self._peer.do(Follow(id))
         self._change(id, f"member/{self._peer.identity.user}", {"state": JOINED})
 

@@ -20,6 +20,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -92,7 +93,8 @@ class LivePeer:
         self.identity, self.repository, self.keys = identity, repository, keys
         self.devices = TeamDevices(identity.team, repository, keys)
         self.ring = KeyRing(repository.settings)
-        self.machine = Peer(identity, repository, self.devices, index, self.ring.has, matches)
+        self._make_machine = partial(Peer, identity, repository, self.devices, index, self.ring.has, matches)
+        self.machine = self._make_machine()
         self.client, self._clock = client, clock
         self._listeners: list[Listener] = []
         self._timers: dict[TimerKey, Timer] = {}
@@ -165,15 +167,30 @@ class LivePeer:
     def tell(self, input: Input) -> list[Effect]:
         """Give the machine an input, keep what it changes, and carry out what it asks for. (rule 1)"""
         further: list[Input] = []
-        with self.repository.transaction():
-            effects = self.machine.handle(input, self._clock.time())
-            for effect in effects:
-                further += self._kept(effect)
+        try:
+            with self.repository.transaction():
+                effects = self.machine.handle(input, self._clock.time())
+                for effect in effects:
+                    further += self._kept(effect)
+        except BaseException:
+            self._begin_again()
+            raise
         for effect in effects:
             self._carry_out(effect)
         for each in further:
             effects += self.tell(each)
         return effects
+
+    def _begin_again(self) -> None:
+        """An input was not kept, but the machine has seen it: make another machine from what is on the disk."""
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        self.machine = self._make_machine()
+        for scope in self.scopes:
+            self.machine.handle(Follow(scope), self._clock.time())
+        if self.client.state.kind == "attached":
+            self._clock.call_soon(self.tell, Attached())
 
     def _kept(self, effect: Effect) -> list[Input]:
         """What an effect writes into the repository, and what the machine is told of it."""

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from godwit.errors import Refused
+from godwit.errors import Refused, RepositoryError
 from godwit.teamwork.live_peer import LivePeer
 from godwit.teamwork.machine.bus import Wanted
+from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow, Happened, SearchAnswered, StartSearch
 from godwit.teamwork.machine.search import Asking
+from godwit.teamwork.repository import Repository
 from tests.unit.teamwork.live_team import Team, later, on_a_network
 
 
@@ -159,5 +161,30 @@ def test_a_listener_hears_what_happens_until_it_ends_and_may_fail(tmp_path: Path
             ann.do(ChangeRecord(team.scope, "user/ann", {"name": "Anna"}))
             assert heard == ["user/ann"]
             assert any("ZeroDivisionError" in fault for fault in ann.faults)
+
+    on_a_network(tmp_path, scene)
+
+
+def test_an_input_that_could_not_be_kept_leaves_the_peer_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(team: Team) -> None:
+        async with team.together() as (ann, bob, _):
+            put = Repository.put
+
+            def full(*args: Any) -> None:
+                put(*args)
+                raise RepositoryError("there is no room")
+
+            with monkeypatch.context() as context:
+                context.setattr(Repository, "put", full)
+                with pytest.raises(RepositoryError, match="there is no room"):
+                    ann.do(ChangeRecord(team.scope, "member/bob", {"state": "left"}))
+            assert ann.machine.governance(team.scope).role("bob") is Role.EDITOR
+            bob.do(ChangeRecord(team.scope, "artefact/1", {"title": "plan"}))
+            ann.do(ChangeRecord(team.scope, "artefact/2", {"title": "report"}))
+            await later(team)
+            assert title(ann, team.scope) == "plan"
+            assert title(bob, team.scope, "artefact/2") == "report"
 
     on_a_network(tmp_path, scene)

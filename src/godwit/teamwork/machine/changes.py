@@ -14,6 +14,9 @@ nothing.
 1. A change is never altered. Its name is its device and number; its hash covers everything but the signature.
 2. `parents` are the latest changes of the same record that the author knew. Two changes are *concurrent* when neither
    is an ancestor of the other.
+3. A clock is at most `CLOCK_STEP_MAX` ahead of all that a peer knows of the scope. Otherwise one change with the
+   highest clock there is would leave no clock for anybody else. A change that is too far ahead is not taken now; it is
+   taken when others in between are known. So this, too, does not depend on the order of arrival.
 """
 
 from hashlib import sha256
@@ -21,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Change", "ChangeId", "Order", "Vector", "check_change", "hash_of"]
+__all__ = ["CLOCK_STEP_MAX", "Change", "ChangeId", "Order", "Vector", "check_change", "hash_of", "signed_bytes"]
 
 ChangeId = tuple[str, int]
 """The device that made a change, and its number."""
@@ -32,7 +35,8 @@ Order = tuple[int, str, int]
 Vector = dict[str, int]
 """By device, the last change that is known; all before it are known, too."""
 
-CLOCK_MAX = 2**53
+CLOCK_MAX = 2**62
+CLOCK_STEP_MAX = 2**32
 NAME_CHARS_MAX = 200
 FIELDS_MAX = 200
 PARENTS_MAX = 64

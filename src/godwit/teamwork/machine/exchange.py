@@ -17,42 +17,24 @@ drops what was in it. The answer is heard by all, so several that lack the same 
    is asked for again, as rule 3 has it; so a device that becomes known later loses nothing.
 """
 
-from hashlib import sha256
 from typing import Protocol
 
-from godwit.teamwork.machine.bus import Changes, Have, Message
+from godwit.teamwork.machine.bus import Changes, Have
 from godwit.teamwork.machine.changes import Change, Vector
+from godwit.teamwork.machine.part_host import PartHost
 from godwit.teamwork.machine.store import Store
+from godwit.teamwork.machine.turns import SLOT_S, turn_after_s
 
 __all__ = ["Exchange", "ExchangeHost"]
 
 ASK, ANSWER = "ask", "answer"
 ASK_S = 1.0
 ASK_MAX_S = 600.0
-SLOTS = 16
-SLOT_S = 0.25
 ANSWER_MAX = 200
 
 
-class ExchangeHost(Protocol):
+class ExchangeHost(PartHost, Protocol):
     """What the exchange needs of its peer."""
-
-    @property
-    def device(self) -> str:
-        """The name of this device."""
-        ...
-
-    def publish(self, message: Message) -> None:
-        """Send a message to the peers of its scope."""
-        ...
-
-    def start_timer(self, key: tuple[str, ...], after_s: float) -> None:
-        """Start a timer, or move it."""
-        ...
-
-    def stop_timer(self, key: tuple[str, ...]) -> None:
-        """Stop a timer, if it runs."""
-        ...
 
     def take(self, change: Change) -> bool:
         """Take a change of another device; False if it has a problem or is not next."""
@@ -157,11 +139,7 @@ class Exchange:
             self._askers[scope] = _least(self._askers[scope], message.vector)
             return
         self._askers[scope] = message.vector
-        self._host.start_timer((ANSWER, scope), self._slot(message.device) * SLOT_S)
-
-    def _slot(self, asker: str) -> int:
-        """Which of the peers answers first differs by asker, and needs no agreement."""
-        return sha256(f"{self._host.device} {asker}".encode()).digest()[0] % SLOTS
+        self._host.start_timer((ANSWER, scope), turn_after_s(self._host.device, message.device))
 
     def _answer(self, scope: str, least: Vector) -> None:
         missing = self._store.changes_after(scope, least, ANSWER_MAX)

@@ -18,9 +18,10 @@ from typing import Protocol
 import msgspec
 
 from godwit.errors import GodwitError
-from godwit.teamwork.machine.bus import Invite, Message, signed_bytes_of
+from godwit.teamwork.machine.bus import Invite, signed_bytes_of
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.governance import INVITED, JOIN_BY_RULE, JOINED, LEFT, SUSPENDED, Governance, Role
+from godwit.teamwork.machine.part_host import PartHost
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.machine.scope_log import Devices
 from godwit.teamwork.machine.store import Store
@@ -36,27 +37,17 @@ class ProfileTest(Protocol):
         ...
 
 
-class InvitationHost(Protocol):
+class InvitationHost(PartHost, Protocol):
     """What invitations need of their peer."""
 
     @property
-    def device(self) -> str: ...
+    def team(self) -> str:
+        """The scope of the team."""
+        ...
 
-    @property
-    def user(self) -> str: ...
-
-    @property
-    def team(self) -> str: ...
-
-    def publish(self, message: Message) -> None: ...
-
-    def invited(self, message: Invite) -> None: ...
-
-    def change_fields(self, scope: str, record: str, fields: dict[str, object]) -> None: ...
-
-    def reject(self, what: str, reason: str) -> None: ...
-
-    def governance(self, scope: str) -> Governance: ...
+    def invited(self, message: Invite) -> None:
+        """Tell the user of an invitation."""
+        ...
 
 
 class Invitations:
@@ -80,10 +71,10 @@ class Invitations:
         """Another device invites this user. (rule 2)"""
         if message.for_user != self._host.user:
             return
-        if reason := self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature):
+        reason = self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature)
+        if reason := reason or self._host.log(message.scope).raise_clock(message.clock):
             self._host.reject(f"invitation to {message.scope}", reason)
             return
-        self._store.raise_clock(message.scope, message.clock)
         self._host.invited(message)
 
     # ------------------------------------------------------------ members by rule

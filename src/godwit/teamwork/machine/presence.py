@@ -2,16 +2,16 @@
 
 *Rules.*
 1. A peer says so when it is attached, again after half the time for which it holds, and when it goes. A peer that ends
-   without a word is taken for gone when that time is over.
+   without saying so counts as gone when that time is over.
 2. A user with the availability `hidden` sends nothing. Others cannot tell this from a peer that is away.
-3. At most `DEVICES_MAX` devices are remembered, the latest.
+3. What a peer says of itself is not signed: presence is a hint, and gives nobody a right.
+4. At most `DEVICES_MAX` devices are remembered, the latest.
 """
 
-from typing import Protocol
+from godwit.teamwork.machine.bus import Gone, Here
+from godwit.teamwork.machine.part_host import PartHost
 
-from godwit.teamwork.machine.bus import Gone, Here, Message
-
-__all__ = ["AVAILABILITIES", "Presence", "PresenceHost"]
+__all__ = ["AVAILABILITIES", "Presence"]
 
 AVAILABILITIES = ("available", "busy", "do not disturb", "hidden")
 HOLDS_S = 1800.0
@@ -19,29 +19,10 @@ DEVICES_MAX = 100_000
 TIMER = ("presence", "again")
 
 
-class PresenceHost(Protocol):
-    """What presence needs of its peer."""
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def user(self) -> str: ...
-
-    @property
-    def now(self) -> float: ...
-
-    def publish(self, message: Message) -> None: ...
-
-    def start_timer(self, key: tuple[str, ...], after_s: float) -> None: ...
-
-    def stop_timer(self, key: tuple[str, ...]) -> None: ...
-
-
 class Presence:
     """The part of a peer that knows who is here."""
 
-    def __init__(self, host: PresenceHost) -> None:
+    def __init__(self, host: PartHost) -> None:
         self._host = host
         self._availability = AVAILABILITIES[0]
         self._is_attached = False

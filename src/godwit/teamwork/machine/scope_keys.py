@@ -17,39 +17,26 @@ device alone (`KeyBox`). The others hear that, too, and drop what they would hav
 """
 
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Protocol
 
 import msgspec
 
-from godwit.teamwork.machine.bus import KeyGiven, Message, NeedKey, signed_bytes_of
+from godwit.teamwork.machine.bus import KeyGiven, NeedKey, signed_bytes_of
 from godwit.teamwork.machine.changes import Change
-from godwit.teamwork.machine.governance import Governance, Role
+from godwit.teamwork.machine.governance import Role
+from godwit.teamwork.machine.part_host import PartHost
 from godwit.teamwork.machine.scope_log import Devices
 from godwit.teamwork.machine.store import Store
+from godwit.teamwork.machine.turns import SLOT_S, turn_after_s
 
 __all__ = ["KeyHost", "ScopeKeys"]
 
 ASK_S = 5.0
-SLOTS = 16
-SLOT_S = 0.25
 GIVE, ASKED, ROTATE = "give key", "asked for key", "rotate key"
 
 
-class KeyHost(Protocol):
+class KeyHost(PartHost, Protocol):
     """What the keys need of their peer."""
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def user(self) -> str: ...
-
-    def publish(self, message: Message) -> None: ...
-
-    def start_timer(self, key: tuple[str, ...], after_s: float) -> None: ...
-
-    def stop_timer(self, key: tuple[str, ...]) -> None: ...
 
     def make_key(self, scope: str) -> None:
         """Have the driver draw a key; it answers with `KeyMade`."""
@@ -58,12 +45,6 @@ class KeyHost(Protocol):
     def give_key(self, scope: str, name: str, device: str) -> None:
         """Have the driver seal a key for a device, and publish it."""
         ...
-
-    def change_fields(self, scope: str, record: str, fields: dict[str, object]) -> None:
-        """Change a record."""
-        ...
-
-    def governance(self, scope: str) -> Governance: ...
 
 
 class ScopeKeys:
@@ -99,7 +80,7 @@ class ScopeKeys:
             if change.device == self._host.device:
                 self._host.make_key(scope)
             else:
-                self._host.start_timer((ROTATE, scope), (1 + _slot(self._host.device, scope)) * SLOT_S)
+                self._host.start_timer((ROTATE, scope), SLOT_S + turn_after_s(self._host.device, scope))
 
     def on_made(self, scope: str, name: str) -> None:
         """The driver has drawn a key and keeps it."""
@@ -128,7 +109,7 @@ class ScopeKeys:
         if self._host.governance(message.scope).role(message.user) is Role.NONE:
             return
         self._giving[message.scope, message.name, message.device] = message.user
-        after_s = _slot(self._host.device, message.device) * SLOT_S
+        after_s = turn_after_s(self._host.device, message.device)
         self._host.start_timer((GIVE, message.scope, message.name, message.device), after_s)
 
     def on_given(self, message: KeyGiven) -> None:
@@ -148,8 +129,3 @@ class ScopeKeys:
         user = self._giving.pop((scope, name, device), None)
         if user is not None and self._host.governance(scope).role(user) is not Role.NONE:  # it may have left meanwhile
             self._host.give_key(scope, name, device)
-
-
-def _slot(device: str, other: str) -> int:
-    """After how many slots a device takes its turn: differs by device, and needs no agreement."""
-    return sha256(f"{device} {other}".encode()).digest()[0] % SLOTS

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from godwit.teamwork.machine.changes import Change, ChangeId, check_change, hash_of, signed_bytes
+from godwit.teamwork.machine.changes import CLOCK_STEP_MAX, Change, ChangeId, check_change, hash_of, signed_bytes
 from godwit.teamwork.machine.governance import GOVERNING, Governance, governance
 from godwit.teamwork.machine.records import Conflict, Record, folded
 from godwit.teamwork.machine.store import Store
@@ -88,13 +88,26 @@ class ScopeLog:
         known = self._store.record(self.scope, change.record)
         return self.governance.refusal(change, known.fields if known else {})
 
+    def raise_clock(self, clock: int) -> str:
+        """Let the next change come after this clock, which others have used; why not, if that cannot be."""
+        if wrong := self._clock_problem(clock):
+            return wrong
+        self._store.raise_clock(self.scope, clock)
+        return ""
+
+    def _clock_problem(self, clock: int) -> str:
+        known = self._store.clock(self.scope)
+        return f"its clock {clock:,} is too far ahead of {known:,}" if clock > known + CLOCK_STEP_MAX else ""
+
     # ------------------------------------------------------------ changes of all devices
 
     def problem(self, change: Change) -> str:
-        """Why a change cannot be taken, ever, or nothing."""
+        """Why a change cannot be taken, as far as is known here, or nothing."""
         if wrong := check_change(change):
             return wrong
         if wrong := self._devices.check(change.device, change.user, signed_bytes(change), change.signature):
+            return wrong
+        if wrong := self._clock_problem(change.clock):
             return wrong
         known = self._store.change(self.scope, change.id)
         if known is not None and hash_of(known) != hash_of(change):

@@ -22,7 +22,8 @@ from typing import Protocol
 import msgspec
 
 from godwit.errors import FilterError
-from godwit.teamwork.machine.bus import Answers, Found, Message, Question, Wanted, signed_bytes_of
+from godwit.teamwork.machine.bus import Answers, Found, Question, Wanted, signed_bytes_of
+from godwit.teamwork.machine.part_host import PartHost
 from godwit.teamwork.machine.scope_log import Devices
 
 __all__ = ["Asking", "Index", "Progress", "Search", "SearchHost"]
@@ -62,21 +63,12 @@ class Progress(msgspec.Struct, frozen=True):
     refused: str = ""
 
 
-class SearchHost(Protocol):
+class SearchHost(PartHost, Protocol):
     """What searching needs of its peer."""
 
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def user(self) -> str: ...
-
-    @property
-    def now(self) -> float: ...
-
-    def publish(self, message: Message, *, until: float | None = None) -> None: ...
-
-    def report(self, progress: Progress) -> None: ...
+    def report(self, progress: Progress) -> None:
+        """Tell the user what has been found."""
+        ...
 
     def readable_scopes(self, user: str) -> list[str]:
         """Scopes kept here in which a user has a role."""
