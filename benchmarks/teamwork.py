@@ -1,8 +1,11 @@
-"""How fast teamwork is. `--help` says more. Part `index`: searches over the profiles of one peer.
+"""How fast teamwork is. `--help` says more.
 
-Times are of one process on one core, without garbage collection: wall-clock time, which is what somebody who searches
-waits for. Queries that select more than 100 profiles are left out of the figures and counted. Every profile is looked
-at to check a sample of the answers.
+Part `index`: searches over the profiles of one peer. Times are of one process on one core, without garbage collection:
+wall-clock time, which is what somebody who searches waits for. Queries that select more than 100 profiles are left out
+of the figures and counted. Every profile is looked at to check a sample of the answers.
+
+Part `network`: a search over a thousand peers. Part `load`: what a peer of a thousand does in an hour
+(`teamwork_network.py`). Part `transfer`: files from peer to peer (`teamwork_transfer.py`).
 """
 
 import sys
@@ -24,7 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measuring import one_core, this_machine, undisturbed
 from benchmarks.reporting import Anchor, Row, json_line, markdown, number, print_tables
+from benchmarks.teamwork_network import FULL_LOAD, FULL_SEARCH, LoadScale, SearchScale, peer_load, search_over_peers
 from benchmarks.teamwork_profiles import ProfileWorkload
+from benchmarks.teamwork_transfer import FULL_TRANSFER, TransferScale, transfer_rows
 from godwit.languages import Query, parse_query
 from godwit.languages.xml_documents import xml_event
 from godwit.teamwork.profile_index import ProfileIndex, Rights
@@ -41,6 +46,9 @@ class Part(StrEnum):
     """What can be measured."""
 
     INDEX = "index"
+    NETWORK = "network"
+    LOAD = "load"
+    TRANSFER = "transfer"
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,9 @@ class Scale:
     queries: int = 2_000
     compared: int = 20  # queries, by looking at some profiles
     compared_profiles: int = 20_000
+    network: SearchScale = FULL_SEARCH
+    load: LoadScale = FULL_LOAD
+    transfer: TransferScale = FULL_TRANSFER
 
     @property
     def is_full(self) -> bool:
@@ -58,7 +69,12 @@ class Scale:
 
 
 FULL = Scale()
-QUICK = Scale(20_000, 300, 10, 5_000)
+QUICK = Scale(
+    *(20_000, 300, 10, 5_000),
+    SearchScale(50, 1_000, 3, 4),
+    LoadScale(measured_peers=1, minutes=2),
+    TransferScale(20 * 10**6, 1, is_full=False),
+)
 
 
 class Disagreement(Exception):
@@ -73,8 +89,29 @@ class Bench:
 
     def rows(self, part: Part) -> Iterator[Row]:
         """The rows of one part."""
-        measure: dict[Part, Callable[[], Iterator[Row]]] = {Part.INDEX: self.index}
+        measure: dict[Part, Callable[[], Iterator[Row]]] = {
+            Part.INDEX: self.index,
+            Part.NETWORK: self.network,
+            Part.LOAD: self.load,
+            Part.TRANSFER: self.transfer,
+        }
         yield from measure[part]()
+
+    # ------------------------------------------------------------ many peers
+
+    def network(self) -> Iterator[Row]:
+        """A search over many peers. Their indexes are not kept for the next run."""
+        with TemporaryDirectory(prefix="godwit-bench-") as scratch:
+            yield from search_over_peers(self.scale.network, Path(scratch), self.log)
+
+    def load(self) -> Iterator[Row]:
+        """An hour of a peer of many."""
+        with TemporaryDirectory(prefix="godwit-bench-") as scratch:
+            yield from peer_load(self.scale.load, Path(scratch), self.log)
+
+    def transfer(self) -> Iterator[Row]:
+        """Files from peer to peer."""
+        return transfer_rows(self.scale.transfer, self.log)
 
     # ------------------------------------------------------------ the index of profiles
 

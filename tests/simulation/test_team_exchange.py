@@ -26,11 +26,27 @@ def test_peers_that_are_together_have_the_same_changes_and_records(seed: int) ->
     assert all(other == records[0] for other in records)
 
 
-def test_peers_that_lack_nothing_are_silent() -> None:
-    bus = played(1)
-    published = bus.published["have"], bus.published["changes"]
-    bus.pass_time(10 * exchange.ASK_MAX_S)
-    assert (bus.published["have"], bus.published["changes"]) == published
+def test_peers_that_lack_nothing_are_silent_but_for_one_of_them_at_times() -> None:
+    bus = Bus(1, peers=20)
+    bus.tell(0, ChangeRecord(SCOPE, "artefact/1", {"title": "a"}))
+    bus.come_together()
+    published = bus.published.copy()
+    bus.pass_time(10 * exchange.AGAIN_S)
+    since = bus.published - published
+    assert since["changes"] == 0
+    assert 5 <= since["have"] <= 60  # and not 200: peers with the same slot speak at once
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_lost_between_brokers_while_peers_were_attached_is_noticed(seed: int) -> None:
+    bus = Bus(seed, peers=6)
+    bus.come_together()
+    bus.tell(0, ChangeRecord(SCOPE, "artefact/1", {"title": "a"}))
+    for place in bus.random.sample(range(1, 6), 3):
+        bus.queues[place].clear()
+    bus.deliver()
+    bus.pass_time(2 * exchange.AGAIN_S)
+    assert all(vector == {"d0": 1} for vector in bus.vectors())
 
 
 def test_one_of_many_peers_answers() -> None:

@@ -10,7 +10,6 @@ import msgspec
 
 from godwit.errors import GodwitError, Refused
 from godwit.languages import parse_query
-from godwit.teamwork.live_peer import LivePeer
 from godwit.teamwork.machine.governance import (
     ASKING,
     INVITED,
@@ -22,12 +21,18 @@ from godwit.teamwork.machine.governance import (
     Role,
 )
 from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow
+from godwit.teamwork.machine.quotas import problem_of_quota
 from godwit.teamwork.names import new_id, not_there
+from godwit.teamwork.profiles import checked_fields
+from godwit.teamwork.team_peer import TeamPeer
 
 __all__ = ["Communities", "Community"]
 
 WAYS_TO_JOIN = (JOIN_OPEN, JOIN_BY_APPROVAL, JOIN_BY_RULE)
 TITLE_CHARS_MAX = 200
+QUOTAS = ("quota", "user_quota")
+LISTED = ("name", "description", "topic", "place", "join", "archived")
+"""What the team may know of a community."""
 
 
 class Community(msgspec.Struct, frozen=True):
@@ -47,7 +52,7 @@ class Community(msgspec.Struct, frozen=True):
 class Communities:
     """The communities of a team."""
 
-    def __init__(self, peer: LivePeer) -> None:
+    def __init__(self, peer: TeamPeer) -> None:
         self._peer = peer
 
     # ------------------------------------------------------------ seeing
@@ -104,7 +109,12 @@ class Communities:
         return id
 
     def change(self, id: str, **fields: Any) -> None:
-        """Change settings: `name`, `description`, `join`, `rule`, `language`, `sealed`, `archived`."""
+        """Change settings: `name`, `description`, `join`, `rule`, `language`, `sealed`, `archived`, and quotas.
+
+        `quota` is how much all together may write into the community, `user_quota` how much each user may: some of
+        `changes`, `bytes` and `messages` (`machine/quotas.py`). `topic` and `place` are lists
+        of texts, for searches.
+        """
         known = self._peer.machine.governance(id).settings
         checked = self._checked(fields, known)
         self._change(id, "scope/self", checked)
@@ -138,7 +148,9 @@ class Communities:
             if reason := self._peer.machine.log(id).raise_clock(clock if type(clock) is int else 0):
                 raise Refused(f"the listing of the community cannot be right: {reason}")
         self._peer.do(Follow(id))
-        self._change(id, f"member/{self._peer.identity.user}", {"state": JOINED})
+        user = self._peer.identity.user
+        if self._peer.machine.governance(id).role(user) is Role.NONE:  # another device of the user may have joined
+            self._change(id, f"member/{user}", {"state": JOINED})
 
     def ask(self, id: str) -> None:
         """Ask the owners of a community to be taken in."""
@@ -161,20 +173,25 @@ class Communities:
         self._peer.do(ChangeRecord(id, record, fields))
 
     def _list(self, id: str, settings: dict[str, Any]) -> None:
-        shown = {name: settings.get(name) for name in ("name", "description", "join")}
+        shown = {name: settings.get(name) for name in LISTED}
         listing = {**shown, "id": id, "author": self._peer.identity.user, "clock": self._peer.repository.clock(id)}
         self._peer.do(ChangeRecord(self._peer.team, f"listing/{id.partition('/')[2]}", listing))
 
     def _checked(self, fields: dict[str, Any], known: dict[str, Any] | None = None) -> dict[str, Any]:
-        allowed = ("name", "description", "join", "rule", "language", "sealed", "archived")
+        allowed = ("name", "description", "topic", "place", "join", "rule", "language", "sealed", "archived", *QUOTAS)
         if unknown := fields.keys() - set(allowed):
             raise Refused(f"a community has no {min(unknown)!r}; it has {', '.join(allowed)}")
+        about = {"about": fields["description"]} if fields.get("description") else {}
+        checked_fields("community", {name: fields[name] for name in ("topic", "place") if name in fields} | about)
         settings = (known or {}) | fields
         name = settings.get("name")
         if not isinstance(name, str) or not name.strip() or len(name) > TITLE_CHARS_MAX or not name.isprintable():
             raise Refused(
                 f"the name of a community must have 1 to {TITLE_CHARS_MAX} printable characters, not {name!r}"
             )
+        for quota in QUOTAS:
+            if quota in fields and (problem := problem_of_quota(quota, fields[quota])):
+                raise Refused(problem)
         if settings.get("join") not in WAYS_TO_JOIN:
             raise Refused(f"join must be one of {', '.join(WAYS_TO_JOIN)}, not {settings.get('join')!r}")
         if settings["join"] == JOIN_BY_RULE:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from time import time
 from typing import Protocol
 
@@ -18,10 +18,16 @@ from godwit.files import synced
 from godwit.teamwork.manifests import CHUNK_BYTES, Manifest
 from godwit.teamwork.sqlite_file import SqliteFile
 
-__all__ = ["Draft", "Shelf", "named_errors", "stored_chunks"]
+__all__ = ["Draft", "FalseManifest", "Shelf", "named_errors", "stored_chunks"]
 
-SYNC_CHUNKS = 64  # are written before they are synced: so many at most are checked when a draft is opened again
+SYNC_CHUNKS = 64  # are written before they are synced: about so many are checked when a draft is opened again
+HASH_CHUNKS = 4  # at most are hashed for the name of the whole when one is put
+ZEROS = sha256(bytes(CHUNK_BYTES)).digest()
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class FalseManifest(ContentError):
+    """The whole has another hash than its manifest says, and all its chunks have the right one: nobody can give it."""
 
 
 class Shelf(Protocol):
@@ -64,13 +70,17 @@ class Draft:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._chunks: dict[int, tuple[bytes, int]] = {}  # hash and size of each that is there
         self._unsynced: set[int] = set()
+        self._bytes_written = 0
         self._whole, self._hashed = sha256(), 0  # of the first chunks, and how many these are
+        self._hashing = Lock()  # of these two; taken after `lock`
+        self._syncing = Lock()
         self._take_up()
 
     def _take_up(self) -> None:
         """Find what is there. Chunks that were not synced are checked. (rule 2)"""
         for number, hash, size, is_synced in stored_chunks(self._tables, self.number):
             self._chunks[number] = (hash, size)
+            self._bytes_written += size
             if is_synced:
                 continue
             self._unsynced.add(number)
@@ -82,7 +92,7 @@ class Draft:
     @property
     def bytes_written(self) -> int:
         """The bytes of all chunks that are there."""
-        return sum(size for _, size in self._chunks.values())
+        return self._bytes_written
 
     def has(self, number: int) -> bool:
         """Whether a chunk is there."""
@@ -96,9 +106,9 @@ class Draft:
 
     # ------------------------------------------------------------ writing
 
-    def put(self, number: int, data: bytes) -> None:
-        """Write a chunk. It counts when this returns. (rules 2 to 4)"""
-        hash = sha256(data).digest()
+    def put(self, number: int, data: bytes | memoryview, hash: bytes = b"") -> None:
+        """Write a chunk. It counts when this returns. (rules 2 to 4) `hash`: its SHA-256, if that is known already."""
+        hash = hash or sha256(data).digest()
         self._check(number, data, hash)
         known = self._chunks.get(number)
         if known is None or known[0] != hash:
@@ -107,21 +117,37 @@ class Draft:
                     self._forget(number, known[1])
                 self._shelf.check_room(len(data), of_one=self.bytes_written + len(data))
             with named_errors(self._path):
-                _write(self._handle, data, number * CHUNK_BYTES)
+                if hash == ZEROS and not self._read(number, CHUNK_BYTES).lstrip(b"\0"):  # leave a hole
+                    _write(self._handle, b"\0", (number + 1) * CHUNK_BYTES - 1)
+                else:
+                    _write(self._handle, data, number * CHUNK_BYTES)
         with self._lock:
             if number not in self._chunks:
                 row = (self.number, number, hash, len(data))
                 self._tables.run("INSERT OR REPLACE INTO draft_chunks VALUES (?, ?, ?, ?, 0)", row)
                 self._chunks[number] = (hash, len(data))
+                self._bytes_written += len(data)
                 self._unsynced.add(number)
                 self._shelf.count_bytes(len(data))
-            if number == self._hashed:
-                self._whole.update(data)
-                self._hashed += 1
+        self._hash_on(number, data)
         if len(self._unsynced) >= SYNC_CHUNKS:
             self._sync()
 
-    def _check(self, number: int, data: bytes, hash: bytes) -> None:
+    def _hash_on(self, number: int, data: bytes | memoryview) -> None:
+        """Hash what follows the part that is hashed already, if it is there, so that little is left for the end."""
+        if not self._hashing.acquire(blocking=False):
+            return  # another thread does it
+        try:
+            for _ in range(HASH_CHUNKS):
+                if self._hashed not in self._chunks:
+                    return
+                size = self._chunks[self._hashed][1]
+                self._whole.update(data if self._hashed == number else self._read(self._hashed, size))
+                self._hashed += 1
+        finally:
+            self._hashing.release()
+
+    def _check(self, number: int, data: bytes | memoryview, hash: bytes) -> None:
         if self.manifest is not None:
             if len(data) != self.manifest.chunk_size(number) or hash != self.manifest.hash_of(number):
                 raise ContentError(f"chunk {number} of {self.manifest.name.hex()} is not the one of the manifest")
@@ -132,24 +158,31 @@ class Draft:
         """A chunk is not there any more."""
         self._tables.run("DELETE FROM draft_chunks WHERE draft = ? AND number = ?", (self.number, number))
         if self._chunks.pop(number, None) is not None:
+            self._bytes_written -= size
             self._unsynced.discard(number)
             self._shelf.count_bytes(-size)
-        if number < self._hashed:
-            self._whole, self._hashed = sha256(), 0
+        with self._hashing:
+            if number < self._hashed:
+                self._whole, self._hashed = sha256(), 0
 
     def _sync(self) -> None:
         """Have all chunks on the disk."""
-        with self._lock:
-            written = set(self._unsynced)
-        with named_errors(self._path):
-            os.fdatasync(self._handle)
-        with self._lock:
-            self._tables.run_many(
-                "UPDATE draft_chunks SET is_synced = 1 WHERE draft = ? AND number = ?",
-                [(self.number, number) for number in written],
-            )
-            self._tables.run("UPDATE drafts SET touched = ? WHERE number = ?", (time(), self.number))
-            self._unsynced -= written
+        if not self._syncing.acquire(blocking=False):
+            return  # another thread does it; this one goes on meanwhile
+        try:
+            with self._lock:
+                written = set(self._unsynced)
+            with named_errors(self._path):
+                os.fdatasync(self._handle)
+            with self._lock:
+                self._tables.run_many(
+                    "UPDATE draft_chunks SET is_synced = 1 WHERE draft = ? AND number = ?",
+                    [(self.number, number) for number in written],
+                )
+                self._tables.run("UPDATE drafts SET touched = ? WHERE number = ?", (time(), self.number))
+                self._unsynced -= written
+        finally:
+            self._syncing.release()
 
     # ------------------------------------------------------------ the end
 
@@ -189,7 +222,7 @@ class Draft:
             hashes = b"".join(self._chunks[number][0] for number in range(len(self._chunks)))
             return Manifest(name, self.bytes_written, hashes)
         if name != self.manifest.name:
-            raise ContentError(
+            raise FalseManifest(
                 f"the chunks of {self.manifest.name.hex()} are those of its manifest, and the whole is another "
                 "content: the manifest is false; discard the draft and ask another peer"
             )
@@ -203,6 +236,7 @@ class Draft:
                 self._tables.run("DELETE FROM draft_chunks WHERE draft = ?", [self.number])
                 self._tables.run("DELETE FROM drafts WHERE number = ?", [self.number])
             self._chunks.clear()
+            self._bytes_written = 0
             self._path.unlink(missing_ok=True)
             self.close()
 
@@ -224,7 +258,7 @@ def stored_chunks(tables: SqliteFile, draft: int) -> list[tuple[int, bytes, int,
     )
 
 
-def _write(handle: int, data: bytes, at: int) -> None:
+def _write(handle: int, data: bytes | memoryview, at: int) -> None:
     """Write all of it: a disk that is almost full may take a part."""
     left = memoryview(data)
     while left:

@@ -61,23 +61,34 @@ class DeviceKeys:
 
     def save(self, path: Path) -> None:
         """Write the key file. One that is there is not replaced."""
-        kept = KeyFile(FORMAT, VERSION, self.device, self.signing.private_bytes_raw(), self.sealing.private_bytes_raw())
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             raise SecurityError(f"{path} is there already: the keys of a device are never replaced") from None
         with os.fdopen(file, "wb") as stream:
-            stream.write(msgspec.json.encode(kept))
+            stream.write(self.to_bytes())
             stream.flush()
             os.fsync(stream.fileno())
+
+    def to_bytes(self) -> bytes:
+        """What is in the key file."""
+        signing, sealing = self.signing.private_bytes_raw(), self.sealing.private_bytes_raw()
+        return msgspec.json.encode(KeyFile(FORMAT, VERSION, self.device, signing, sealing))
 
     @classmethod
     def load(cls, path: Path) -> "DeviceKeys":
         """Read the key file."""
         try:
-            kept = msgspec.json.decode(path.read_bytes(), type=KeyFile)
+            data = path.read_bytes()
         except OSError as error:
             raise SecurityError(f"cannot read {path}: {error.strerror}") from error
+        return cls.from_bytes(data, str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: str) -> "DeviceKeys":
+        """The keys that a key file holds; `path` names it in errors."""
+        try:
+            kept = msgspec.json.decode(data, type=KeyFile)
         except msgspec.MsgspecError as error:
             raise SecurityError(f"{path} is not a key file: {error}") from error
         if (kept.format, kept.version) != (FORMAT, VERSION):
@@ -109,6 +120,14 @@ class TeamDevices:
         if fields.get("user") != user:
             return f"device {device} belongs to {fields.get('user')}, not to {user}"
         return "" if is_signature(fields["signing"], data, signature) else f"no signature of device {device}"
+
+    def sealing_key(self, device: str) -> bytes | None:
+        """The public key by which something is sealed for a device; None if it is not known."""
+        record = self._store.record(self._scope, f"device/{device}")
+        try:
+            return bytes.fromhex(record.fields["sealing"]) if record else None
+        except (KeyError, TypeError, ValueError):
+            return None
 
     def _first_device(self, device: str, data: bytes) -> dict[str, Any]:
         """The fields of the founder's device, from the change that makes it known, if this is that change."""

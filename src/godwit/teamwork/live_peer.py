@@ -10,7 +10,8 @@ carries out its effects. It uses the public client alone.
 2. Brokers keep an event until it is in the repository (`confirm="read"`), and the session of the peer for `SESSION_S`.
 3. There is one subscription. It is replaced, without a gap, when the scopes of the peer change.
 4. A payload is sealed when it leaves and opened when it comes. One that is sealed with a key that is not here yet
-   waits, at most `UNREADABLE_MAX` of them, the oldest go first: they are exchanged again when the key is here.
+   waits, at most `UNREADABLE_MAX` of them, the oldest go first: they are exchanged again when the key is here. One that
+   is to be sealed with such a key stays in the outbox, and others are sent: nothing leaves a sealed scope unsealed.
 5. A scope to which the user was invited is followed: members give its key only to members, so a sealed one shows
    nothing before the user has joined.
 6. A listener that fails is reported, and hinders neither the peer nor other listeners.
@@ -32,7 +33,7 @@ from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.runtime.network_client import NetworkClient, Subscription
 from godwit.runtime.pending_requests import State
 from godwit.teamwork.device_keys import DeviceKeys, TeamDevices
-from godwit.teamwork.machine.bus import KeyGiven, attributes_of
+from godwit.teamwork.machine.bus import KeyGiven, attributes_of, filter_for
 from godwit.teamwork.machine.invitations import ProfileTest
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
@@ -70,6 +71,8 @@ SESSION_S = 30 * 86_400.0
 LEAVE_S = 2.0  # for what is in the outbox, when the peer goes
 OUTBOX_AT_ONCE = 100
 UNREADABLE_MAX = 1_000
+SEND_AGAIN: TimerKey = ("send", "again")
+SEND_AGAIN_S = 10.0  # what waits for a key
 SCOPES = "team.scopes"
 
 Listener = Callable[[Happened | SearchAnswered | Invited | Rejected], None]
@@ -217,7 +220,7 @@ class LivePeer:
     def _carry_out(self, effect: Effect) -> None:
         """What an effect does outside of the repository."""
         match effect:
-            case Publish() | GiveKey():
+            case Publish() | GiveKey() | TakeKey():
                 self._is_sent.clear()
                 self._has_mail.set()
             case SubscribeScope() | UnsubscribeScope():
@@ -256,9 +259,10 @@ class LivePeer:
 
     async def _keep_subscription(self) -> None:
         """Subscribe to what concerns this peer, and again when its scopes change. (rule 3)"""
-        wanted = ""
+        wanted, identity = "", self.identity
         while True:
-            if (now := self._filter()) != wanted:
+            self._scopes_changed.clear()  # before the filter is made: they may change while the broker answers
+            if (now := filter_for(identity.team, identity.device, identity.user, self.scopes)) != wanted:
                 try:
                     if self._subscription is None:
                         self._subscription = await self.client.subscribe(now, name="team")
@@ -269,39 +273,39 @@ class LivePeer:
                     self.faults.append(f"the broker refuses the subscription of the team: {error}")
                     return
                 self._is_subscribed.set()
-            self._scopes_changed.clear()
             await self._scopes_changed.wait()
-
-    def _filter(self) -> str:
-        team, device, user = self.identity.team, self.identity.device, self.identity.user
-        concerns = [
-            "message IN ('question', 'here', 'gone')",
-            f"for_device = {quoted(device)}",
-            f"for_user = {quoted(user)}",
-        ]
-        if self.scopes:
-            concerns.append(f"scope IN ({', '.join(quoted(scope) for scope in self.scopes)})")
-        return f"team = {quoted(team)} AND ({' OR '.join(concerns)})"
 
     async def _read(self) -> None:
         """Events, one after another; each is in the repository before the next is read. (rule 2)"""
         await self._is_subscribed.wait()
         assert self._subscription is not None
         async for event in self._subscription:
-            for input in self._opened(event.payload or b""):
-                self.tell(input)
+            self.receive(event.payload or b"")
+
+    def receive(self, payload: bytes) -> None:
+        """Tell the machine what another peer has sent."""
+        for input in self._opened(payload):
+            self.tell(input)
 
     async def _send(self) -> None:
-        """What is in the outbox, in order. (rule 1)"""
+        """What is in the outbox, in order, but for what waits for a key. (rules 1 and 4)"""
         while True:
             await self._has_mail.wait()
             self._has_mail.clear()
-            while rows := self.repository.outbox.first(OUTBOX_AT_ONCE):
+            last = 0
+            while rows := self.repository.outbox.first(OUTBOX_AT_ONCE, last):
                 for number, body in rows:
                     await self._send_one(number, msgspec.msgpack.decode(body, type=Publish))
+                last = rows[-1][0]
             self._is_sent.set()
 
     async def _send_one(self, number: int, event: Publish) -> None:
+        scope, key = event.attributes.get("scope", ""), self._key_of(event)
+        if key is not None and not self.ring.has(scope, key):
+            self.tell(KeyMissing(scope, key))
+            self._stop_timer(SEND_AGAIN)
+            self._timers[SEND_AGAIN] = self._clock.call_later(SEND_AGAIN_S, self._has_mail.set)
+            return
         payload = self._closed(event)
         if payload is not None:
             try:
@@ -314,27 +318,24 @@ class LivePeer:
 
     def _give_key(self, scope: str, name: str, device: str) -> None:
         """Put a key that is sealed for a device into the outbox, if both are known."""
-        key, public = self.ring.key(scope, name), self._sealing_key(device)
+        key, public = self.ring.key(scope, name), self.devices.sealing_key(device)
         if key is not None and public is not None:
             given = KeyGiven(self.identity.device, scope, name, device, sealed_for_device(public, device, key))
             event = Publish(attributes_of(self.identity.team, given), msgspec.msgpack.encode(given))
             self.repository.outbox.add(msgspec.msgpack.encode(event))
 
-    def _sealing_key(self, device: str) -> bytes | None:
-        record = self.repository.record(self.identity.team, f"device/{device}")
-        try:
-            return bytes.fromhex(record.fields["sealing"]) if record else None
-        except (KeyError, TypeError, ValueError):
-            return None
-
     def _closed(self, event: Publish) -> bytes | None:
         """The payload as it travels; None if there is no key to seal it for its only reader. (rule 4)"""
         if (device := event.attributes.get("for_device")) is not None:
-            public = self._sealing_key(device)
+            public = self.devices.sealing_key(device)
             return None if public is None else sealed_for_device(public, device, event.payload)
-        scope = event.attributes.get("scope", "")
-        name = self.machine.keys.in_use(scope) if event.attributes["message"] == "changes" else None
-        return event.payload if name is None else self.ring.sealed(scope, name, event.payload)
+        name = self._key_of(event)
+        return event.payload if name is None else self.ring.sealed(event.attributes["scope"], name, event.payload)
+
+    def _key_of(self, event: Publish) -> str | None:
+        """The name of the key that an event is sealed with; None: it is not sealed with one of a scope."""
+        is_sealed = event.attributes["message"] == "changes"
+        return self.machine.keys.in_use(event.attributes["scope"]) if is_sealed else None
 
     def _opened(self, payload: bytes) -> Sequence[Input]:
         """What the machine is told of a payload."""
@@ -345,8 +346,3 @@ class LivePeer:
         if opened is None:
             opened = opened_by_device(self.keys.sealing, self.identity.device, payload) or payload
         return [EventCame(opened)]
-
-
-def quoted(text: str) -> str:
-    """A text as a literal of the filter language."""
-    return "'" + text.replace("'", "''") + "'"

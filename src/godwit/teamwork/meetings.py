@@ -1,27 +1,31 @@
 """Review meetings: times are proposed, members answer, one time is chosen. [motion §2: "organizing review meetings"]
 
 A meeting is a record of a community; each member's answer is a record of its own, so that answers never contradict each
-other. Times are seconds since 1970.
+other. Times are seconds since 1970. Each member is reminded by the own device (`notifier.py`), and `calendar` is a file
+for other programs.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from godwit.errors import Refused
-from godwit.teamwork.live_peer import LivePeer
+from godwit.teamwork.machine.notification_rules import REMIND_S
 from godwit.teamwork.machine.peer_effects import ChangeRecord
 from godwit.teamwork.machine.records import Record
+from godwit.teamwork.meeting_calendar import TIME_MAX, Attendee, CalendarEntry, calendar_file
 from godwit.teamwork.names import new_id, not_there
+from godwit.teamwork.team_peer import TeamPeer
 
-__all__ = ["ANSWERS", "Meeting", "Meetings"]
+__all__ = ["ANSWERS", "Meeting", "Meetings", "answers_of"]
 
 ANSWERS = ("yes", "maybe", "no")
 WEIGHTS = {"yes": 2, "maybe": 1}
 TIMES_MAX = 50
 TITLE_CHARS_MAX = 200
 DURATION_MAX_S = 7 * 86_400
+REMIND_MAX_S = 30 * 86_400
 
 
 class Meeting(msgspec.Struct, frozen=True):
@@ -39,6 +43,8 @@ class Meeting(msgspec.Struct, frozen=True):
     is_cancelled: bool
     answers: dict[str, dict[float, str]]
     """By user and time."""
+    remind_s: float = REMIND_S
+    """How long before it begins members are reminded."""
 
     @property
     def best(self) -> float | None:
@@ -54,7 +60,7 @@ class Meeting(msgspec.Struct, frozen=True):
 class Meetings:
     """The meetings of the communities of this user."""
 
-    def __init__(self, peer: LivePeer) -> None:
+    def __init__(self, peer: TeamPeer) -> None:
         self._peer = peer
 
     def propose(
@@ -66,6 +72,7 @@ class Meetings:
         duration_s: float = 3600.0,
         agenda: str = "",
         artefacts: Sequence[str] = (),
+        remind_s: float = REMIND_S,
     ) -> str:
         """Propose a meeting to a community; its identifier."""
         if not title.strip() or len(title) > TITLE_CHARS_MAX:
@@ -74,6 +81,11 @@ class Meetings:
             raise Refused(f"a meeting needs 1 to {TIMES_MAX} times to choose from, not {len(set(times))}")
         if not 0 < duration_s <= DURATION_MAX_S:
             raise Refused(f"a meeting lasts more than 0 and at most {DURATION_MAX_S:,} seconds, not {duration_s:g}")
+        if not 0 <= remind_s <= REMIND_MAX_S:
+            raise Refused(f"members are reminded 0 to {REMIND_MAX_S:,} seconds before a meeting, not {remind_s:g}")
+        for time in times:
+            if not 0 <= time < TIME_MAX:
+                raise Refused(f"a time is in seconds since 1970, from 0 to {TIME_MAX:,}, not {time:g}")
         id = new_id()
         fields = {
             "author": self._peer.identity.user,
@@ -82,6 +94,7 @@ class Meetings:
             "times": sorted(set(times)),
             "duration_s": duration_s,
             "artefacts": list(artefacts),
+            "remind_s": remind_s,
         }
         self._change(scope, f"meeting/{id}", fields)
         return id
@@ -112,36 +125,99 @@ class Meetings:
     def get(self, scope: str, id: str) -> Meeting:
         """One meeting."""
         record = self._peer.repository.record(scope, f"meeting/{id}")
-        if record is None or "times" not in record.fields:
+        meeting = self._meeting(scope, record) if record is not None else None
+        if meeting is None:
             raise not_there("meeting", id, [])
-        return self._meeting(scope, record)
+        return meeting
 
     def all(self, scope: str) -> list[Meeting]:
         """All meetings of a community, by their first or chosen time."""
-        records = [record for record in self._peer.repository.records(scope, "meeting") if "times" in record.fields]
-        meetings = [self._meeting(scope, record) for record in records]
-        return sorted(meetings, key=lambda meeting: meeting.chosen or meeting.times[0])
+        found = (self._meeting(scope, record) for record in self._peer.repository.records(scope, "meeting"))
+        return sorted(
+            (meeting for meeting in found if meeting is not None),
+            key=lambda meeting: meeting.chosen or meeting.times[0],
+        )
+
+    def calendar(self, scope: str, id: str) -> bytes:
+        """The meeting as an iCalendar file (RFC 5545): the time that was chosen, or all that were proposed."""
+        meeting, record = self.get(scope, id), f"meeting/{id}"
+        changes = self._peer.repository.changes_of(scope, record)
+        times = meeting.times if meeting.chosen is None else (meeting.chosen,)
+        status = "CANCELLED" if meeting.is_cancelled else "TENTATIVE" if meeting.chosen is None else "CONFIRMED"
+        members = sorted({meeting.author, *self._peer.machine.governance(scope).members()})
+        entries = [
+            CalendarEntry(
+                uid=f"{id}@{scope}" if meeting.chosen is not None else f"{id}.{place}@{scope}",
+                title=meeting.title,
+                description=_description(meeting),
+                begins=begins,
+                ends=begins + meeting.duration_s,
+                status=status,
+                sequence=len(changes) - 1,
+                changed=max((change.time for change in changes), default=0.0),
+                remind_s=meeting.remind_s,
+                organizer=meeting.author,
+                attendees=tuple(self._attendee(meeting, user, begins) for user in members),
+            )
+            for place, begins in enumerate(times)
+        ]
+        return calendar_file(entries)
+
+    def _attendee(self, meeting: Meeting, user: str, time: float) -> Attendee:
+        profile = self._peer.repository.record(self._peer.team, f"user/{user}")
+        fields = profile.fields if profile else {}
+        mail = fields.get("mail", "")
+        first = mail[0] if isinstance(mail, list | tuple) and mail else mail
+        answer = "yes" if user == meeting.author else meeting.answers.get(user, {}).get(time, "")
+        return Attendee(user, str(fields.get("name") or user), first if isinstance(first, str) else "", answer)
 
     def _change(self, scope: str, record: str, fields: dict[str, Any]) -> None:
         self._peer.do(ChangeRecord(scope, record, fields))
 
-    def _meeting(self, scope: str, record: Record) -> Meeting:
-        fields, id = record.fields, record.name.partition("/")[2]
+    def _meeting(self, scope: str, record: Record) -> Meeting | None:
+        """The meeting of a record; None if the record is none: the program of another peer may not check it."""
+        try:
+            said = msgspec.convert(record.fields, _MeetingFields)
+        except msgspec.ValidationError:
+            return None
+        id = record.name.partition("/")[2]
         answers = {}
         for user in self._peer.machine.governance(scope).members():
             answer = self._peer.repository.record(scope, f"answer/{id}.{user}")
             if answer is not None:
-                answers[user] = {float(time): str(said) for time, said in answer.fields.get("answers", ())}
+                answers[user] = answers_of(answer)
         return Meeting(
-            id,
-            scope,
-            str(fields.get("author", "")),
-            str(fields.get("title", "")),
-            str(fields.get("agenda", "")),
-            tuple(map(float, fields["times"])),
-            float(fields.get("duration_s", 3600.0)),
-            tuple(map(str, fields.get("artefacts", ()))),
-            fields.get("chosen"),
-            bool(fields.get("cancelled")),
-            answers,
+            *(id, scope, said.author, said.title, said.agenda, said.times, said.duration_s, said.artefacts),
+            *(said.chosen, said.cancelled, answers, said.remind_s),
         )
+
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, lt=TIME_MAX)]
+
+
+class _MeetingFields(msgspec.Struct, frozen=True):
+    """The fields of a record of a meeting."""
+
+    times: Annotated[tuple[Seconds, ...], msgspec.Meta(min_length=1)]
+    author: str = ""
+    title: str = ""
+    agenda: str = ""
+    duration_s: Annotated[float, msgspec.Meta(gt=0, le=DURATION_MAX_S)] = 3600.0
+    artefacts: tuple[str, ...] = ()
+    chosen: Seconds | None = None
+    cancelled: bool = False
+    remind_s: Annotated[float, msgspec.Meta(ge=0, le=REMIND_MAX_S)] = REMIND_S
+
+
+def answers_of(answer: Record) -> dict[float, str]:
+    """By time, what a user has answered; nothing if the record says nothing that can be read."""
+    try:
+        given = msgspec.convert(answer.fields.get("answers", ()), list[tuple[float, str]])
+    except msgspec.ValidationError:
+        return {}
+    return dict(given)
+
+
+def _description(meeting: Meeting) -> str:
+    artefacts = [f"Document: {each}" for each in meeting.artefacts]
+    return "\n".join([meeting.agenda, *artefacts] if meeting.agenda else artefacts)

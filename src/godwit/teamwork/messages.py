@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from godwit.errors import Refused
-from godwit.teamwork.live_peer import LivePeer
+from godwit.teamwork.machine.changes import Order
 from godwit.teamwork.machine.governance import JOINED, Role
 from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.names import new_id, not_there
+from godwit.teamwork.team_peer import TeamPeer
 
 __all__ = ["Message", "Messages", "Receipt"]
 
@@ -48,20 +49,25 @@ class Message(msgspec.Struct, frozen=True):
 class Messages:
     """The messages that this user may read."""
 
-    def __init__(self, peer: LivePeer) -> None:
+    def __init__(self, peer: TeamPeer) -> None:
         self._peer = peer
 
     # ------------------------------------------------------------ sending
 
-    def send(self, scope: str, text: str, *, reply_to: str = "", attachments: Sequence[str] = ()) -> str:
-        """Send a message to a community or conversation; its identifier. `attachments`: identifiers of artefacts."""
+    def send(self, scope: str, text: str, *, reply_to: str = "", attachments: Sequence[str] = (), id: str = "") -> str:
+        """Send a message to a community or conversation; its identifier. `attachments`: identifiers of artefacts.
+
+        With an `id` of one's own, a message that was sent already is not sent again.
+        """
         if not text.strip() or len(text) > TEXT_CHARS_MAX:
             raise Refused(f"a message must have 1 to {TEXT_CHARS_MAX:,} characters, not {len(text):,}")
         if len(attachments) > ATTACHMENTS_MAX:
             raise Refused(f"a message has at most {ATTACHMENTS_MAX} attachments, not {len(attachments)}")
         if reply_to:
             self.get(scope, reply_to)
-        id = new_id()
+        if id and self._peer.repository.record(scope, f"message/{id}") is not None:
+            return id
+        id = id or new_id()
         fields = {
             "author": self._user,
             "text": text,
@@ -90,6 +96,14 @@ class Messages:
             self._change(scope, f"member/{user}", {"state": JOINED, "role": "editor"})
         return scope
 
+    def notes(self) -> str:
+        """The user's conversation with nobody else: on all devices of the user, and sealed as any conversation."""
+        scope = f"conversation/{self._user}.notes"
+        if not self._peer.machine.governance(scope).settings:
+            self._peer.do(Follow(scope))
+            self._change(scope, "scope/self", {"sealed": True})
+        return scope
+
     # ------------------------------------------------------------ reading
 
     def get(self, scope: str, id: str) -> Message:
@@ -100,9 +114,16 @@ class Messages:
         return self._message(scope, record)
 
     def thread(self, scope: str) -> list[Message]:
-        """All messages of a community or conversation, the oldest first."""
+        """All messages of a community or conversation, in the order of the scope: answers after what they answer.
+
+        Times of day do not decide: a device whose clock is wrong would put its messages out of place.
+        """
         records = [record for record in self._peer.repository.records(scope, "message") if "text" in record.fields]
-        return sorted((self._message(scope, record) for record in records), key=lambda message: message.time)
+        records.sort(key=lambda record: self._order(scope, record))
+        return [self._message(scope, record) for record in records]
+
+    def _order(self, scope: str, record: Record) -> Order:
+        return min(change.order for change in self._peer.repository.changes_of(scope, record.name))
 
     def conversations(self) -> list[str]:
         """Conversations and communities with messages."""

@@ -5,7 +5,7 @@ from secrets import token_hex
 
 from godwit.errors import Refused
 
-__all__ = ["check_name", "new_id", "not_there"]
+__all__ = ["NotThere", "check_name", "new_id", "not_there"]
 
 NAME_CHARS_MAX = 100
 FORBIDDEN = "/.'\\"
@@ -25,7 +25,11 @@ def new_id() -> str:
     return token_hex(8)
 
 
-def not_there(what: str, name: str, known: Iterable[str]) -> Refused:
+class NotThere(Refused):
+    """What a user has named does not exist, or the user may not know of it."""
+
+
+def not_there(what: str, name: str, known: Iterable[str]) -> NotThere:
     """An error that lists what there is."""
     some = sorted(known)[:20]
-    return Refused(f"there is no {what} {name!r}" + (f"; there are {', '.join(some)}" if some else ""))
+    return NotThere(f"there is no {what} {name!r}" + (f"; there are {', '.join(some)}" if some else ""))

@@ -4,6 +4,7 @@ A channel takes a batch or raises `ChannelError`, with a reason and whether anot
 thread with a time limit of its own, so a mail server that hangs delays nobody else.
 """
 
+import asyncio
 import hmac
 import json
 import smtplib
@@ -11,19 +12,30 @@ import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.message import EmailMessage
-from email.utils import formatdate, make_msgid
+from email.utils import formatdate
 from hashlib import sha256
 from typing import Any, Protocol
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import msgspec
 
-from godwit.errors import GodwitError
+from godwit.errors import GodwitError, Refused
+from godwit.teamwork.machine.notification_rules import how_to_end
+from godwit.teamwork.messages import Messages
 from godwit.teamwork.notification_queue import Batch
 
-__all__ = ["ChannelError", "MailChannel", "MailServer", "Sender", "WebhookChannel", "summary", "text_of"]
+__all__ = [
+    "ChannelError",
+    "MailChannel",
+    "MailServer",
+    "MessageChannel",
+    "Sender",
+    "WebhookChannel",
+    "summary",
+    "text_of",
+]
 
 TIMEOUT_S = 30.0
 SHOWN_MAX = 50
@@ -67,7 +79,7 @@ def text_of(batch: Batch) -> str:
     lines += [
         "",
         f"You receive this because of your subscription {subscription.name!r} ({subscription.id}).",
-        f"To end it: godwit team subscribe --end {subscription.id}",
+        f"To end it: {how_to_end(subscription.id)}",
     ]
     return "\n".join(lines)
 
@@ -95,9 +107,7 @@ class MailChannel:
         message["To"] = _one_line(batch.channel.target)
         message["Subject"] = _one_line(summary(batch))
         message["Date"] = formatdate(batch.notifications[-1].time)
-        message["Message-ID"] = make_msgid(
-            idstring=f"{batch.subscription.id}.{batch.numbers[0]}", domain="godwit.invalid"
-        )
+        message["Message-ID"] = f"<{quote(batch.id, safe='.')}@godwit.invalid>"  # the same in all attempts
         message.set_content(text_of(batch))
         try:
             with smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_S) as connection:
@@ -133,7 +143,7 @@ class WebhookChannel:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "godwit",
-            "X-Godwit-Delivery": f"{batch.subscription.id}.{batch.numbers[0]}",
+            "X-Godwit-Delivery": quote(batch.id, safe="."),  # the same in all attempts
             "X-Godwit-Signature": f"sha256={hmac.new(self._secret, body, sha256).hexdigest()}",
         }
         try:
@@ -146,12 +156,44 @@ class WebhookChannel:
             raise ChannelError(f"cannot reach {url}: {error}") from error
 
     def _document(self, batch: Batch) -> Mapping[str, Any]:
-        notifications = [
-            {"number": number, **msgspec.to_builtins(notification)}
-            for number, notification in zip(batch.numbers, batch.notifications, strict=True)
-        ]
-        subscription = {"id": batch.subscription.id, "name": batch.subscription.name}
-        return {"subscription": subscription, "left_out": batch.left_out, "notifications": notifications}
+        notifications = [msgspec.to_builtins(notification) for notification in batch.notifications]
+        subscription = {
+            "id": batch.subscription.id,
+            "name": batch.subscription.name,
+            "to_end": how_to_end(batch.subscription.id),
+        }
+        return {
+            "id": batch.id,
+            "subscription": subscription,
+            "left_out": batch.left_out,
+            "notifications": notifications,
+        }
+
+
+class MessageChannel:
+    """A message of the team: to a community or conversation, or, without a target, to the user's own notes.
+
+    It has the identifier of the batch, so that a second attempt changes nothing.
+    """
+
+    def __init__(self, messages: Messages, loop: asyncio.AbstractEventLoop) -> None:
+        """`loop`: where the peer runs; batches are sent in another thread."""
+        self._messages, self._loop = messages, loop
+
+    def send(self, batch: Batch) -> None:
+        future = asyncio.run_coroutine_threadsafe(self._post(batch), self._loop)
+        try:
+            future.result(TIMEOUT_S)
+        except Refused as error:
+            raise ChannelError(f"no message was sent: {error}", is_final=True) from error
+        except TimeoutError as error:
+            raise ChannelError("the peer is busy") from error
+
+    async def _post(self, batch: Batch) -> None:
+        scope = batch.channel.target or self._messages.notes()
+        self._messages.send(
+            scope, f"{summary(batch)}\n\n{text_of(batch)}", id=sha256(batch.id.encode()).hexdigest()[:16]
+        )
 
 
 class _NoRedirects(HTTPRedirectHandler):

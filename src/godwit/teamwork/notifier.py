@@ -1,57 +1,100 @@
-"""Watches what happens on a peer, and sends notifications when they are due.
+"""Watches what happens on a peer, tells its user, and sends notifications when they are due. [motion §2.1]
+
+*Theory.* The notifier follows the repository (`record_news.py`), and keeps how far it has come together with what it
+makes of it. So a process that ends at any moment loses no notification, and makes none twice.
 
 *Rules.*
-1. A change notifies when it was taken: of every kind that a subscription names, with a profile that its query matches,
-   unless this user made it. Rights were checked before: what a peer does not hold, it cannot tell.
-2. Batches go out one after another for each channel, at most one at a time; other channels do not wait.
-3. What a channel refuses for good, or was tried for too long, is given up, and reported.
+1. A record notifies when a change of another user has set something in it: of every kind that a subscription names,
+   with a profile that its query matches, if the user may see the record; then, and when the notification goes out.
+2. A user who has ended nothing is reminded of meetings (`notification_rules.REMINDERS`).
+3. Batches go out one after another for each channel, at most one at a time; other channels do not wait.
+4. What a channel refuses for good, or was tried for too long, is given up, and reported.
+5. `desktop` needs no server: those who show notifications to the user are told (`listen`), and what nobody has shown is
+   in the list of `notifications`.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from godwit.errors import GodwitError, Refused
 from godwit.runtime.clock import SYSTEM, Clock, Timer
+from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.notification_rules import (
+    REMINDER,
+    REMINDERS,
     Notification,
+    Reminder,
     UserSubscription,
     due_at,
     is_given_up,
     problem_of,
+    reminder_of,
     retry_at,
 )
 from godwit.teamwork.machine.peer_effects import Happened
 from godwit.teamwork.machine.records import Record
+from godwit.teamwork.meetings import answers_of
 from godwit.teamwork.names import not_there
 from godwit.teamwork.notification_channels import ChannelError, Sender
+from godwit.teamwork.notification_inbox import Told
 from godwit.teamwork.notification_queue import Batch, NotificationQueue
+from godwit.teamwork.record_news import FollowedRepository, News, Place, news_since, now_at
 
 __all__ = ["Notifier"]
 
+SUBSCRIPTIONS_MAX = 1_000
+UNWRITTEN_MAX = 1_000  # revisions without a notification, before the place is written
+DESKTOP = "desktop"
+
 Matches = Callable[[str, str, Record], bool]
+"""Whether a query of a language matches the profile of a record."""
+MaySee = Callable[[str, str], bool]
+"""Whether the user may see the record of a scope and name now."""
 
 
 class Notifier:
-    """The notifications of one peer: a listener of `LivePeer`."""
+    """The notifications of one user on one peer: a listener of `LivePeer`."""
 
     def __init__(
         self,
         user: str,
+        repository: FollowedRepository,
         queue: NotificationQueue,
         senders: Mapping[str, Sender],
         matches: Matches,
+        may_see: MaySee,
         report: Callable[[str], None],
         clock: Clock = SYSTEM,
+        check: Callable[[UserSubscription], None] = lambda subscription: None,
     ) -> None:
-        self._user, self._queue, self._senders = user, queue, senders
-        self._matches, self._report, self._clock = matches, report, clock
+        """`check` refuses subscriptions that the user may not make."""
+        self._check = check
+        self._user, self._repository, self._queue, self._senders = user, repository, queue, senders
+        self._matches, self._may_see, self._report, self._clock = matches, may_see, report, clock
         self._timer: Timer | None = None
         self._is_closed = False
         self._busy: dict[str, asyncio.Task[None]] = {}  # by kind of channel
+        self._shown_by: list[Callable[[Batch], None]] = []
+        if queue.is_new:
+            queue.put(REMINDERS)
         self._subscriptions = {each.id: each for each in queue.subscriptions()}
-        self._wake()
+        self._place = self._place_to_go_on()
+        self._doubtful = queue.doubtful()
+        self.follow()
+
+    def _place_to_go_on(self) -> Place:
+        """Where the repository was followed to; from now on, if that was another repository."""
+        known, now = self._queue.place, now_at(self._repository)
+        if known is not None and known.repository == now.repository:
+            return known
+        if known is not None:
+            self._report("the repository is another one: notifications begin with what happens from now on")
+        self._queue.go_on(now)
+        return now
 
     async def close(self) -> None:
         """Send nothing more."""
@@ -71,13 +114,19 @@ class Notifier:
         return [self._subscriptions[id] for id in sorted(self._subscriptions)]
 
     def subscribe(self, subscription: UserSubscription) -> None:
-        """Notify of this from now on."""
+        """Notify of this from now on, in place of what the subscription of that identifier wanted."""
         if problem := problem_of(subscription):
             raise Refused(problem)
-        missing = {channel.kind for channel in subscription.channels} - self._senders.keys()
-        if missing:
-            raise Refused(f"this peer has no channel {min(missing)!r}; it has {', '.join(sorted(self._senders))}")
-        self._queue.put(subscription)
+        channels = {DESKTOP, *self._senders}
+        if missing := {channel.kind for channel in subscription.channels} - channels:
+            raise Refused(f"this peer has no channel {min(missing)!r}; it has {', '.join(sorted(channels))}")
+        if subscription.id not in self._subscriptions and len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
+            raise Refused(f"there are {SUBSCRIPTIONS_MAX:,} subscriptions: end one of them first")
+        self._check(subscription)
+        self.follow()
+        with self._queue.transaction():
+            self._queue.put(subscription)
+            self._queue.go_on(self._place)  # what was there before is no news for it
         self._subscriptions[subscription.id] = subscription
 
     def end(self, id: str) -> None:
@@ -86,27 +135,91 @@ class Notifier:
             raise not_there("subscription", id, self._subscriptions)
         del self._subscriptions[id]
 
+    def _forget_expired(self, now: float) -> None:
+        """Remove subscriptions that have expired and for which nothing waits. [motion §2.1, requirement 2]"""
+        for id, subscription in list(self._subscriptions.items()):
+            if _has_expired(subscription, now) and not self._queue.waits_for(id):
+                self.end(id)
+
+    # ------------------------------------------------------------ what was told
+
+    def notifications(self, count: int = 100, before: int | None = None, *, only_unread: bool = False) -> list[Told]:
+        """What the user was told, and may see now, the newest first; of those before an identifier, if it is given."""
+        told = self._queue.inbox.newest(count, before, only_unread=only_unread)
+        return [each for each in told if self._may_see(each.notification.scope, each.notification.record)]
+
+    @property
+    def unread(self) -> int:
+        """How many notifications were not read."""
+        return self._queue.inbox.unread()
+
+    def mark(self, ids: Iterable[int], *, read: bool = True) -> None:
+        """Note that the user has read these, or has not."""
+        with self._queue.transaction():
+            self._queue.inbox.mark(ids, self._clock.time() if read else None)
+
+    def listen(self, show: Callable[[Batch], None]) -> Callable[[], None]:
+        """Have what is due by the channel `desktop` shown, until the function that is returned is called. (rule 5)"""
+        self._shown_by.append(show)
+        return lambda: self._shown_by.remove(show)
+
     # ------------------------------------------------------------ what happens
 
     def __call__(self, happened: Any) -> None:
-        """Something has happened on the peer. (rule 1)"""
-        if not isinstance(happened, Happened) or happened.added.refused:
-            return
-        change, now = happened.added.change, self._clock.time()
-        record = next((each for each in happened.added.records if each.name == change.record), None)
-        if record is None or change.user == self._user:
-            return
-        for subscription in self._subscriptions.values():
-            if self._wants(subscription, change.kind, record, now):
-                title = str(record.fields.get("title") or record.fields.get("name") or record.name)
-                notification = Notification(
-                    subscription.id, change.scope, record.name, f"{title} ({change.kind}, by {change.user})", now
-                )
-                self._queue.add(subscription, notification, due_at(subscription, now))
+        """Something has happened on the peer."""
+        if isinstance(happened, Happened):
+            self.follow()
+
+    def follow(self) -> None:
+        """Tell the user of everything that is new in the repository, and send what is due."""
+        now, reached = self._clock.time(), now_at(self._repository)
+        if reached != self._place:
+            with self._queue.transaction():
+                told = [self._take(news, now) for news in news_since(self._repository, self._place, self._doubtful)]
+                if any(told) or reached.revision - self._place.revision > UNWRITTEN_MAX:
+                    self._queue.go_on(reached)
+            if any(told):
+                self._doubtful = self._queue.doubtful()
+            self._place = reached
         self._wake()
 
+    def _take(self, news: News, now: float) -> bool:
+        """Make notifications of one record; whether something was written."""
+        scope, record = news.scope, news.record
+        kind = self._kind_of(record)
+        is_written = kind == "meeting"
+        if is_written:
+            self._plan_reminder(scope, record)
+        if news.refused:
+            self._queue.doubt(scope, news.refused)
+            is_written = True
+        if believed := [each.id for each in news.changes if (scope, each.id) in self._doubtful]:
+            self._queue.believe(scope, believed)
+            is_written = True
+        change = next((each for each in news.changes if each.user != self._user), None)
+        if change is not None and self._may_see(scope, record.name):
+            for subscription in self._subscriptions.values():
+                if self._wants(subscription, kind, record, now):
+                    self._queue.add(
+                        subscription, _notification(subscription, change, record, now), due_at(subscription, now)
+                    )
+                    is_written = True
+        return is_written
+
+    def _kind_of(self, record: Record) -> str:
+        """The kind of a record, as subscriptions name it.
+
+        Members hear of a community by its own record, others by what the team is told of it.
+        """
+        kind = record.name.partition("/")[0]
+        if kind == "scope":
+            return "community" if "join" in record.fields else kind
+        if kind == "listing" and not self._may_see(str(record.fields.get("id")), "scope/self"):
+            return "community"
+        return kind
+
     def _wants(self, subscription: UserSubscription, kind: str, record: Record, now: float) -> bool:
-        if kind not in subscription.kinds or (subscription.expires is not None and subscription.expires <= now):
+        if kind not in subscription.kinds or _has_expired(subscription, now):
             return False
         if not subscription.query:
             return True
@@ -116,6 +229,38 @@ class Notifier:
             self._report(f"subscription {subscription.name!r}: {error}")
             return False
 
+    # ------------------------------------------------------------ reminders
+
+    def _plan_reminder(self, scope: str, record: Record) -> None:
+        reminder = reminder_of(scope, record.name, record.fields)
+        if reminder is None:
+            self._queue.reminders.remove(scope, record.name)
+        else:
+            self._queue.reminders.put(reminder)
+
+    def _remind(self, now: float) -> None:
+        """Tell the user of meetings that begin soon, each once. (rule 2)"""
+        with self._queue.transaction():
+            for reminder in self._queue.reminders.due(now):
+                self._queue.reminders.told(reminder)
+                if not self._is_expected(reminder):
+                    continue
+                for subscription in self._subscriptions.values():
+                    if REMINDER in subscription.kinds and not _has_expired(subscription, now):
+                        notification = Notification(
+                            subscription.id, reminder.scope, reminder.record, f"{reminder.title} (meeting)", now,
+                            {"begins": reminder.begins, "ends": reminder.ends},
+                        )  # fmt: skip
+                        self._queue.add(subscription, notification, now)  # a reminder that waits is none
+
+    def _is_expected(self, reminder: Reminder) -> bool:
+        """Whether the user may see the meeting and has not declined its time."""
+        if not self._may_see(reminder.scope, reminder.record):
+            return False
+        id = reminder.record.partition("/")[2]
+        answer = self._repository.record(reminder.scope, f"answer/{id}.{self._user}")
+        return answer is None or answers_of(answer).get(reminder.begins) != "no"
+
     # ------------------------------------------------------------ sending
 
     def _wake(self) -> None:
@@ -123,15 +268,25 @@ class Notifier:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for batch in self._queue.due(self._clock.time()):
+        now = self._clock.time()
+        due = self._queue.reminders.next_due()
+        if due is not None and due <= now:
+            self._remind(now)
+        self._forget_expired(now)
+        for batch in self._queue.due(now):
             self._begin(batch)
-        due = self._queue.next_due()
-        if due is not None and not self._busy:
-            self._timer = self._clock.call_later(max(0.0, due - self._clock.time()), self._wake)
+        next_ones = [each for each in (self._queue.reminders.next_due(), self._next_batch()) if each is not None]
+        if next_ones:
+            self._timer = self._clock.call_later(max(0.0, min(next_ones) - now), self._wake)
+
+    def _next_batch(self) -> float | None:
+        """When the next batch is due; while one is being sent, its end is waited for."""
+        return None if self._busy else self._queue.next_due()
 
     def _begin(self, batch: Batch) -> None:
         kind = batch.channel.kind
         if kind not in self._busy:
+            self._queue.begin(batch)
             self._busy[kind] = asyncio.create_task(self._send(batch))
             self._busy[kind].add_done_callback(lambda _: self._on_done(kind))
 
@@ -141,11 +296,12 @@ class Notifier:
             self._wake()
 
     async def _send(self, batch: Batch) -> None:
-        sender = self._senders.get(batch.channel.kind)
+        numbered = zip(batch.numbers, batch.notifications, strict=True)
+        shown = [(number, each) for number, each in numbered if self._may_see(each.scope, each.record)]
         try:
-            if sender is None:
-                raise ChannelError(f"this peer has no channel {batch.channel.kind!r}", is_final=True)
-            await asyncio.to_thread(sender.send, batch)
+            if shown:  # rights may have ended while it waited
+                numbers, notifications = zip(*shown, strict=True)
+                await self._hand_over(replace(batch, numbers=numbers, notifications=notifications))
         except ChannelError as error:
             now = self._clock.time()
             if error.is_final or is_given_up(batch.first, now):
@@ -158,3 +314,25 @@ class Notifier:
         self._queue.sent(batch.numbers)
         if batch.left_out:
             self._queue.told_of_left_out(batch)
+
+    async def _hand_over(self, batch: Batch) -> None:
+        kind = batch.channel.kind
+        if kind in self._senders:
+            await asyncio.to_thread(self._senders[kind].send, batch)
+        elif kind != DESKTOP:
+            raise ChannelError(f"this peer has no channel {kind!r}", is_final=True)
+        if kind == DESKTOP:
+            for show in list(self._shown_by):
+                try:
+                    show(batch)
+                except Exception as error:  # one page that fails hides nothing from another
+                    self._report(f"a notification could not be shown: {error!r}")
+
+
+def _has_expired(subscription: UserSubscription, now: float) -> bool:
+    return subscription.expires is not None and subscription.expires <= now
+
+
+def _notification(subscription: UserSubscription, change: Change, record: Record, now: float) -> Notification:
+    title = str(record.fields.get("title") or record.fields.get("name") or record.name)
+    return Notification(subscription.id, change.scope, record.name, f"{title} ({change.kind}, by {change.user})", now)

@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
-from godwit.teamwork.live_peer import LivePeer
 from godwit.teamwork.machine.governance import JOINED, SUSPENDED, Role
 from godwit.teamwork.machine.peer_effects import ChangeRecord
 from godwit.teamwork.names import check_name, not_there
+from godwit.teamwork.profile_schema import STANDARD, Schema
+from godwit.teamwork.profiles import checked_fields
+from godwit.teamwork.team_peer import TeamPeer
 
 __all__ = ["People", "User"]
 
@@ -32,8 +34,9 @@ class User(msgspec.Struct, frozen=True):
 class People:
     """The users of the team of a peer."""
 
-    def __init__(self, peer: LivePeer) -> None:
-        self._peer = peer
+    def __init__(self, peer: TeamPeer, schema: Schema = STANDARD) -> None:
+        """`schema`: the elements that profiles may have."""
+        self._peer, self._schema = peer, schema
 
     def all(self) -> list[User]:
         """All users, by name."""
@@ -65,9 +68,10 @@ class People:
     def create(self, name: str, profile: Mapping[str, Any], role: Role = Role.EDITOR) -> None:
         """Make a user. Only an owner of the team may."""
         check_name("user", name)
+        fields = checked_fields("user", profile, self._schema)
         self._do(f"member/{name}", {"state": JOINED, "role": role.name.lower()})
-        if profile:
-            self._do(f"user/{name}", dict(profile))
+        if fields:
+            self._do(f"user/{name}", fields)
 
     def add_device(self, name: str, device: str, public_keys: Mapping[str, str]) -> None:
         """Make a device of a user known to the team."""
@@ -81,7 +85,7 @@ class People:
 
     def change_profile(self, fields: Mapping[str, Any], name: str = "") -> None:
         """Change a profile, one's own unless told; None removes a field."""
-        self._do(f"user/{name or self._peer.identity.user}", dict(fields))
+        self._do(f"user/{name or self._peer.identity.user}", checked_fields("user", fields, self._schema))
 
     def suspend(self, name: str) -> None:
         """Take all rights of a user away, until `resume`."""

@@ -87,6 +87,7 @@ STANDARD: Schema = {
         "language": TEXTS,
         "version": INTEGER,
         "content": TEXT,
+        "root": TEXT,
         "place": TEXTS,
         "description": TEXT,
     },

@@ -32,16 +32,21 @@ from godwit.errors import RepositoryError
 from godwit.locking import locked
 from godwit.teamwork.local_tables import Counters, Outbox, Settings
 from godwit.teamwork.machine.changes import Change, ChangeId, Vector
+from godwit.teamwork.machine.quotas import Usage
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.sqlite_file import Layout, SqliteFile
 
 __all__ = ["FORMAT", "Repository"]
 
-FORMAT = 1
+FORMAT = 2
 FILE, LOCK = "repository.sqlite", "repository.lock"
 SCHEMA = f"""
 CREATE TABLE scopes (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, clock INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE vectors (scope INTEGER, device TEXT, number INTEGER NOT NULL, PRIMARY KEY (scope, device)) WITHOUT ROWID;
+CREATE TABLE usage (
+    scope INTEGER, device TEXT, user TEXT, changes INTEGER NOT NULL, bytes INTEGER NOT NULL, messages INTEGER NOT NULL,
+    PRIMARY KEY (scope, device, user)
+) WITHOUT ROWID;
 CREATE TABLE changes (
     scope INTEGER NOT NULL, device TEXT NOT NULL, number INTEGER NOT NULL,
     user TEXT NOT NULL, record TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL
@@ -134,13 +139,15 @@ class Repository:
     def add(self, change: Change) -> None:
         """Keep a change that follows the last one of its device. (rule 2)"""
         with self._at_once():
-            scope = self._numbered(change.scope)
+            scope, body = self._numbered(change.scope), _ENCODER.encode(change)
             self._file.run(
                 "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(scope, change.device, change.number),
-                    *(change.user, change.record, change.kind, _ENCODER.encode(change)),
-                ),
+                (scope, change.device, change.number, change.user, change.record, change.kind, body),
+            )
+            self._file.run(
+                "INSERT INTO usage VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT (scope, device, user) DO UPDATE SET "
+                "changes = changes + 1, bytes = bytes + excluded.bytes, messages = messages + excluded.messages",
+                (scope, change.device, change.user, len(body), change.kind == "message"),
             )
             self._file.run("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (scope, change.device, change.number))
             self.raise_clock(change.scope, change.clock)
@@ -188,6 +195,18 @@ class Repository:
                 names.update(name for (name,) in self._file.rows(statement, (self._known(scope), each)))
         return sorted(names)
 
+    def changes_by(self, scope: str, device: str) -> list[Change]:
+        """All changes of a device."""
+        return self._changes("device = ?", scope, [device])
+
+    def usage(self, scope: str, *, user: str | None = None, device: str | None = None) -> Usage:
+        """How much was written into a scope, by a user or device, if one is given."""
+        statement = (
+            "SELECT coalesce(sum(changes), 0), coalesce(sum(bytes), 0), coalesce(sum(messages), 0) FROM usage "
+            "WHERE scope = ? AND (? IS NULL OR user = ?) AND (? IS NULL OR device = ?)"
+        )
+        return Usage(*self._file.row(statement, (self._known(scope), user, user, device, device)))
+
     # ------------------------------------------------------------ records
 
     def put(self, scope: str, record: Record) -> None:
@@ -228,6 +247,17 @@ class Repository:
             (number, scope, self._decoded(_RECORD, body))
             for number, scope, body in self._file.rows(statement, (revision, count))
         ]
+
+    @property
+    def position(self) -> int:
+        """The position of the change that was taken last. Positions grow: changes are never removed."""
+        return int(self._file.row("SELECT coalesce(max(rowid), 0) FROM changes")[0])
+
+    def last_changes(self, scope: str, record: str, count: int) -> list[tuple[int, Change]]:
+        """Some changes of a record with their positions, the last to come first."""
+        statement = "SELECT rowid, body FROM changes WHERE scope = ? AND record = ? ORDER BY rowid DESC LIMIT ?"
+        rows = self._file.rows(statement, (self._known(scope), record, count))
+        return [(position, self._decoded(_CHANGE, body)) for position, body in rows]
 
     # ------------------------------------------------------------ scopes by number
 

@@ -66,7 +66,7 @@ def test_a_rule_makes_members(tmp_path: Path) -> None:
     async def scene(team: Team) -> None:
         async with team.together() as (ann, bob, _):
             id = Communities(ann).create("Optics", join="rule", rule="//optics")
-            People(bob).change_profile({"skills": ["optics"]})
+            People(bob).change_profile({"skill": ["optics"]})
             await later(team)
             assert Communities(bob).get(id).members == {"ann": "owner", "bob": "reader"}
 
@@ -120,5 +120,26 @@ def test_a_user_that_is_not_there_is_named_with_those_who_are(tmp_path: Path) ->
                 Communities(ann).invite(id, "eve")
             with pytest.raises(Refused, match="a community has no 'colour'"):
                 Communities(ann).change(id, colour="red")
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_device_that_was_never_here_hears_of_invitations_when_it_comes(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        from godwit.teamwork.messages import Messages
+
+        async with team.peer("ann", "b1") as ann:
+            team.found(ann)
+            id = Communities(ann).create("Merger", listed=False)
+            Communities(ann).invite(id, "bob", Role.EDITOR)
+            scope = Messages(ann).conversation(["bob"])
+            Messages(ann).send(scope, "welcome")
+            await later(team)
+            async with team.peer("bob", "b3") as bob:
+                await later(team)
+                assert [message.text for message in Messages(bob).unread()] == ["welcome"]
+                Communities(bob).join(id)
+                await later(team)
+                assert Communities(ann).get(id).members == {"ann": "owner", "bob": "editor"}
 
     on_a_network(tmp_path, scene)

@@ -167,6 +167,18 @@ def test_synced_chunks_are_not_read_again(files: ContentFiles, monkeypatch: pyte
     assert read == [4 * CHUNK_BYTES]
 
 
+def test_zeros_are_a_hole_unless_something_else_is_there(files: ContentFiles) -> None:
+    draft = files.draft("k")
+    for number in (0, 1):
+        draft.put(number, chunk(0))
+    [path] = (files.folder / "drafts").iterdir()
+    assert path.stat().st_blocks * 512 < CHUNK_BYTES
+    draft.put(0, chunk(7))
+    draft.put(0, chunk(0))
+    assert path.read_bytes() == bytes(2 * CHUNK_BYTES)
+    assert draft.finish().name == sha256(bytes(2 * CHUNK_BYTES)).digest()
+
+
 # ------------------------------------------------------------ lies and damage
 
 
@@ -258,13 +270,13 @@ def test_a_full_disk_is_named_and_what_was_stored_stays(files: ContentFiles, mon
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", pwrite)
         with pytest.raises(ContentError, match="there is no room on the disk"):
-            files.store(BytesIO(chunk(0) + chunk(1)), "k")
+            files.store(BytesIO(chunk(1) + chunk(2)), "k")
         with pytest.raises(ContentError, match="there is no room on the disk"):
-            files.store(BytesIO(chunk(0) + chunk(1)))
+            files.store(BytesIO(chunk(1) + chunk(2)))
     assert (files.names(), files.drafts(), files.bytes_used) == ([kept.name], ["k"], 4 + CHUNK_BYTES)
     assert files.draft("k").missing() == [1]
-    manifest = files.store(BytesIO(chunk(0) + chunk(1)), "k")
-    assert b"".join(files.chunks(manifest.name)) == chunk(0) + chunk(1)
+    manifest = files.store(BytesIO(chunk(1) + chunk(2)), "k")
+    assert b"".join(files.chunks(manifest.name)) == chunk(1) + chunk(2)
 
 
 def test_a_content_for_which_the_disk_has_no_room_is_refused_before_it_is_begun(files: ContentFiles) -> None:

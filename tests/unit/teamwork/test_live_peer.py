@@ -188,3 +188,49 @@ def test_an_input_that_could_not_be_kept_leaves_the_peer_as_it_was(
             assert title(bob, team.scope, "artefact/2") == "report"
 
     on_a_network(tmp_path, scene)
+
+
+def test_a_scope_that_is_followed_while_no_broker_answers_is_subscribed_to_when_one_does(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        scope = "community/ann.1"
+        await team.net.crash("b1")
+        async with team.peer("ann", "b1") as ann, team.peer("bob", "b3") as bob:
+            team.found(ann)
+            await team.net.settled()  # ann has asked to be subscribed, and nobody has answered
+            ann.do(Follow(scope))
+            ann.do(ChangeRecord(scope, "member/bob", {"state": "joined", "role": "editor"}))
+            await team.net.restart("b1")
+            await later(team)
+            bob.do(ChangeRecord(scope, "artefact/1", {"title": "plan"}))
+            await later(team)
+            assert title(ann, scope) == "plan"
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_change_waits_for_the_key_of_its_scope_and_never_leaves_unsealed(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        scope = "community/ann.1"
+        async with team.together() as (ann, bob, cid):
+            for peer in (ann, bob, cid):
+                peer.do(Follow(scope))
+            ann.do(ChangeRecord(scope, "scope/self", {"name": "Merger", "sealed": True}))
+            ann.do(ChangeRecord(scope, "member/bob", {"state": "joined", "role": "editor"}))
+            await later(team)
+            name = bob.machine.keys.in_use(scope)
+            assert name is not None
+            await ann.client.move()  # nobody can give the key
+            bob.repository.settings.put(f"key {scope} {name}", None)
+            bob.do(ChangeRecord(scope, "artefact/1", {"title": "secret plan"}))
+            bob.do(ChangeRecord(team.scope, "artefact/2", {"title": "lunch"}))
+            await later(team)
+            assert title(cid, team.scope, "artefact/2") == "lunch"
+            assert len(bob.repository.outbox) == 1
+            travelled = b"".join(event.payload or b"" for event in team.net.received(team.keys["cid"].device))
+            assert b"secret plan" not in travelled
+            await ann.client.move("b2")
+            await later(team)
+            assert title(ann, scope) == "secret plan"
+            assert len(bob.repository.outbox) == 0
+
+    on_a_network(tmp_path, scene)

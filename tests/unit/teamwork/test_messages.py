@@ -1,5 +1,6 @@
 """Messages on real peers: to communities and people, offline, in threads, with receipts, and meetings."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,13 @@ import pytest
 from godwit.errors import Refused
 from godwit.teamwork.communities import Communities
 from godwit.teamwork.machine.governance import Role
+from godwit.teamwork.machine.notification_rules import Channel
+from godwit.teamwork.machine.peer_effects import ChangeRecord
 from godwit.teamwork.meetings import Meetings
 from godwit.teamwork.messages import Messages
+from godwit.teamwork.notification_channels import ChannelError, MessageChannel
 from tests.unit.teamwork.live_team import Team, later, on_a_network
+from tests.unit.teamwork.notifier_scene import batch_of_one
 
 
 def test_people_talk_and_others_read_nothing_of_it(tmp_path: Path) -> None:
@@ -122,5 +127,42 @@ def test_meetings_and_answers_that_cannot_be_are_refused(tmp_path: Path) -> None
                 meetings.answer(scope, id, {1.0: "perhaps"})
             with pytest.raises(Refused, match="there is no meeting"):
                 meetings.get(scope, "nothing")
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_device_whose_clock_is_wrong_puts_no_message_out_of_place(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.together() as (ann, bob, _):
+            scope = Messages(ann).conversation(["bob"])
+            await later(team)
+            far = {"author": "ann", "text": "in the future", "time": 9e9}
+            ann.do(ChangeRecord(scope, "message/1", far))
+            await later(team)
+            Messages(bob).send(scope, "an answer", reply_to="1")
+            await later(team)
+            for peer in (ann, bob):
+                assert [each.text for each in Messages(peer).thread(scope)] == ["in the future", "an answer"]
+
+    on_a_network(tmp_path, scene)
+
+
+def test_notifications_by_message_are_in_the_notes_of_the_user_once(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann, team.peer("bob", "b2") as bob:
+            team.found(ann)
+            await later(team)
+            channel = MessageChannel(Messages(ann), asyncio.get_running_loop())
+            batch = batch_of_one(Channel("message"))
+            for _ in range(2):
+                await asyncio.to_thread(channel.send, batch)
+            await later(team)
+            [note] = Messages(ann).thread(Messages(ann).notes())
+            assert "plan B" in note.text
+            assert "To end it: godwit team subscribe --end 1" in note.text
+            assert Messages(bob).thread("conversation/ann.notes") == []
+            with pytest.raises(ChannelError, match="no message was sent") as caught:
+                await asyncio.to_thread(channel.send, batch_of_one(Channel("message", "community/bob.1")))
+            assert caught.value.is_final
 
     on_a_network(tmp_path, scene)

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import json
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
@@ -15,20 +15,12 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import SMTP
 
-from godwit.errors import FilterError, Refused
-from godwit.teamwork.machine.changes import Change
-from godwit.teamwork.machine.notification_rules import Channel, Notification, UserSubscription
-from godwit.teamwork.machine.peer_effects import Happened
-from godwit.teamwork.machine.records import Record
-from godwit.teamwork.machine.scope_log import Added
+from godwit.errors import Refused
+from godwit.teamwork.machine.notification_rules import REMINDERS, Channel, Notification, UserSubscription
 from godwit.teamwork.notification_channels import ChannelError, MailChannel, MailServer, WebhookChannel
 from godwit.teamwork.notification_queue import WAITING_MAX, Batch, NotificationQueue
-from godwit.teamwork.notifier import Notifier
-from godwit.testing.virtual_clock import VirtualClock
-from tests.network.waiting import run, until
-
-MAIL = Channel("mail", "ann@example.org")
-PLANS = UserSubscription("1", "plans", ("artefact",), (MAIL,), query="plan")
+from tests.network.waiting import until
+from tests.unit.teamwork.notifier_scene import MAIL, PLANS, Scene, Taken, batch_of_one, has_reported, play
 
 
 class Inbox:
@@ -90,71 +82,14 @@ def web_server(status: int = 204) -> Iterator[tuple[Any, str]]:
         server.server_close()
 
 
-class Taken:
-    """A channel that keeps batches, or fails as often as it is told to."""
-
-    def __init__(self, faults: int = 0, *, is_final: bool = False) -> None:
-        self.batches: list[Batch] = []
-        self._faults, self._is_final = faults, is_final
-
-    def send(self, batch: Batch) -> None:
-        if self._faults:
-            self._faults -= 1
-            raise ChannelError("not now", is_final=self._is_final)
-        self.batches.append(batch)
-
-
-def matches(language: str, query: str, record: Record) -> bool:
-    if query == "?":
-        raise FilterError("a query does not begin with ?")
-    return query in str(record.fields)
-
-
-def happened(title: str, user: str = "bob", kind: str = "artefact") -> Happened:
-    name = f"{kind}/{title}"
-    change = Change("community/ann.1", "d1", 1, 1, user, name, {"title": title})
-    return Happened(Added(change, (Record(name, {"title": title}, {}, ()),)))
-
-
-class Scene:
-    """A notifier with channels, a clock and what it has reported."""
-
-    def __init__(self, folder: Path, **senders: Any) -> None:
-        self.clock = VirtualClock()
-        self.queue = NotificationQueue(folder)
-        self.reports: list[str] = []
-        self.notifier = Notifier("ann", self.queue, senders, matches, self.reports.append, self.clock)
-
-    def batch(self, channel: Channel = MAIL) -> Batch:
-        subscription = UserSubscription("1", "plans", ("artefact",), (channel,))
-        notification = Notification("1", "community/ann.1", "artefact/1", "plan B\nBcc: all", 1e9)
-        return Batch(subscription, channel, (7,), (notification,), 0, 1e9, left_out=2)
-
-
-def has_reported(stage: Scene, count: int) -> bool:
-    return len(stage.reports) == count
-
-
-def play(folder: Path, scene: Callable[[Scene], Coroutine[Any, Any, None]], **senders: Any) -> None:
-    async def whole() -> None:
-        stage = Scene(folder, **senders)
-        try:
-            await scene(stage)
-        finally:
-            await stage.notifier.close()
-            stage.queue.close()
-
-    run(whole)
-
-
 def test_a_mail_says_what_happened_why_it_came_and_how_to_end_it(tmp_path: Path) -> None:
     with mail_server() as (inbox, server):
 
         async def scene(stage: Scene) -> None:
             stage.notifier.subscribe(PLANS)
-            stage.notifier(happened("plan A"))
-            stage.notifier(happened("menu"))
-            stage.notifier(happened("plan of mine", user="ann"))
+            stage.happens("plan A")
+            stage.happens("menu")
+            stage.happens("plan of mine", user="ann")
             await until(lambda: inbox.mails)
             [envelope] = inbox.mails
             text = envelope.content.decode()
@@ -169,8 +104,7 @@ def test_a_mail_says_what_happened_why_it_came_and_how_to_end_it(tmp_path: Path)
 
 def test_a_header_cannot_be_smuggled_into_a_mail(tmp_path: Path) -> None:
     with mail_server() as (inbox, server):
-        stage = Scene.batch(None)  # type: ignore[arg-type]
-        MailChannel(server).send(stage)
+        MailChannel(server).send(batch_of_one())
         headers = inbox.mails[0].content.decode().partition("\r\n\r\n")[0]
         assert not any(line.startswith("Bcc") for line in headers.splitlines())
 
@@ -180,38 +114,39 @@ def test_a_mail_server_that_refuses_is_quoted(answer: str, is_final: bool) -> No
     with mail_server() as (inbox, server):
         inbox.answer = answer
         with pytest.raises(ChannelError, match=answer[:3]) as caught:
-            MailChannel(server).send(Scene.batch(None))  # type: ignore[arg-type]
+            MailChannel(server).send(batch_of_one())
         assert caught.value.is_final is is_final
 
 
 def test_a_mail_server_that_is_down_is_named() -> None:
     with pytest.raises(ChannelError, match=r"cannot hand in mail at 127\.0\.0\.1:1") as caught:
-        MailChannel(MailServer("127.0.0.1", 1)).send(Scene.batch(None))  # type: ignore[arg-type]
+        MailChannel(MailServer("127.0.0.1", 1)).send(batch_of_one())
     assert not caught.value.is_final
 
 
 def test_a_webhook_is_signed_and_numbered() -> None:
     with web_server() as (server, url):
-        WebhookChannel(b"secret").send(Scene.batch(None, Channel("webhook", url)))  # type: ignore[arg-type]
+        WebhookChannel(b"secret").send(batch_of_one(Channel("webhook", url)))
         [(headers, body)] = server.got
         assert headers["X-Godwit-Signature"] == f"sha256={hmac.new(b'secret', body, sha256).hexdigest()}"
         document = json.loads(body)
-        assert document["subscription"] == {"id": "1", "name": "plans"}
-        assert [each["number"] for each in document["notifications"]] == [7]
+        assert headers["X-Godwit-Delivery"] == document["id"] == "p.1.7"
+        assert document["subscription"] == {"id": "1", "name": "plans", "to_end": "godwit team subscribe --end 1"}
+        assert [each["id"] for each in document["notifications"]] == [7]
         assert document["left_out"] == 2
 
 
 @pytest.mark.parametrize(("status", "is_final"), [(500, False), (429, False), (410, True), (302, False)])
 def test_a_webhook_that_is_not_taken_is_tried_again_if_that_makes_sense(status: int, is_final: bool) -> None:
     with web_server(status) as (_, url), pytest.raises(ChannelError, match=str(status)) as caught:
-        WebhookChannel(b"secret").send(Scene.batch(None, Channel("webhook", url)))  # type: ignore[arg-type]
+        WebhookChannel(b"secret").send(batch_of_one(Channel("webhook", url)))
     assert caught.value.is_final is is_final
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example.org/x", "nonsense"])
 def test_a_webhook_goes_to_the_web_alone(url: str) -> None:
     with pytest.raises(ChannelError, match="a webhook needs a URL with http or https"):
-        WebhookChannel(b"secret").send(Scene.batch(None, Channel("webhook", url)))  # type: ignore[arg-type]
+        WebhookChannel(b"secret").send(batch_of_one(Channel("webhook", url)))
 
 
 def test_a_channel_that_fails_is_tried_again_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -219,7 +154,7 @@ def test_a_channel_that_fails_is_tried_again_and_nothing_is_lost(tmp_path: Path)
 
     async def scene(stage: Scene) -> None:
         stage.notifier.subscribe(PLANS)
-        stage.notifier(happened("plan A"))
+        stage.happens("plan A")
         for count in (1, 2, 3):
             await until(partial(has_reported, stage, count))
             stage.clock.move(stage.clock.time() + 4000)
@@ -233,7 +168,7 @@ def test_a_channel_that_fails_is_tried_again_and_nothing_is_lost(tmp_path: Path)
 def test_what_is_refused_for_good_is_given_up_and_reported(tmp_path: Path) -> None:
     async def scene(stage: Scene) -> None:
         stage.notifier.subscribe(PLANS)
-        stage.notifier(happened("plan A"))
+        stage.happens("plan A")
         await until(lambda: stage.reports)
         assert stage.reports == ["gave up 1 notifications of 'plans': not now"]
         assert stage.queue.next_due() is None
@@ -244,13 +179,13 @@ def test_what_is_refused_for_good_is_given_up_and_reported(tmp_path: Path) -> No
 def test_subscriptions_and_what_waits_survive_the_process(tmp_path: Path) -> None:
     async def before(stage: Scene) -> None:
         stage.notifier.subscribe(UserSubscription("1", "plans", ("artefact",), (MAIL,), digest_s=3600.0))
-        stage.notifier(happened("plan A"))
-        stage.notifier(happened("plan B"))
+        stage.happens("plan A")
+        stage.happens("plan B")
 
     taken = Taken()
 
     async def after(stage: Scene) -> None:
-        assert [each.name for each in stage.notifier.subscriptions] == ["plans"]
+        assert [each.name for each in stage.notifier.subscriptions] == ["plans", REMINDERS.name]
         stage.clock.move(stage.clock.time() + 7200)
         await until(lambda: taken.batches)
         assert [each.title for each in taken.batches[0].notifications] == [
@@ -271,7 +206,7 @@ def test_a_subscription_that_was_ended_or_has_expired_notifies_nobody(tmp_path: 
         with pytest.raises(Refused, match="there is no subscription '1'"):
             stage.notifier.end("1")
         stage.notifier.subscribe(UserSubscription("2", "old", ("artefact",), (MAIL,), expires=stage.clock.time() - 1))
-        stage.notifier(happened("plan A"))
+        stage.happens("plan A")
         assert stage.queue.next_due() is None
 
     play(tmp_path, scene, mail=taken)
@@ -291,12 +226,12 @@ def test_too_many_that_wait_are_counted(tmp_path: Path) -> None:
 
 def test_what_cannot_be_subscribed_to_is_refused(tmp_path: Path) -> None:
     async def scene(stage: Scene) -> None:
-        with pytest.raises(Refused, match="this peer has no channel 'desktop'; it has mail"):
-            stage.notifier.subscribe(UserSubscription("1", "x", ("artefact",), (Channel("desktop"),)))
+        with pytest.raises(Refused, match="this peer has no channel 'message'; it has desktop, mail"):
+            stage.notifier.subscribe(UserSubscription("1", "x", ("artefact",), (Channel("message"),)))
         with pytest.raises(Refused, match="a subscription needs at least one kind"):
             stage.notifier.subscribe(UserSubscription("1", "x", (), (MAIL,)))
         stage.notifier.subscribe(UserSubscription("1", "odd", ("artefact",), (MAIL,), query="?"))
-        stage.notifier(happened("plan A"))
+        stage.happens("plan A")
         assert stage.reports == ["subscription 'odd': a query does not begin with ?"]
 
     play(tmp_path, scene, mail=Taken())
@@ -314,7 +249,7 @@ def test_a_channel_that_hangs_delays_no_other(tmp_path: Path) -> None:
     async def scene(stage: Scene) -> None:
         channels = (MAIL, Channel("webhook", "http://x/"))
         stage.notifier.subscribe(UserSubscription("1", "plans", ("artefact",), channels))
-        stage.notifier(happened("plan A"))
+        stage.happens("plan A")
         await until(lambda: taken.batches)
         release.set()
         await asyncio.to_thread(lambda: None)

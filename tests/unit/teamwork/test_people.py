@@ -14,12 +14,12 @@ from tests.unit.teamwork.live_team import Team, later, on_a_network
 def test_users_are_made_changed_and_seen_by_all(tmp_path: Path) -> None:
     async def scene(team: Team) -> None:
         async with team.together() as (ann, bob, _):
-            People(ann).create("dan", {"name": "Dan", "skills": ["optics"]})
-            People(bob).change_profile({"name": "Bob", "languages": ["de", "en"]})
+            People(ann).create("dan", {"name": "Dan", "skill": ["optics"]})
+            People(bob).change_profile({"name": "Bob", "language": ["de", "en"]})
             await later(team)
             assert [user.name for user in People(bob).all()] == ["ann", "bob", "cid", "dan"]
-            assert People(ann).get("bob").profile == {"name": "Bob", "languages": ["de", "en"]}
-            assert People(bob).get("dan").profile["skills"] == ["optics"]
+            assert People(ann).get("bob").profile == {"name": "Bob", "language": ["de", "en"]}
+            assert People(bob).get("dan").profile["skill"] == ["optics"]
 
     on_a_network(tmp_path, scene)
 

@@ -125,7 +125,7 @@ def test_a_file_of_another_format_is_refused_and_stays_as_it_is(tmp_path: Path) 
     with closing(sqlite3.connect(tmp_path / FILE)) as file, file:
         file.execute("UPDATE about SET value = 7 WHERE name = 'format'")
     before = (tmp_path / FILE).read_bytes()
-    with pytest.raises(RepositoryError, match=r"is of format 7, and this version reads format 1: use the version"):
+    with pytest.raises(RepositoryError, match=r"is of format 7, and this version reads format 2: use the version"):
         Repository(tmp_path)
     assert (tmp_path / FILE).read_bytes() == before
 

@@ -5,6 +5,7 @@ peer has `for_device`, one for all devices of a user `for_user`. Brokers see the
 and the time; payloads of scopes with a key are sealed (`exchange.py`).
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ __all__ = [
     "Gone",
     "Have",
     "Here",
+    "HereFor",
     "Invite",
     "KeyGiven",
     "Message",
@@ -26,6 +28,8 @@ __all__ = [
     "Wanted",
     "attributes_of",
     "decoded",
+    "filter_for",
+    "quoted",
     "signed_bytes_of",
 ]
 
@@ -86,28 +90,43 @@ class Question(Message, frozen=True, tag="question"):
 
 
 class Answers(Message, frozen=True, tag="answers"):
-    """What a peer has found; nothing is an answer, too."""
+    """What a peer has found; nothing is an answer, too. Signed."""
 
+    user: str
     for_device: str
     search: str
     found: tuple[Found, ...] = ()
     refused: str = ""
     """Why the peer did not search."""
+    signature: bytes = b""
 
 
 class Here(Message, frozen=True, tag="here"):
-    """A peer is attached, and how available its user is."""
+    """A peer is attached, and how available its user is. Signed."""
 
     user: str
     availability: str
     until: float
     """Time of day until which this holds, unless it is said again."""
+    status: str = ""
+    """What the user says about it."""
+    signature: bytes = b""
+
+
+class HereFor(Message, frozen=True, tag="here_for"):
+    """The same, for one user alone."""
+
+    for_user: str
+    here: Here
 
 
 class Gone(Message, frozen=True, tag="gone"):
-    """A peer goes."""
+    """A peer goes. Signed."""
 
     user: str
+    time: float
+    """Time of day: what was said before it does not hold any more."""
+    signature: bytes = b""
 
 
 class NeedKey(Message, frozen=True, tag="need_key"):
@@ -140,7 +159,7 @@ class Invite(Message, frozen=True, tag="invite"):
     signature: bytes = b""
 
 
-AnyMessage = Have | Changes | Question | Answers | Here | Gone | NeedKey | KeyGiven | Invite
+AnyMessage = Have | Changes | Question | Answers | Here | HereFor | Gone | NeedKey | KeyGiven | Invite
 
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
@@ -155,9 +174,27 @@ def attributes_of(team: str, message: Message) -> dict[str, Any]:
 
 
 ROUTED = ("scope", "for_device", "for_user")
+FOR_ALL = ("question", "here", "gone")
 
 
-def signed_bytes_of(message: Question | NeedKey | Invite) -> bytes:
+def filter_for(team: str, device: str, user: str, scopes: Iterable[str]) -> str:
+    """The filter of a peer's only subscription: what is for everybody, for it, or in a scope that it follows."""
+    concerns = [
+        f"message IN ({', '.join(map(quoted, FOR_ALL))})",
+        f"for_device = {quoted(device)}",
+        f"for_user = {quoted(user)}",
+    ]
+    if followed := ", ".join(map(quoted, sorted(scopes))):
+        concerns.append(f"scope IN ({followed})")
+    return f"team = {quoted(team)} AND ({' OR '.join(concerns)})"
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of the filter language."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def signed_bytes_of(message: Question | Answers | NeedKey | Invite | Here | Gone) -> bytes:
     """What the signature of a message is made over."""
     return msgspec.msgpack.encode(msgspec.structs.replace(message, signature=b""))
 

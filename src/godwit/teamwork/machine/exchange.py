@@ -7,8 +7,13 @@ missing (`Changes`). Both are events to all peers of the scope. Of many peers th
 for a time that depends on its own name and the asker's, and a peer that hears the answer of another while it waits
 drops what was in it. The answer is heard by all, so several that lack the same are served by one answer.
 
+An event may also be lost between two brokers, when one of them loses its disk, while the peers stay attached and
+notice nothing. So peers say what they have again at times, and a peer that has heard the same from another meanwhile
+does not: of all peers of a scope that agree, about one speaks in `AGAIN_S`, however many they are.
+
 *Rules.*
-1. Peers that are attached and lack nothing are silent, but for one `Have` when they attach.
+1. Peers that are attached and lack nothing are silent, but for one `Have` when they attach, and one of all of them at
+   times.
 2. As long as a peer lacks a change that another attached peer of the scope has, one of the two has a timer that leads
    to a `Have` or to `Changes`. So peers that have met converge.
 3. A peer that has asked and learned nothing waits twice as long before it asks again, up to `ASK_MAX_S`.
@@ -17,17 +22,19 @@ drops what was in it. The answer is heard by all, so several that lack the same 
    is asked for again, as rule 3 has it; so a device that becomes known later loses nothing.
 """
 
+from collections.abc import Collection
 from typing import Protocol
 
 from godwit.teamwork.machine.bus import Changes, Have
 from godwit.teamwork.machine.changes import Change, Vector
 from godwit.teamwork.machine.part_host import PartHost
 from godwit.teamwork.machine.store import Store
-from godwit.teamwork.machine.turns import SLOT_S, turn_after_s
+from godwit.teamwork.machine.turns import SLOT_S, TURNS_S, turn_after_s
 
 __all__ = ["Exchange", "ExchangeHost"]
 
-ASK, ANSWER = "ask", "answer"
+ASK, ANSWER, AGAIN = "ask", "answer", "again"
+AGAIN_S = 1800.0
 ASK_S = 1.0
 ASK_MAX_S = 600.0
 ANSWER_MAX = 200
@@ -50,8 +57,14 @@ class Exchange:
         self._is_attached = False
         self._ask_s: dict[str, float] = {}  # by scope with a running timer, after how long
         self._askers: dict[str, Vector] = {}  # by scope that waits for an answer, the least that its askers have
+        self._agreed: dict[str, bool] = {}  # by scope whose turn to speak again will come, whether another has spoken
 
     # ------------------------------------------------------------ scopes
+
+    @property
+    def scopes(self) -> Collection[str]:
+        """Those of which this peer has the changes."""
+        return self._scopes
 
     def begin(self, scope: str) -> None:
         """Take part in the exchange of a scope."""
@@ -66,7 +79,7 @@ class Exchange:
         self._stop_timers(scope)
 
     def _stop_timers(self, scope: str) -> None:
-        for what, waiting in ((ASK, self._ask_s), (ANSWER, self._askers)):
+        for what, waiting in ((ASK, self._ask_s), (ANSWER, self._askers), (AGAIN, self._agreed)):
             if waiting.pop(scope, None) is not None:
                 self._host.stop_timer((what, scope))
 
@@ -93,6 +106,8 @@ class Exchange:
         if message.scope not in self._scopes:
             return
         here = self._store.vector(message.scope)
+        if message.vector == here and message.scope in self._agreed:
+            self._agreed[message.scope] = True
         if _lacks(message.vector, here):
             self._answer_later(message)
         if _lacks(here, message.vector):
@@ -122,11 +137,22 @@ class Exchange:
             self._host.start_timer((ASK, scope), self._ask_s[scope])
         elif what == ANSWER and scope in self._askers:
             self._answer(scope, self._askers.pop(scope))
+        elif what == AGAIN and scope in self._agreed:
+            if self._agreed[scope]:
+                self._speak_again_later(scope)
+            else:
+                self._say_what_is_here(scope)
 
     # ------------------------------------------------------------ asking and answering
 
     def _say_what_is_here(self, scope: str) -> None:
         self._host.publish(Have(self._host.device, scope, self._store.vector(scope)))
+        self._speak_again_later(scope)
+
+    def _speak_again_later(self, scope: str) -> None:
+        self._agreed[scope] = False
+        share = turn_after_s(self._host.device, scope) / TURNS_S
+        self._host.start_timer((AGAIN, scope), AGAIN_S * (1 + share) / 2)
 
     def _ask_later(self, scope: str, *, at_once: bool = False) -> None:
         if at_once or scope not in self._ask_s:

@@ -99,6 +99,8 @@ class Governance:
         self._states: dict[str, dict[str, Any]] = {founder: {"state": JOINED, "role": "owner"}}
         self.ended = dict(ended)
         self.settings: dict[str, Any] = {}
+        self.user_quotas: list[Any] = []
+        """Every quota of a user that was ever set (`quotas.py`)."""
         self.archived: list[tuple[Order, bool]] = []
         for change in changes:
             if not self.refusal(change, {}):
@@ -145,6 +147,8 @@ class Governance:
     def _apply(self, change: Change) -> None:
         if change.kind == "scope":
             self.settings |= change.fields
+            if "user_quota" in change.fields:
+                self.user_quotas.append(change.fields["user_quota"])
             if "archived" in change.fields:
                 self.archived.append((change.order, bool(change.fields["archived"])))
         elif change.kind == "member":
@@ -200,14 +204,8 @@ def _content_refusal(change: Change, fields: dict[str, Any], role: Role) -> str:
         return f"{change.user} is not a member"
     if role < rule.least:
         return f"the role of {change.user} is {role.name.lower()}, and {rule.least.name.lower()} is needed"
-    if rule.belongs_to_author and role is not Role.OWNER:
-        author = (
-            change.record.partition("/")[2]
-            if change.kind == "user"
-            else fields.get("author", change.fields.get("author"))
-        )
-        if author != change.user:
-            return "only its author may change it"
+    if rule.belongs_to_author and role is not Role.OWNER and _author(change, fields) != change.user:
+        return "only its author may change it"
     holder = fields.get("locked_by")
     if holder not in (None, change.user) and role is not Role.OWNER:
         return f"it is locked by {holder}"

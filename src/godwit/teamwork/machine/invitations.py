@@ -10,15 +10,22 @@
    profiles. Whenever a profile or the rule changes, the devices of its owners make those changes of members that are
    due. Two of them may make the same change, which does no harm.
 4. A user who was suspended in the team is suspended in communities, by the devices of their owners, in the same way.
-5. A user whom an owner has removed by hand is not taken back by the rule.
+5. A peer follows at most `SCOPES_MAX` scopes: an invitation to one more is refused, and says so.
+6. A user whom an owner has removed by hand is not taken back by the rule.
+7. A device that lacks changes of the team may never have heard of invitations: it is new, or brokers no longer had its
+   session. When it says what it has, the devices that invited its user do so again, `AGAIN_S` later: until then it has
+   subscribed. An invitation that is known already is not told to the user again.
+8. An invitation of a device that is not known yet is refused, and looked at again when it is: a peer that is new learns
+   the devices of the team one after another. At most `WAITING_MAX` are remembered for this.
 """
 
+from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
 
 from godwit.errors import GodwitError
-from godwit.teamwork.machine.bus import Invite, signed_bytes_of
+from godwit.teamwork.machine.bus import Have, Invite, signed_bytes_of
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.governance import INVITED, JOIN_BY_RULE, JOINED, LEFT, SUSPENDED, Governance, Role
 from godwit.teamwork.machine.part_host import PartHost
@@ -27,6 +34,11 @@ from godwit.teamwork.machine.scope_log import Devices
 from godwit.teamwork.machine.store import Store
 
 __all__ = ["InvitationHost", "Invitations", "ProfileTest"]
+
+
+SCOPES_MAX = 2_000
+AGAIN, AGAIN_S = "invite again", 1.0
+WAITING_MAX = 1_000
 
 
 class ProfileTest(Protocol):
@@ -45,6 +57,11 @@ class InvitationHost(PartHost, Protocol):
         """The scope of the team."""
         ...
 
+    @property
+    def followed(self) -> Collection[str]:
+        """Scopes that this peer follows."""
+        ...
+
     def invited(self, message: Invite) -> None:
         """Tell the user of an invitation."""
         ...
@@ -55,6 +72,7 @@ class Invitations:
 
     def __init__(self, host: InvitationHost, store: Store, devices: Devices, matches: ProfileTest) -> None:
         self._host, self._store, self._devices, self._matches = host, store, devices, matches
+        self._waiting: dict[tuple[str, str], Invite] = {}  # by device that is not known yet, and scope
 
     # ------------------------------------------------------------ invitations
 
@@ -63,28 +81,62 @@ class Invitations:
         user = change.record.partition("/")[2]
         if change.kind != "member" or user == self._host.user or change.fields.get("state") not in (INVITED, JOINED):
             return
-        title = str(self._host.governance(change.scope).settings.get("name", change.scope))
-        invite = Invite(self._host.device, self._host.user, user, change.scope, title, change.clock)
+        self._invite(change.scope, user, change.clock)
+
+    def _invite(self, scope: str, user: str, clock: int) -> None:
+        title = str(self._host.governance(scope).settings.get("name", scope))
+        invite = Invite(self._host.device, self._host.user, user, scope, title, clock)
         self._host.publish(msgspec.structs.replace(invite, signature=self._devices.sign(signed_bytes_of(invite))))
+
+    def on_have(self, message: Have) -> None:
+        """A device says what it has of the team. (rule 7)"""
+        known = self._store.vector(message.scope)
+        if message.scope != self._host.team or not any(
+            number > message.vector.get(device, 0) for device, number in known.items()
+        ):
+            return
+        record = self._store.record(message.scope, f"device/{message.device}")
+        if record is not None and record.fields.get("user") != self._host.user:
+            self._host.start_timer((AGAIN, str(record.fields.get("user"))), AGAIN_S)
+
+    def on_timer(self, what: str, user: str) -> None:
+        """Invite a user again to all scopes to which this device has. (rule 7)"""
+        for scope in self._store.scopes():
+            record = self._store.record(scope, f"member/{user}") if scope != self._host.team else None
+            if record is None or record.fields.get("state") not in (INVITED, JOINED):
+                continue
+            change = self._store.change(scope, record.decided_by["state"])
+            if change is not None and change.device == self._host.device:
+                self._invite(scope, user, change.clock)
 
     def on_invite(self, message: Invite) -> None:
         """Another device invites this user. (rule 2)"""
         if message.for_user != self._host.user:
             return
         reason = self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature)
+        is_known = self._store.record(self._host.team, f"device/{message.device}") is not None
+        if reason and not is_known and len(self._waiting) < WAITING_MAX:  # (rule 8)
+            self._waiting[message.device, message.scope] = message
+        if not reason and message.scope not in self._host.followed and len(self._host.followed) >= SCOPES_MAX:
+            reason = f"this peer follows {SCOPES_MAX:,} communities and conversations: leave one of them first"
         if reason := reason or self._host.log(message.scope).raise_clock(message.clock):
             self._host.reject(f"invitation to {message.scope}", reason)
             return
-        self._host.invited(message)
+        known = self._host.governance(message.scope).state(self._host.user).get("state")
+        if message.scope not in self._host.followed or known not in (INVITED, JOINED):
+            self._host.invited(message)
 
     # ------------------------------------------------------------ members by rule
 
     def on_record(self, scope: str, name: str) -> None:
-        """A record is another one now: see which members this makes."""
-        kind, _, user = name.partition("/")
-        if scope == self._host.team and kind in ("user", "member"):
+        """A record is another one now: see which members this makes, and which invitations can be believed."""
+        kind, _, id = name.partition("/")
+        if scope == self._host.team and kind == "device":
+            for key in [key for key in self._waiting if key[0] == id]:
+                self.on_invite(self._waiting.pop(key))
+        elif scope == self._host.team and kind in ("user", "member"):
             for community in self._own_communities():
-                self._settle(community, [user])
+                self._settle(community, [id])
         elif kind == "scope" and scope in self._own_communities():
             self._settle(
                 scope, [record.name.partition("/")[2] for record in self._store.records(self._host.team, "user")]

@@ -7,20 +7,40 @@
    and may go over midnight.
 4. What could not be sent is tried again after a minute, then after twice as long each time, up to six hours, and is
    given up after a week.
+5. A meeting whose time was chosen is reminded of `remind_s` before it begins, once for each time that is chosen. One
+   that is over, was cancelled, or that the user has declined is not reminded of.
 """
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import msgspec
 
-__all__ = ["Channel", "Notification", "UserSubscription", "due_at", "is_given_up", "problem_of", "retry_at"]
+__all__ = [
+    "REMINDER",
+    "REMINDERS",
+    "REMIND_S",
+    "Channel",
+    "Notification",
+    "Reminder",
+    "UserSubscription",
+    "due_at",
+    "how_to_end",
+    "is_given_up",
+    "problem_of",
+    "reminder_of",
+    "retry_at",
+]
 
 RETRY_S, RETRY_MAX_S = 60.0, 6 * 3600.0
 GIVE_UP_S = 7 * 86_400.0
 DAY_MINUTES = 24 * 60
 CHANNEL_KINDS: Mapping[str, str] = {"mail": "an address", "webhook": "a URL", "message": "", "desktop": ""}
 """By kind of channel, what its target must be."""
+REMINDER = "reminder"
+"""The kind that a subscription names to be reminded of meetings."""
+REMIND_S = 900.0
 
 
 class Channel(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,7 +56,7 @@ class UserSubscription(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     name: str
     kinds: tuple[str, ...]
-    """Kinds of records: artefact, message, user, community, meeting."""
+    """Kinds of records: artefact, message, user, community, meeting; and `reminder`: a meeting is about to begin."""
     channels: tuple[Channel, ...]
     language: str = "xql"
     query: str = ""
@@ -58,6 +78,40 @@ class Notification(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     time: float
     details: dict[str, Any] = {}
+    id: int = 0
+    """Given when it is kept: the same in all attempts to send it, by all channels."""
+
+
+class Reminder(msgspec.Struct, frozen=True):
+    """A meeting of which the user is to be reminded."""
+
+    scope: str
+    record: str
+    title: str
+    due: float
+    begins: float
+    ends: float
+
+
+REMINDERS = UserSubscription("reminders", "meetings that begin soon", (REMINDER,), (Channel("desktop"),))
+"""The subscription that every user has until it is ended or replaced."""
+
+
+def how_to_end(subscription: str) -> str:
+    """What a user does to end a subscription."""
+    return f"godwit team subscribe --end {subscription}"
+
+
+def reminder_of(scope: str, record: str, fields: Mapping[str, Any]) -> Reminder | None:
+    """When to remind of a meeting with these fields; None if it does not take place, or at no time yet. (rule 5)"""
+    chosen, duration_s, remind_s = fields.get("chosen"), fields.get("duration_s", 3600.0), fields.get("remind_s")
+    numbers = [each for each in (chosen, duration_s) if isinstance(each, int | float) and isfinite(each)]
+    if fields.get("cancelled") or len(numbers) < 2:
+        return None
+    begins, lasts_s = map(float, numbers)
+    before_s = float(remind_s) if isinstance(remind_s, int | float) and isfinite(remind_s) else REMIND_S
+    title = str(fields.get("title", record))
+    return Reminder(scope, record, title, begins - before_s, begins, begins + lasts_s)
 
 
 def problem_of(subscription: UserSubscription) -> str:

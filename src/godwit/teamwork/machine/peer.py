@@ -5,9 +5,11 @@
    peer has acknowledged survives the end of its process.
 2. A change of the user needs no broker. It is in the store, and its event in the outbox, until there is one.
 3. What another peer sends is checked before it is taken. A message that is wrong changes nothing, and is reported.
+4. What is over a bound is dropped and counted by scope and device; every tenfold count is reported.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ from godwit.teamwork.machine.bus import (
     Gone,
     Have,
     Here,
+    HereFor,
     Invite,
     KeyGiven,
     Message,
@@ -98,7 +101,9 @@ class Peer:
         self._store, self._devices = store, devices
         self._logs: dict[str, ScopeLog] = {}
         self._effects: list[Effect] = []
-        exchange, presence, search = Exchange(self, store), Presence(self), Search(self, index, devices)
+        self.dropped: Counter[tuple[str, str]] = Counter()
+        """By scope and device, how often a change was not taken because there are too many."""
+        exchange, presence, search = Exchange(self, store), Presence(self, devices), Search(self, index, devices)
         keys = ScopeKeys(self, store, devices, has_secret)
         self._invitations = Invitations(self, store, devices, matches)
         self._exchange, self.presence, self.search, self.keys = exchange, presence, search, keys
@@ -115,10 +120,10 @@ class Peer:
             KeyMissing: lambda input: keys.on_missing(input.scope, input.name),
             StartSearch: lambda input: self.reject("search", search.begin(input.asking)),
             EndSearch: lambda input: search.end(input.search),
-            SetAvailability: lambda input: self.reject("availability", presence.set_availability(input.availability)),
+            SetAvailability: lambda input: self.reject("availability", presence.set(input)),
         }
         self._on_message: dict[type[Message], Callable[[Any], None]] = {
-            Have: exchange.on_have,
+            Have: self._on_have,
             Changes: exchange.on_changes,
             Question: search.on_question,
             Answers: search.on_answers,
@@ -126,15 +131,18 @@ class Peer:
             KeyGiven: self._on_key_given,
             Invite: self._invitations.on_invite,
             Here: presence.on_here,
+            HereFor: presence.on_here_for,
             Gone: presence.on_gone,
         }
         self._on_timer: dict[str, Callable[..., None]] = {
             "ask": exchange.on_timer,
             "answer": exchange.on_timer,
+            "again": exchange.on_timer,
             "presence": presence.on_timer,
             "give key": keys.on_timer,
             "asked for key": keys.on_timer,
             "rotate key": keys.on_timer,
+            "invite again": self._invitations.on_timer,
         }
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -177,6 +185,10 @@ class Peer:
         return self.log(scope).governance
 
     @property
+    def followed(self) -> Collection[str]:
+        return self._exchange.scopes
+
+    @property
     def team(self) -> str:
         return self.identity.team
 
@@ -202,8 +214,18 @@ class Peer:
             return False
         if not log.is_next(change):
             return False
+        if excess := log.excess(change):
+            self._drop(change, excess)
+            return False
         self._add(log, change)
         return True
+
+    def _drop(self, change: Change, reason: str) -> None:
+        """Count a change that is over a bound. (rule 4)"""
+        key = change.scope, change.device
+        self.dropped[key] += 1
+        if str(count := self.dropped[key]).strip("0") == "1":
+            self.reject(f"change {change.number} of {change.device} in {change.scope} ({count:,} dropped)", reason)
 
     def _add(self, log: ScopeLog, change: Change) -> None:
         members = set(log.governance.members())
@@ -213,6 +235,8 @@ class Peer:
             self.keys.on_change(change, members)
         for record in added.records:
             self._invitations.on_record(log.scope, record.name)
+            if log.scope == self.team and record.name.startswith("device/"):
+                self.presence.on_device(record.name.partition("/")[2])
 
     # ------------------------------------------------------------ inputs
 
@@ -238,12 +262,16 @@ class Peer:
     def _on_change_record(self, input: ChangeRecord) -> None:
         log = self.log(input.scope)
         change = log.make(self.device, self.identity.user, input.record, input.fields, self.now)
-        if reason := log.refusal(change):
+        if reason := log.refusal(change) or log.over_quota(change):
             self.reject(input.record, reason)
             return
         self._add(log, change)
         self._exchange.spread(change)
         self._invitations.on_own_change(change)
+
+    def _on_have(self, message: Have) -> None:
+        self._exchange.on_have(message)
+        self._invitations.on_have(message)
 
     def _on_key_given(self, message: KeyGiven) -> None:
         if message.to == self.device:

@@ -86,9 +86,11 @@ class EndSearch(msgspec.Struct, frozen=True):
 
 
 class SetAvailability(msgspec.Struct, frozen=True):
-    """How available the user is."""
+    """How available the user is, what the user says about it, and to whom; nobody named: to the team."""
 
     availability: str
+    status: str = ""
+    shown_to: tuple[str, ...] = ()
 
 
 class Leaving(msgspec.Struct, frozen=True):

@@ -4,42 +4,62 @@
 1. A peer says so when it is attached, again after half the time for which it holds, and when it goes. A peer that ends
    without saying so counts as gone when that time is over.
 2. A user with the availability `hidden` sends nothing. Others cannot tell this from a peer that is away.
-3. What a peer says of itself is not signed: presence is a hint, and gives nobody a right.
-4. At most `DEVICES_MAX` devices are remembered, the latest.
+3. What a peer says of itself is signed, and believed if the signature is that of a device of its user. It holds for
+   `HOLDS_S` at most, by the clock of the peer that hears it. What is older than what is known is ignored, so nobody can
+   say it again in another's name.
+4. A user may show presence to some users alone: then each of them is told, and nobody else.
+5. What a device says that is not known to the team yet is kept, and believed when it is known: a new device may speak
+   before its record has arrived.
+6. At most `DEVICES_MAX` devices are remembered, the latest, and `UNKNOWN_MAX` that are not known.
 """
 
-from godwit.teamwork.machine.bus import Gone, Here
-from godwit.teamwork.machine.part_host import PartHost
+import msgspec
 
-__all__ = ["AVAILABILITIES", "Presence"]
+from godwit.teamwork.machine.bus import Gone, Here, HereFor, signed_bytes_of
+from godwit.teamwork.machine.part_host import PartHost
+from godwit.teamwork.machine.peer_effects import SetAvailability
+from godwit.teamwork.machine.scope_log import Devices
+from godwit.teamwork.machine.wall_clocks import WallClocks
+
+__all__ = ["AVAILABILITIES", "HOLDS_S", "Presence"]
 
 AVAILABILITIES = ("available", "busy", "do not disturb", "hidden")
 HOLDS_S = 1800.0
 DEVICES_MAX = 100_000
+UNKNOWN_MAX = 1_000
+SHOWN_TO_MAX = 100
+STATUS_CHARS_MAX = 200
 TIMER = ("presence", "again")
 
 
 class Presence:
     """The part of a peer that knows who is here."""
 
-    def __init__(self, host: PartHost) -> None:
-        self._host = host
-        self._availability = AVAILABILITIES[0]
+    def __init__(self, host: PartHost, devices: Devices) -> None:
+        self._host, self._keys = host, devices
+        self._said = SetAvailability(AVAILABILITIES[0])
         self._is_attached = False
         self._devices: dict[str, Here] = {}
+        self._unbelieved: dict[str, Here] = {}  # by device, the last that had no good signature as far as is known
+        self.clocks = WallClocks(HOLDS_S)
 
     def devices(self) -> dict[str, Here]:
         """By device that is here now, what it said."""
         now = self._host.now
         return {device: here for device, here in self._devices.items() if here.until > now}
 
-    def set_availability(self, availability: str) -> str:
+    # ------------------------------------------------------------ what this peer says
+
+    def set(self, wanted: SetAvailability) -> str:
         """How available the user is; why not, if that is no such thing."""
-        if availability not in AVAILABILITIES:
-            return f"availability must be one of {', '.join(AVAILABILITIES)}, not {availability!r}"
-        if availability == "hidden" and self._availability != "hidden" and self._is_attached:
-            self._host.publish(Gone(self._host.device, self._host.user))
-        self._availability = availability
+        if wanted.availability not in AVAILABILITIES:
+            return f"availability must be one of {', '.join(AVAILABILITIES)}, not {wanted.availability!r}"
+        if len(wanted.status) > STATUS_CHARS_MAX or len(wanted.shown_to) > SHOWN_TO_MAX:
+            return f"a status has at most {STATUS_CHARS_MAX} characters, and is shown to at most {SHOWN_TO_MAX} users"
+        is_shown_less = wanted.availability == "hidden" or wanted.shown_to != self._said.shown_to
+        if is_shown_less and self._said.availability != "hidden" and self._is_attached:
+            self._say_goodbye()
+        self._said = wanted
         self._devices.pop(self._host.device, None)
         if self._is_attached:
             self._say()
@@ -56,8 +76,8 @@ class Presence:
 
     def on_leaving(self) -> None:
         """The peer is about to go."""
-        if self._is_attached and self._availability != "hidden":
-            self._host.publish(Gone(self._host.device, self._host.user))
+        if self._is_attached and self._said.availability != "hidden":
+            self._say_goodbye()
         self._is_attached = False
         self._host.stop_timer(TIMER)
 
@@ -65,23 +85,65 @@ class Presence:
         if self._is_attached:
             self._say()
 
+    def _say(self) -> None:
+        host, said = self._host, self._said
+        if said.availability == "hidden":
+            host.stop_timer(TIMER)
+            return
+        here = Here(host.device, host.user, said.availability, host.now + HOLDS_S, said.status)
+        here = msgspec.structs.replace(here, signature=self._keys.sign(signed_bytes_of(here)))
+        self._remember(here)
+        if said.shown_to:  # (rule 4)
+            for user in said.shown_to:
+                host.publish(HereFor(host.device, user, here), until=here.until)
+        else:
+            host.publish(here, until=here.until)
+        host.start_timer(TIMER, HOLDS_S / 2)
+
+    def _say_goodbye(self) -> None:
+        gone = Gone(self._host.device, self._host.user, self._host.now)
+        signature = self._keys.sign(signed_bytes_of(gone))
+        self._host.publish(msgspec.structs.replace(gone, signature=signature), until=self._host.now + HOLDS_S)
+
+    # ------------------------------------------------------------ what others say
+
     def on_here(self, message: Here) -> None:
-        self._devices.pop(message.device, None)
-        self._devices[message.device] = message
-        if len(self._devices) > DEVICES_MAX:
-            del self._devices[next(iter(self._devices))]
+        if reason := self._keys.check(message.device, message.user, signed_bytes_of(message), message.signature):
+            self._host.reject(f"presence of {message.device}", reason)
+            _put_last(self._unbelieved, message, UNKNOWN_MAX)
+            return
+        known, now = self._devices.get(message.device), self._host.now
+        if known is not None and message.until < known.until:
+            return
+        self._host.reject("clock", self.clocks.hear(message.device, message.until - HOLDS_S, now))
+        self._remember(msgspec.structs.replace(message, until=min(message.until, now + HOLDS_S)))
+
+    def on_device(self, device: str) -> None:
+        """The record of a device is another one now. (rule 5)"""
+        if (message := self._unbelieved.pop(device, None)) is not None and message.until > self._host.now:
+            self.on_here(message)
+
+    def on_here_for(self, message: HereFor) -> None:
+        if message.for_user == self._host.user and message.here.device == message.device:
+            self.on_here(message.here)
 
     def on_gone(self, message: Gone) -> None:
+        self._unbelieved.pop(message.device, None)
         known = self._devices.get(message.device)
-        if known is not None and known.user == message.user:
-            del self._devices[message.device]
-
-    def _say(self) -> None:
-        if self._availability == "hidden":
-            self._host.stop_timer(TIMER)
+        if known is None or known.user != message.user or message.time < known.until - HOLDS_S:
             return
-        host = self._host
-        here = Here(host.device, host.user, self._availability, host.now + HOLDS_S)
-        self.on_here(here)
-        host.publish(here)
-        host.start_timer(TIMER, HOLDS_S / 2)
+        if reason := self._keys.check(message.device, message.user, signed_bytes_of(message), message.signature):
+            self._host.reject(f"presence of {message.device}", reason)
+            return
+        del self._devices[message.device]
+
+    def _remember(self, here: Here) -> None:
+        _put_last(self._devices, here, DEVICES_MAX)
+
+
+def _put_last(heres: dict[str, Here], here: Here, count_max: int) -> None:
+    """Keep what a device said, as the latest of all; the earliest goes when there are too many."""
+    heres.pop(here.device, None)
+    heres[here.device] = here
+    if len(heres) > count_max:
+        del heres[next(iter(heres))]

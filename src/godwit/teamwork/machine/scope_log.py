@@ -9,6 +9,7 @@
 3. A second change with the number of another one is a *fork*: the disk of the device was put back, or its key was
    copied. The first one that came stays, and the fork is reported. (The device takes another name, and makes its
    changes again.)
+4. What is over a bound of `quotas.py` is not taken, and not made.
 """
 
 from typing import Any, Protocol
@@ -16,7 +17,16 @@ from typing import Any, Protocol
 import msgspec
 
 from godwit.teamwork.machine.changes import CLOCK_STEP_MAX, Change, ChangeId, check_change, hash_of, signed_bytes
-from godwit.teamwork.machine.governance import GOVERNING, Governance, governance
+from godwit.teamwork.machine.governance import GOVERNING, Governance, Role, governance
+from godwit.teamwork.machine.quotas import (
+    RESERVED,
+    RESERVED_BYTES,
+    ROLELESS_MAX,
+    Usage,
+    largest,
+    over,
+    quota_of,
+)
 from godwit.teamwork.machine.records import Conflict, Record, folded
 from godwit.teamwork.machine.store import Store
 
@@ -53,6 +63,7 @@ class ScopeLog:
     def __init__(self, scope: str, store: Store, devices: Devices) -> None:
         self.scope, self._store, self._devices = scope, store, devices
         self._governance: Governance | None = None
+        self._roleless: dict[str, int] = {}  # by device, its changes where its user had no role; while these are known
 
     @property
     def governance(self) -> Governance:
@@ -88,6 +99,16 @@ class ScopeLog:
         known = self._store.record(self.scope, change.record)
         return self.governance.refusal(change, known.fields if known else {})
 
+    def over_quota(self, change: Change) -> str:
+        """Why a change of this device may not be made although its user has a right to it, or nothing."""
+        if change.kind in GOVERNING or change.kind == "key":
+            return ""
+        more, settings = Usage(1, len(signed_bytes(change)), int(change.kind == "message")), self.governance.settings
+        used, used_by_user = self._store.usage(self.scope), self._store.usage(self.scope, user=change.user)
+        return over(
+            quota_of("user_quota", settings), used_by_user, more, f"{change.user} in {self.scope}", "user_quota"
+        ) or over(quota_of("quota", settings), used, more, self.scope, "quota")
+
     def raise_clock(self, clock: int) -> str:
         """Let the next change come after this clock, which others have used; why not, if that cannot be."""
         if wrong := self._clock_problem(clock):
@@ -119,6 +140,28 @@ class ScopeLog:
             return f"change {change.number} of {change.device} does not follow the change {before.number} known here"
         return ""
 
+    def excess(self, change: Change) -> str:
+        """Why a change is not taken now although it has no problem, or nothing. (rule 4)"""
+        roles = self.governance
+        if roles.role(change.user, change.order) is Role.NONE and roles.role(change.user) is Role.NONE:
+            if self._roleless_changes(change.device) >= ROLELESS_MAX:
+                return f"{change.user} has no role, and {ROLELESS_MAX} changes of {change.device} are kept already"
+            return ""
+        used = self._store.usage(self.scope, device=change.device)
+        limit, size = largest("user_quota", roles.user_quotas), len(signed_bytes(change))
+        if used.changes >= limit.changes + RESERVED or used.bytes + size > limit.bytes + RESERVED_BYTES:
+            return (
+                f"{change.device} has written {used.changes:,} changes and {used.bytes:,} bytes, "
+                f"more than user_quota allows ({limit.changes:,} and {limit.bytes:,})"
+            )
+        return ""
+
+    def _roleless_changes(self, device: str) -> int:
+        if device not in self._roleless:
+            roles, changes = self.governance, self._store.changes_by(self.scope, device)
+            self._roleless[device] = sum(roles.role(each.user, each.order) is Role.NONE for each in changes)
+        return self._roleless[device]
+
     def is_next(self, change: Change) -> bool:
         """Whether it is the one that follows the last of its device here."""
         return change.number == self._store.vector(self.scope).get(change.device, 0) + 1
@@ -126,7 +169,9 @@ class ScopeLog:
     def add(self, change: Change) -> Added:
         """Take a change without a problem that is next, and let the records follow."""
         names = [change.record]
+        self._roleless.pop(change.device, None)
         if change.kind in GOVERNING:
+            self._roleless.clear()
             earlier = self.governance
             self._store.add(change)
             governing = self._store.changes_of_kinds(self.scope, GOVERNING)

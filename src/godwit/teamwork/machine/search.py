@@ -9,7 +9,7 @@ Records of a scope are at all its peers. A peer answers with those that were mad
 its own disk. So a record is sent once, and found also when the peer that made it is away, by members.
 
 *Rules.*
-1. A question whose signature is not that of a device of its user is refused.
+1. A question whose signature is not that of a device of its user is refused; an answer is not taken.
 2. Nothing is shown without a right, checked at the peer that shows it.
 3. A record is reported once, by whomever it is found; a later answer with a higher score does not report it again.
 4. At most `OPEN_MAX` searches are open here, `Wanted.limit` records are taken from one peer, and no more than
@@ -26,7 +26,7 @@ from godwit.teamwork.machine.bus import Answers, Found, Question, Wanted, signed
 from godwit.teamwork.machine.part_host import PartHost
 from godwit.teamwork.machine.scope_log import Devices
 
-__all__ = ["Asking", "Index", "Progress", "Search", "SearchHost"]
+__all__ = ["Asking", "Index", "Progress", "Search", "SearchHost", "problem_of"]
 
 OPEN_MAX = 100
 LIMIT_MAX = 1_000
@@ -103,11 +103,13 @@ class Search:
 
     def begin(self, asking: Asking) -> str:
         """Search here, and ask the others; why not, if it cannot be."""
-        if reason := _problem(asking.wanted):
+        if reason := problem_of(asking.wanted):
             return reason
         if len(self._open) >= OPEN_MAX:
             return f"{OPEN_MAX} searches are open: end one of them first"
         host = self._host
+        if asking.until <= host.now:
+            return "a search must end later than now; is the clock of this device right?"
         try:
             here = self._index.find(asking.wanted, host.readable_scopes(host.user), host.user, only_made_here=False)
         except FilterError as error:
@@ -131,6 +133,10 @@ class Search:
         search = self._open.get(message.search)
         if search is None or message.for_device != self._host.device or message.device in search.answered:
             return
+        reason = self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature)
+        if reason:
+            self._host.reject(f"answer of {message.device}", reason)
+            return
         search.answered[message.device] = message.refused
         found = search.news(message.found[: search.asking.wanted.limit])
         self._host.report(Progress(message.search, found, message.device, message.refused))
@@ -143,7 +149,7 @@ class Search:
         if message.until < host.now:
             return
         refused = self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature)
-        refused = refused or _problem(message.wanted)
+        refused = refused or problem_of(message.wanted)
         found: list[Found] = []
         if not refused:
             scopes = host.readable_scopes(message.user)
@@ -151,11 +157,14 @@ class Search:
                 found = self._index.find(message.wanted, scopes, message.user, only_made_here=True)
             except FilterError as error:
                 refused = str(error)
-        answer = Answers(host.device, message.device, message.search, tuple(found[: message.wanted.limit]), refused)
-        host.publish(answer, until=message.until)
+        shown = tuple(found[: message.wanted.limit])
+        answer = Answers(host.device, host.user, message.device, message.search, shown, refused)
+        signature = self._devices.sign(signed_bytes_of(answer))
+        host.publish(msgspec.structs.replace(answer, signature=signature), until=message.until)
 
 
-def _problem(wanted: Wanted) -> str:
+def problem_of(wanted: Wanted) -> str:
+    """Why a search cannot be, or nothing."""
     if not wanted.kinds:
         return "a search needs at least one kind of record"
     if not (wanted.query or wanted.words):

@@ -7,7 +7,10 @@ commits before any effect leaves the peer.
 from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
+import msgspec
+
 from godwit.teamwork.machine.changes import Change, ChangeId, Vector
+from godwit.teamwork.machine.quotas import Usage
 from godwit.teamwork.machine.records import Record
 
 __all__ = ["MemoryStore", "Store"]
@@ -54,6 +57,14 @@ class Store(Protocol):
 
     def records_changed_by(self, scope: str, users: Collection[str], devices: Collection[str]) -> list[str]:
         """Names of the records that one of these users has changed, or one of these devices."""
+        ...
+
+    def changes_by(self, scope: str, device: str) -> list[Change]:
+        """All changes of a device."""
+        ...
+
+    def usage(self, scope: str, *, user: str | None = None, device: str | None = None) -> Usage:
+        """How much was written into a scope, by a user or device, if one is given."""
         ...
 
     def put(self, scope: str, record: Record) -> None:
@@ -114,6 +125,18 @@ class MemoryStore:
     def records_changed_by(self, scope: str, users: Collection[str], devices: Collection[str]) -> list[str]:
         changes = self._changes.get(scope, {}).values()
         return sorted({change.record for change in changes if change.user in users or change.device in devices})
+
+    def changes_by(self, scope: str, device: str) -> list[Change]:
+        return [change for change in self._changes.get(scope, {}).values() if change.device == device]
+
+    def usage(self, scope: str, *, user: str | None = None, device: str | None = None) -> Usage:
+        changes = [
+            change
+            for change in self._changes.get(scope, {}).values()
+            if user in (None, change.user) and device in (None, change.device)
+        ]
+        messages = sum(change.kind == "message" for change in changes)
+        return Usage(len(changes), sum(len(msgspec.msgpack.encode(change)) for change in changes), messages)
 
     def put(self, scope: str, record: Record) -> None:
         self._records.setdefault(scope, {})[record.name] = record

@@ -7,10 +7,11 @@ harm.
 
 from hashlib import sha256
 
-__all__ = ["SLOT_S", "turn_after_s"]
+__all__ = ["SLOT_S", "TURNS_S", "turn_after_s"]
 
 SLOTS = 16
 SLOT_S = 0.25
+TURNS_S = SLOTS * SLOT_S
 
 
 def turn_after_s(device: str, answered: str) -> float:

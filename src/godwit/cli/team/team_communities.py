@@ -1,0 +1,150 @@
+"""`godwit team community …`: groups of people who share documents, messages and meetings."""
+
+from typing import Annotated
+
+import typer
+
+from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
+from godwit.cli.team.team_display import show_answer, show_facts, show_rows
+from godwit.cli.team.team_users import RoleName
+
+__all__ = ["app"]
+
+app = typer.Typer(help="See, found, join and manage communities.", no_args_is_help=True)
+
+Community = Annotated[str, typer.Argument(metavar="COMMUNITY", help="Name or identifier of a community.")]
+User = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
+Description = Annotated[str | None, typer.Option(metavar="TEXT", help="Purpose of the community.")]
+Join = Annotated[str | None, typer.Option(metavar="WAY", help="How users join: open, approval or rule.")]
+Rule = Annotated[
+    str | None,
+    typer.Option(metavar="QUERY", help="With --join rule: query over profiles; whoever matches is a member."),
+]
+Language = Annotated[str | None, typer.Option(metavar="NAME", help="Language of the rule (default: xql).")]
+COLUMNS = {
+    "name": "name",
+    "joined": "is_member",
+    "join": "join",
+    "members": "members",
+    "description": "description",
+    "identifier": "id",
+}
+
+
+@app.command("list")
+def list_communities(folder: Folder = DEFAULT_FOLDER) -> None:
+    """List your communities, and those of the team that you can join."""
+    show_rows(answers_of(folder, "communities"), COLUMNS, "The team has no communities that you may know of.")
+
+
+@app.command()
+def show(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Show a community and its members."""
+    show_facts(answer_of(folder, "community", community=community))
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the community.")],
+    description: Description = "",
+    join: Join = "approval",
+    rule: Rule = "",
+    language: Language = "xql",
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Do not encrypt: brokers can read documents' profiles and messages.")
+    ] = False,
+    unlisted: Annotated[
+        bool, typer.Option("--unlisted", help="Do not list it for the team: it is joined by invitation alone.")
+    ] = False,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Create a community; you are its owner. It is encrypted end to end unless you say --plain.
+
+    Example: godwit team community create Optics --join rule --rule "//skill = 'optics'"
+    """
+    answer = answer_of(
+        folder,
+        "create community",
+        name=name,
+        description=description,
+        join=join,
+        rule=rule,
+        language=language,
+        sealed=not plain,
+        listed=not unlisted,
+    )
+    show_answer(answer, f"{name} is there: {answer['id']}")
+
+
+@app.command()
+def change(
+    community: Community,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="New name.")] = None,
+    description: Description = None,
+    join: Join = None,
+    rule: Rule = None,
+    language: Language = None,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Change the settings of a community. Only its owners may.
+
+    Example: godwit team community change Optics --join open
+    """
+    said = {"name": name, "description": description, "join": join, "rule": rule, "language": language}
+    fields = {key: value for key, value in said.items() if value is not None}
+    if not fields:
+        raise typer.BadParameter("name what is to be changed, as in --join open")
+    show_facts(answer_of(folder, "change community", community=community, fields=fields))
+
+
+@app.command()
+def archive(
+    community: Community,
+    reopen: Annotated[bool, typer.Option("--reopen", help="Open an archived community again.")] = False,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Archive a community: it can be read, and nothing in it be changed."""
+    answer = answer_of(folder, "change community", community=community, fields={"archived": not reopen})
+    show_answer(answer, f"{answer['name']} is {'open again' if reopen else 'archived'}.")
+
+
+@app.command()
+def invite(community: Community, user: User, role: RoleName = "reader", folder: Folder = DEFAULT_FOLDER) -> None:
+    """Invite a user, who then joins or does not.
+
+    Example: godwit team community invite Optics bob --role editor
+    """
+    answer = answer_of(folder, "invite member", community=community, user=user, role=role)
+    show_answer(answer, f"{user} is invited to {answer['name']} as {role}.")
+
+
+@app.command()
+def add(community: Community, user: User, role: RoleName = "reader", folder: Folder = DEFAULT_FOLDER) -> None:
+    """Make a user a member, or change a member's role."""
+    answer = answer_of(folder, "add member", community=community, user=user, role=role)
+    show_answer(answer, f"{user} is a member of {answer['name']} as {role}.")
+
+
+@app.command()
+def remove(community: Community, user: User, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Remove a member. What comes from now on is encrypted with a key that the member does not get."""
+    answer = answer_of(folder, "remove member", community=community, user=user)
+    show_answer(answer, f"{user} is no longer a member of {answer['name']}.")
+
+
+@app.command()
+def join(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Join a community that is open, or that has invited you."""
+    show_answer(answer_of(folder, "join community", community=community), f"You have joined {community}.")
+
+
+@app.command()
+def ask(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Ask the owners of a community to be taken in."""
+    show_answer(answer_of(folder, "ask community", community=community), f"The owners of {community} are asked.")
+
+
+@app.command()
+def leave(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Leave a community. What was shared until now stays on this disk."""
+    show_answer(answer_of(folder, "leave community", community=community), f"You have left {community}.")

@@ -1,0 +1,103 @@
+"""How `godwit team` shows answers: tables and short texts on a terminal, a line of JSON for each on a pipe.
+
+What others have written is shown, never obeyed: a character that does not print is written as its number.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from godwit.cli.broker_connection import is_terminal
+from godwit.cli.event_display import safe
+
+__all__ = ["note", "show_answer", "show_facts", "show_rows", "shown", "write_line"]
+
+TIMES = {"time", "chosen", "delivered", "read", "expires", "since", "until", "times", "modified"}
+SIZES = {"size", "bytes", "bytes_used"}
+
+
+def show_rows(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    nothing: str,
+    short: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+) -> None:
+    """A table. `columns`: by heading, the key of a row. `nothing`: what to say when there are no rows.
+
+    `short` makes a row for people of an answer.
+    """
+    if not is_terminal():
+        for row in rows:
+            write_line(row)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        typer.echo(nothing)
+        return
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for heading, key in columns.items():
+        table.add_column(heading, justify="right" if key in SIZES else "left", overflow="fold")
+    for row in map(short, rows):
+        table.add_row(*(Text(shown(key, row.get(key))) for key in columns.values()))
+    Console(highlight=False).print(table)
+
+
+def show_facts(answer: Mapping[str, Any]) -> None:
+    """One thing: a line for each of its fields."""
+    if not is_terminal():
+        write_line(answer)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for key, value in answer.items():
+        if value not in (None, "", [], {}, ()):
+            table.add_row(Text(key.replace("_", " "), style="bold cyan"), Text(shown(key, value)))
+    Console(highlight=False).print(table)
+
+
+def show_answer(answer: Mapping[str, Any], text: str) -> None:
+    """What was done: a sentence for people."""
+    if is_terminal():
+        typer.echo(safe(text))
+    else:
+        write_line(answer)
+
+
+def note(text: str) -> None:
+    """A remark beside the answers, for whoever looks."""
+    if sys.stderr.isatty():
+        typer.echo(f"· {safe(text)}", err=True)
+
+
+def shown(key: str, value: Any) -> str:
+    """A value as people read it."""
+    if value in (None, "", [], {}, ()):
+        return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{safe(str(name))}: {shown(str(name), each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(shown(key, each) for each in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key in TIMES and isinstance(value, int | float):
+        return datetime.fromtimestamp(value).strftime("%Y-%m-%d %H:%M")
+    if isinstance(value, int):
+        return f"{value:,}" if key in SIZES else str(value)
+    return f"{value:g}" if isinstance(value, float) else safe(str(value))
+
+
+def write_line(answer: Any) -> None:
+    """An answer for a pipe."""
+    sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,96 @@
+"""`godwit team message …`: messages to people and communities."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from godwit.cli.broker_connection import is_terminal
+from godwit.cli.event_display import safe
+from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
+from godwit.cli.team.team_display import show_answer, show_rows, shown
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Send and read messages.", no_args_is_help=True)
+
+To = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--to", metavar="NAME", help="User, or community; several users for a conversation of all. Repeatable."
+    ),
+]
+Id = Annotated[str, typer.Argument(metavar="MESSAGE", help="Identifier of a message, or its first characters.")]
+
+
+@app.command()
+def send(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text of the message; - reads standard input.")],
+    to: To = None,
+    reply_to: Annotated[
+        str, typer.Option(metavar="MESSAGE", help="Message that this one answers; it then goes to the same readers.")
+    ] = "",
+    attach: Annotated[
+        list[str] | None, typer.Option(metavar="DOCUMENT", help="Document to attach. Repeatable.")
+    ] = None,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Send a message. Devices that are away receive it when they come back.
+
+    Example: godwit team message send "Lunch at noon?" --to bob
+    """
+    if not to and not reply_to:
+        raise typer.BadParameter("name readers with --to, or a message with --reply-to")
+    text = sys.stdin.read() if text == "-" else text
+    answer = answer_of(folder, "send message", to=to or [], text=text, reply_to=reply_to, attachments=attach or [])
+    show_answer(answer, f"The message is stored, and goes out as soon as a broker is there: {answer['id']}")
+
+
+@app.command("list")
+def list_messages(
+    conversation: Annotated[
+        list[str] | None, typer.Option("--with", metavar="NAME", help="Only with this user or community. Repeatable.")
+    ] = None,
+    unread: Annotated[bool, typer.Option("--unread", help="Only messages that you have not read.")] = False,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """List messages, the oldest first, with receipts of their readers."""
+    rows = answers_of(folder, "messages", conversation=conversation or [], unread=unread)
+    if not is_terminal():
+        show_rows(rows, {}, "")
+        return
+    if not rows:
+        typer.echo("No unread messages." if unread else "No messages.")
+    for row in rows:
+        _show(row)
+
+
+@app.command()
+def read(message: Id, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Show a message, and mark it as read: its author is told.
+
+    Example: godwit team message read 3f2a
+    """
+    row = answer_of(folder, "mark message", message=message, what="read")
+    if is_terminal():
+        _show(row)
+    else:
+        show_rows([row], {}, "")
+
+
+def _show(row: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    read = [each["user"] for each in row["receipts"] if each["read"]]
+    head = Text.assemble(
+        (shown("time", row["time"]), "dim"), "  ", (safe(row["author"]), "bold cyan"), "  ", (row["id"], "dim")
+    )
+    if row["reply_to"]:
+        head.append(f"  answers {row['reply_to']}", style="dim")
+    if read:
+        head.append(f"  read by {', '.join(map(safe, read))}", style="dim")
+    console = Console(highlight=False)
+    console.print(head, soft_wrap=True)
+    for line in row["text"].splitlines():
+        console.print(Text(f"  {safe(line)}"), soft_wrap=True)

@@ -1,0 +1,135 @@
+"""`godwit team subscribe` and `notifications`: be told of what happens, by mail, webhook, message or on the desktop."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
+from godwit.cli.team.team_display import show_answer, show_rows
+from godwit.errors import GodwitError
+
+__all__ = ["notifications", "subscribe"]
+
+MINUTE_S, DAY_S = 60.0, 86_400.0
+KINDS = {"document": "artefact", "message": "message", "user": "user", "community": "listing"}
+KINDS |= {"meeting": "meeting", "reminder": "reminder"}
+QUIET = re.compile(r"(\d\d?):(\d\d)-(\d\d?):(\d\d)")
+COLUMNS = {
+    "name": "name",
+    "of": "kinds",
+    "query": "query",
+    "by": "channels",
+    "expires": "expires",
+    "identifier": "id",
+}
+TOLD = {"time": "time", "title": "title", "read": "read", "because of": "subscription_name", "to end": "subscription"}
+
+
+def subscribe(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="Query over profiles, as in //keyword[. = 'lens'] (default: all).")
+    ] = "",
+    language: Annotated[
+        str, typer.Option(metavar="NAME", help="Language of the query: xql, cql2, cesql or native.")
+    ] = "xql",
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="Of document, message, user, community, meeting, or reminder of one (default: document). Repeatable.",
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the subscription (default: its query).")] = "",
+    mail: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Notify by e-mail. Repeatable.")] = None,
+    webhook: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="Notify by a signed HTTP POST. Repeatable.")
+    ] = None,
+    announce: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COMMUNITY", help="Notify by a message to this community. Repeatable."),
+    ] = None,
+    message: Annotated[bool, typer.Option("--message", help="Notify by a message to yourself.")] = False,
+    desktop: Annotated[bool, typer.Option("--desktop", help="Notify on the desktop or in the browser.")] = False,
+    days: Annotated[
+        float | None, typer.Option(metavar="DAYS", min=0.001, help="End the subscription after this number of days.")
+    ] = None,
+    digest: Annotated[
+        float, typer.Option(metavar="MINUTES", min=0, help="Collect notifications for so many minutes.")
+    ] = 0.0,
+    quiet: Annotated[
+        str, typer.Option(metavar="HH:MM-HH:MM", help="Hours of the day in which nothing is sent, as 22:00-07:00.")
+    ] = "",
+    ends: Annotated[str, typer.Option("--end", metavar="ID", help="End the subscription with this identifier.")] = "",
+    lists: Annotated[bool, typer.Option("--list", help="List your subscriptions.")] = False,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Subscribe to what happens, list subscriptions, or end one. The peer must run (`godwit team serve`) to notify you.
+
+    Example: godwit team subscribe "//keyword[. = 'lens']" --mail ann@example.org --quiet 22:00-07:00
+    """
+    if lists:
+        show_rows(answers_of(folder, "subscriptions"), COLUMNS, "No subscriptions.", _in_short)
+        return
+    if ends:
+        show_answer(answer_of(folder, "end subscription", subscription=ends), f"Subscription {ends} has ended.")
+        return
+    unknown = [kind for kind in kinds or () if kind not in KINDS]
+    if unknown:
+        raise GodwitError(f"--kind {unknown[0]}: a kind is one of {', '.join(KINDS)}")
+    channels = [
+        *({"kind": "mail", "target": address} for address in mail or ()),
+        *({"kind": "webhook", "target": url} for url in webhook or ()),
+        *({"kind": "message", "target": community} for community in announce or ()),
+        *([{"kind": "message"}] if message else []),
+        *([{"kind": "desktop"}] if desktop else []),
+    ]
+    answer = answer_of(
+        folder,
+        "subscribe",
+        name=name or query or "everything",
+        kinds=[KINDS[kind] for kind in kinds or ["document"]],
+        channels=channels or [{"kind": "desktop"}],
+        query=query,
+        language=language,
+        expires_s=None if days is None else days * DAY_S,
+        digest_s=digest * MINUTE_S,
+        quiet=_minutes(quiet) if quiet else None,
+        utc_offset_s=_utc_offset_s(),
+    )
+    show_answer(answer, f"You are subscribed. To end it: godwit team subscribe --end {answer['id']}")
+
+
+def notifications(
+    unread: Annotated[bool, typer.Option("--unread", help="Only those that you have not read.")] = False,
+    mark: Annotated[bool, typer.Option("--mark-read", help="Mark those that are listed as read.")] = False,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """List what you were notified of, the latest last; at most 100."""
+    show_rows(answers_of(folder, "notifications", only_unread=unread, marks=mark), TOLD, "No notifications.")
+
+
+def _in_short(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A subscription as a row."""
+    words = {kind: word for word, kind in KINDS.items()}
+    return {
+        **row,
+        "kinds": [words.get(kind, kind) for kind in row["kinds"]],
+        "channels": [f"{each['kind']} {each.get('target', '')}".strip() for each in row["channels"]],
+    }
+
+
+def _minutes(quiet: str) -> list[int]:
+    found = QUIET.fullmatch(quiet.replace(" ", ""))
+    if found is None:
+        raise GodwitError(f"--quiet {quiet}: write two times of the day, as 22:00-07:00")
+    numbers = list(map(int, found.groups()))
+    return [60 * numbers[0] + numbers[1], 60 * numbers[2] + numbers[3]]
+
+
+def _utc_offset_s() -> float:
+    offset: Any = datetime.now().astimezone().utcoffset()
+    return float(offset.total_seconds())

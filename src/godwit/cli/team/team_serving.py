@@ -1,0 +1,148 @@
+"""`godwit team serve`, `status`, `presence` and `audit`: the peer of a folder."""
+
+import json
+import os
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from godwit.cli.broker_connection import is_terminal
+from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
+from godwit.cli.team.team_display import show_answer, show_facts, show_rows
+from godwit.errors import GodwitError
+
+if TYPE_CHECKING:
+    from godwit.teamwork.peer_settings import PeerSettings
+    from godwit.teamwork.team_server import Served
+
+__all__ = ["audit", "presence", "serve", "status"]
+
+STATUS_INTERRUPTED = 130
+AUDIT = {"time": "time", "user": "user", "way": "way", "scope": "scope", "record": "record", "detail": "detail"}
+
+
+def serve(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the peer.")] = DEFAULT_FOLDER,
+    brokers: Annotated[
+        list[str] | None,
+        typer.Option("--broker", metavar="HOST:PORT", help="Broker (default: as in the folder). Repeatable."),
+    ] = None,
+    pages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Address of web pages and HTTP API (default: 127.0.0.1:7085); '' for none."
+        ),
+    ] = None,
+    files: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address from which other devices get documents (default: 127.0.0.1:0); '' for none.",
+        ),
+    ] = None,
+) -> None:
+    """Run the peer of a folder until it is stopped: it exchanges changes, answers searches and sends notifications.
+
+    Without a broker it works offline, and what was done goes out when one is there. SIGTERM and Ctrl-C stop it cleanly;
+    a second Ctrl-C stops it at once. Further settings are in FOLDER/peer.toml.
+
+    Example: godwit team serve ann-laptop --files 0.0.0.0:7086
+    """
+    import asyncio
+
+    from godwit.teamwork.peer_opening import settings_of
+
+    settings = settings_of(Path(folder), brokers, pages, files)
+    with asyncio.Runner(loop_factory=_new_loop()) as runner:
+        runner.run(_serve(Path(folder), settings))
+
+
+def _new_loop() -> Any:
+    """uvloop's, where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(folder: Path, settings: "PeerSettings") -> None:
+    import asyncio
+    import signal
+
+    from godwit.teamwork.team_server import serving
+
+    stop = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            os._exit(STATUS_INTERRUPTED)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    async with serving(folder, settings) as served:
+        with suppress(OSError):  # whoever wanted to know is gone
+            _show(served)
+        await stop.wait()
+
+
+def _show(served: "Served") -> None:
+    """Say where the peer is found: a table for people, or one line of JSON."""
+    status = served.team.status()
+    said = {
+        "team": status.team,
+        "user": status.user,
+        "device": status.device,
+        "pages": served.pages,
+        "login": served.login,
+        "files": list(served.files),
+        "waiting": status.waiting,
+    }
+    if not is_terminal():
+        print(json.dumps(said, ensure_ascii=False), flush=True)
+        return
+    typer.echo(f"the peer of {status.user} is up; Ctrl-C stops it")
+    show_facts(said)
+
+
+def status(folder: Folder = DEFAULT_FOLDER) -> None:
+    """Show how the peer is: user, device, broker, what waits to go out, bytes on disk, devices seen."""
+    show_facts(answer_of(folder, "status"))
+
+
+def presence(
+    availability: Annotated[
+        str, typer.Argument(metavar="AVAILABILITY", help="available, busy, 'do not disturb' or hidden.")
+    ],
+    status: Annotated[str, typer.Option("--status", metavar="TEXT", help="What you are doing.")] = "",
+    shown_to: Annotated[
+        list[str] | None, typer.Option("--shown-to", metavar="USER", help="Only this user is told. Repeatable.")
+    ] = None,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Set how available you are, until the peer ends. Hidden: others cannot tell that this device is online.
+
+    Example: godwit team presence busy
+    """
+    show_answer(
+        answer_of(folder, "presence", availability=availability, status=status, shown_to=shown_to or []),
+        f"You are {availability}.",
+    )
+
+
+def audit(
+    since: Annotated[str, typer.Option(metavar="TIME", help="Only from this time on, as 2026-11-20T10:00.")] = "",
+    user: Annotated[str, typer.Option(metavar="USER", help="Only what was shown to this user.")] = "",
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """List what this device has shown to whom: answers to searches, documents, web pages, memberships."""
+    try:
+        at = datetime.fromisoformat(since).timestamp() if since else 0.0
+    except ValueError:
+        raise GodwitError(f"--since {since}: write a time as 2026-11-20T10:00") from None
+    show_rows(answers_of(folder, "audit", since=at, user=user), AUDIT, "Nothing was shown to anybody.")

@@ -1,0 +1,124 @@
+"""`godwit team user …`: people, their profiles and devices."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
+from godwit.cli.team.team_display import show_answer, show_facts, show_rows
+from godwit.cli.user_command import asked_password
+
+__all__ = ["Fields", "RoleName", "app"]
+
+app = typer.Typer(help="See and manage people, their profiles and devices.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
+RoleName = Annotated[str, typer.Option("--role", metavar="ROLE", help="Role: reader, editor or owner.")]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field",
+        metavar="NAME=VALUE",
+        help="Element of the profile, as in skill=optics; several for a list; name= removes it, name:=JSON is a group.",
+    ),
+]
+COLUMNS = {"user": "user", "name": "name", "role": "role", "state": "state", "here": "presence", "devices": "devices"}
+
+
+@app.command("list")
+def list_users(folder: Folder = DEFAULT_FOLDER) -> None:
+    """List the users of the team: role, state, presence and devices."""
+    show_rows(answers_of(folder, "users"), COLUMNS, "The team has no users.")
+
+
+@app.command()
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="USER", help="User name (default: yourself).", show_default=False)
+    ] = "",
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Show the profile of a user."""
+    show_facts(answer_of(folder, "user", name=name))
+
+
+@app.command()
+def create(
+    name: Name,
+    role: RoleName = "editor",
+    fields: Fields = None,
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Create a user without a device, who uses a team server in a browser. For one with a device: godwit team invite.
+
+    Example: godwit team user create dana --role reader --field "name=Dana Weber"
+    """
+    _show(answer_of(folder, "create user", name=name, role=role, fields=fields or []), "is a member now")
+
+
+@app.command()
+def host(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Host a user: a device of the user runs within this peer, so that the user can write in its web pages.
+
+    Example: godwit team user host dana
+    """
+    _show(answer_of(folder, "host user", name=name), "has a device at this peer")
+
+
+@app.command()
+def profile(
+    fields: Fields = None,
+    name: Annotated[str, typer.Option("--user", metavar="USER", help="User name (default: yourself).")] = "",
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Change a profile: your own, or as an owner of the team another one.
+
+    Example: godwit team user profile --field skill=optics --field skill=motors --field city=Zurich
+    """
+    show_facts(answer_of(folder, "change profile", name=name, fields=fields or []))
+
+
+@app.command()
+def suspend(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Take all rights of a user away, in the team and its communities, until `resume`."""
+    _show(answer_of(folder, "suspend user", name=name), "is suspended")
+
+
+@app.command()
+def resume(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Give a suspended user the rights back."""
+    _show(answer_of(folder, "resume user", name=name), "is a member again")
+
+
+@app.command("end-device")
+def end_device(
+    device: Annotated[str, typer.Argument(metavar="DEVICE", help="Name of a device that was lost or given away.")],
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Accept nothing more from a device. What it has sent until now stays."""
+    show_answer(answer_of(folder, "end device", device=device), f"Nothing more is accepted from {device}.")
+
+
+@app.command()
+def password(
+    name: Annotated[
+        str, typer.Argument(metavar="USER", help="User name (default: yourself).", show_default=False)
+    ] = "",
+    folder: Folder = DEFAULT_FOLDER,
+) -> None:
+    """Set the password for the web pages of this peer. It is asked for, or read from standard input."""
+    from godwit.teamwork.web_accounts import WebAccounts, new_hash
+
+    user = answer_of(folder, "user", name=name)["user"]
+    hash = new_hash(asked_password(confirm=True))
+    accounts = WebAccounts(Path(folder))
+    try:
+        accounts.set_hash(user, hash)
+    finally:
+        accounts.close()
+    show_answer({"user": user, "password": True}, f"{user} can log in with the new password.")
+
+
+def _show(answer: dict[str, Any], text: str) -> None:
+    show_answer(answer, f"{answer['user']} {text}.")

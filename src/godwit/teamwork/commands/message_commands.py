@@ -1,0 +1,118 @@
+"""Commands about messages and meetings."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from godwit.teamwork.commands.command_table import Commands
+from godwit.teamwork.commands.references import (
+    community_of,
+    conversation_of,
+    document_of,
+    meeting_of,
+    message_of,
+    scopes_of,
+)
+from godwit.teamwork.meetings import Meeting
+from godwit.teamwork.messages import Message
+from godwit.teamwork.team import Team
+
+__all__ = ["COMMANDS"]
+
+
+def send_message(team: Team, to: Sequence[str], text: str, reply_to: str, attachments: Sequence[str]) -> dict[str, Any]:
+    """Send a message to users or a community; an answer goes where its message is."""
+    answered = message_of(team, reply_to) if reply_to else None
+    scope = answered.scope if answered and not to else conversation_of(team, to)
+    attached = [document_of(team, word).id for word in attachments]
+    id = team.messages.send(scope, text, reply_to=answered.id if answered else "", attachments=attached)
+    return _message(team.messages.get(scope, id))
+
+
+def messages(team: Team, conversation: Sequence[str], unread: bool) -> list[dict[str, Any]]:
+    """Messages of a conversation or community, or of all; they are marked as delivered."""
+    scopes = [conversation_of(team, conversation)] if conversation else team.messages.conversations()
+    found = [message for scope in scopes for message in team.messages.thread(scope)]
+    if unread:
+        wanted = {(message.scope, message.id) for message in team.messages.unread()}
+        found = [message for message in found if (message.scope, message.id) in wanted]
+    return [_message(message) for message in sorted(found, key=lambda message: message.time)]
+
+
+def mark_message(team: Team, message: str, what: str) -> dict[str, Any]:
+    """Tell the author that a message was delivered or read."""
+    found = message_of(team, message)
+    team.messages.mark(found.scope, found.id, what)
+    return _message(team.messages.get(found.scope, found.id))
+
+
+def propose_meeting(
+    team: Team,
+    community: str,
+    title: str,
+    times: Sequence[float],
+    duration_s: float,
+    agenda: str,
+    documents: Sequence[str],
+) -> dict[str, Any]:
+    """Propose a meeting to a community."""
+    scope = community_of(team, community)
+    artefacts = [document_of(team, word).id for word in documents]
+    id = team.meetings.propose(scope, title, times, duration_s=duration_s, agenda=agenda, artefacts=artefacts)
+    return _meeting(team.meetings.get(scope, id))
+
+
+def meetings(team: Team, community: str) -> list[dict[str, Any]]:
+    """Meetings of a community, or of all."""
+    scopes = [community_of(team, community)] if community else scopes_of(team)
+    return [_meeting(meeting) for scope in scopes for meeting in team.meetings.all(scope)]
+
+
+def answer_meeting(team: Team, meeting: str, answers: Mapping[str, str]) -> dict[str, Any]:
+    """Tell which times suit the user; `answers` are by time, in seconds since 1970."""
+    found = meeting_of(team, meeting)
+    team.meetings.answer(found.scope, found.id, {float(time): answer for time, answer in answers.items()})
+    return _meeting(team.meetings.get(found.scope, found.id))
+
+
+def choose_meeting(team: Team, meeting: str, time: float | None) -> dict[str, Any]:
+    """Fix the time of a meeting: this one, or that which suits most."""
+    found = meeting_of(team, meeting)
+    wanted = found.best if time is None else time
+    team.meetings.choose(found.scope, found.id, found.times[0] if wanted is None else wanted)
+    return _meeting(team.meetings.get(found.scope, found.id))
+
+
+def cancel_meeting(team: Team, meeting: str) -> dict[str, Any]:
+    """Cancel a meeting."""
+    found = meeting_of(team, meeting)
+    team.meetings.cancel(found.scope, found.id)
+    return _meeting(team.meetings.get(found.scope, found.id))
+
+
+def calendar(team: Team, meeting: str) -> dict[str, Any]:
+    """A meeting as an iCalendar file."""
+    found = meeting_of(team, meeting)
+    return {"id": found.id, "calendar": team.meetings.calendar(found.scope, found.id).decode()}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(message))
+
+
+def _meeting(meeting: Meeting) -> dict[str, Any]:
+    return {**msgspec.to_builtins(meeting, str_keys=True), "best": meeting.best}
+
+
+COMMANDS: Commands = {
+    "send message": send_message,
+    "messages": messages,
+    "mark message": mark_message,
+    "propose meeting": propose_meeting,
+    "meetings": meetings,
+    "answer meeting": answer_meeting,
+    "choose meeting": choose_meeting,
+    "cancel meeting": cancel_meeting,
+    "calendar": calendar,
+}

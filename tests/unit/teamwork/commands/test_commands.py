@@ -1,0 +1,137 @@
+"""Commands over a team: what words mean, what is answered, and what is refused."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from godwit.errors import GodwitError, Refused
+from godwit.teamwork.commands import run
+from godwit.teamwork.peer_opening import opened, settings_of
+from godwit.teamwork.team import Team
+from godwit.teamwork.team_folder import new_team
+
+NOWHERE = "127.0.0.1:1"
+COMMUNITY = {"description": "", "join": "open", "rule": "", "language": "xql", "sealed": True, "listed": True}
+
+
+def alone(folder: Path, scene: Callable[[Team], Coroutine[Any, Any, None]]) -> None:
+    """Play a scene at ann's peer, which has no broker."""
+
+    async def play() -> None:
+        new_team(folder / "ann", "ann", brokers=[NOWHERE])
+        async with opened(folder / "ann", settings_of(folder / "ann")) as team:
+            await scene(team)
+
+    asyncio.run(play())
+
+
+async def asked(team: Team, command: str, **arguments: Any) -> list[Any]:
+    return [answer async for answer in run(team, command, arguments)]
+
+
+async def one(team: Team, command: str, **arguments: Any) -> Any:
+    [answer] = await asked(team, command, **arguments)
+    return answer
+
+
+async def create(team: Team, name: str) -> str:
+    return str((await one(team, "create community", name=name, **COMMUNITY))["id"])
+
+
+def test_a_community_is_known_by_name_identifier_and_its_first_characters(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        id = await create(team, "Optics")
+        other = await create(team, "Motors")
+        for word in (id, "Optics", "optics", id.rpartition(".")[2][:8]):
+            assert (await one(team, "community", community=word))["id"] == id
+        with pytest.raises(Refused, match="there is no community 'opt'; there are Motors, Optics"):
+            await one(team, "community", community="opt")
+        with pytest.raises(Refused, match="name a community"):
+            await one(team, "community", community="")
+        await one(team, "change community", community=other, fields={"name": "Optics"})
+        with pytest.raises(Refused, match="'Optics' can mean 2 things; say which by its identifier"):
+            await one(team, "community", community="Optics")
+
+    alone(tmp_path, scene)
+
+
+def test_a_document_is_stored_changed_and_found(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        file = tmp_path / "mount.txt"
+        file.write_text("brass")
+        await create(team, "Optics")
+        words = {"community": "Optics", "name": "mount.txt", "fields": ["keyword=lens"]}
+        added = await one(team, "add document", path=str(file), **words)
+        assert added["fields"]["keyword"] == ["lens"]
+        file.write_text("aluminium")
+        changed = await one(team, "change document", document="mount.txt", path=str(file))
+        assert (changed["id"], changed["version"]) == (added["id"], 2)
+        got = await one(team, "get document", document=added["id"][:6], version=1)
+        assert Path(got["path"]).is_absolute()
+        assert Path(got["path"]).read_text() == "brass"
+        everything = {"language": "xql", "communities": [], "wait_s": 0.1, "stays_open": False, "kinds": ["artefact"]}
+        *results, last = await asked(team, "search", query="", words="aluminium", **everything)
+        assert [each["result"]["id"] for each in results] == [added["id"]]
+        assert last["progress"]["found"] == 1
+        with pytest.raises(Refused, match=r"there is no file plan\.txt"):
+            await one(team, "add document", path="plan.txt", **words)
+
+    alone(tmp_path, scene)
+
+
+def test_a_message_goes_to_people_or_to_a_community(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        await one(team, "create user", name="bob", role="editor", fields=[])
+        id = await create(team, "Optics")
+        plain = {"reply_to": "", "attachments": []}
+        first = await one(team, "send message", to=["bob"], text="hello", **plain)
+        assert first["scope"].startswith("conversation/ann.")
+        assert (await one(team, "send message", to=["Optics"], text="all", **plain))["scope"] == id
+        answer = {"to": [], "text": "again", "reply_to": first["id"], "attachments": []}
+        assert (await one(team, "send message", **answer))["scope"] == first["scope"]
+        assert [each["text"] for each in await asked(team, "messages", conversation=["bob"], unread=False)] == [
+            "hello",
+            "again",
+        ]
+        with pytest.raises(Refused, match=r"'eve' is neither a user .ann, bob. nor a community"):
+            await one(team, "send message", to=["eve"], text="x", **plain)
+        with pytest.raises(Refused, match="there is no user 'eve'; there are ann, bob"):
+            await one(team, "send message", to=["bob", "eve"], text="x", **plain)
+
+    alone(tmp_path, scene)
+
+
+def test_a_command_of_another_version_is_told_so(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        with pytest.raises(Refused, match="there is no command 'sing': is the peer of another version"):
+            await asked(team, "sing")
+        with pytest.raises(Refused, match="the command 'user' has other arguments"):
+            await asked(team, "user", colour="red")
+
+    alone(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "said"),
+    [
+        ("create user", {"name": "bob", "role": "king", "fields": []}, "a role is one of reader, editor, owner"),
+        ("create user", {"name": "a/b", "role": "editor", "fields": []}, "cannot be the name of a user"),
+        ("invite user", {"name": "a\nb", "role": "editor", "fields": [], "device": "laptop"}, "cannot be the name"),
+        ("user", {"name": "eve"}, "there is no user 'eve'"),
+        ("meetings", {"community": "Optics"}, "there is no community 'Optics'"),
+        ("mark message", {"message": "ffff", "what": "read"}, "there is no message 'ffff'"),
+        ("end subscription", {"subscription": "x"}, "there is no subscription 'x'"),
+        ("presence", {"availability": "asleep", "status": "", "shown_to": []}, "availability must be one of"),
+    ],
+)
+def test_bad_input_is_refused_with_what_is_allowed(
+    tmp_path: Path, command: str, arguments: dict[str, Any], said: str
+) -> None:
+    async def scene(team: Team) -> None:
+        with pytest.raises(GodwitError, match=said):
+            await asked(team, command, **arguments)
+
+    alone(tmp_path, scene)
