@@ -166,6 +166,7 @@ MOVING = Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1))
 
 SCRIPTS: dict[str, Script] = {
     "SessionsState.losses": HEARD_OF_A_LOSS,
+    "LostTailState.untold": Script(tree, inputs(*OPEN, *CLIENTS, *frames("n", LOSS)), inputs(TimerDue(("losses",)))),
     "HeardLossesState.count": HEARD_OF_A_LOSS,
     "HeardLossesState.losses": HEARD_OF_A_LOSS,
     "StoredSessionState.losses_heard": Script(

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from godwit.filters import Event
 from godwit.languages import Query, Subject
@@ -12,6 +12,7 @@ from godwit.languages.cql2.expressions import Not
 from godwit.languages.cql2.language import Cql2Language
 from godwit.languages.cql2.routable_bounds import truth_bounds
 from tests.property.cql2_expressions import OPERATORS, conditions, events
+from tests.property.strategies import many
 
 
 def query_of(expression: Expression) -> Query:
@@ -22,7 +23,7 @@ def truth(expression: Expression, event: Event) -> bool | None:
     return truth_of(expression, OPERATORS)(Subject(event))
 
 
-@settings(max_examples=500)
+@many(5)
 @given(conditions(), events())
 def test_what_is_true_or_false_lies_between_its_bounds(expression: Expression, event: Event) -> None:
     bounds, found = truth_bounds(expression, OPERATORS), truth(expression, event)
@@ -32,7 +33,7 @@ def test_what_is_true_or_false_lies_between_its_bounds(expression: Expression, e
     assert found is False or not bounds.false.lower.matches(event)
 
 
-@settings(max_examples=200)
+@many(2)
 @given(conditions(), events())
 def test_a_query_matches_exactly_what_is_true_and_without_a_test_its_filter_does(
     expression: Expression, event: Event
@@ -51,7 +52,7 @@ def test_unknown_matches_neither_a_condition_nor_its_negation(expression: Expres
     assert query_of(Not(expression)).matches(event) is (found is False)
 
 
-@settings(max_examples=200)
+@many(2)
 @given(conditions())
 def test_what_is_printed_reads_as_the_same_in_both_encodings(expression: Expression) -> None:
     assert _read(to_text(expression)) == expression

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from godwit.filters.events import Event
-from godwit.runtime.http_events import BadBody, events_in, resume_position
+from godwit.runtime.http_events import BadBody, events_in
+from godwit.runtime.http_listening import resume_position
 
 CASES = settings(deadline=None)
 

@@ -173,5 +173,5 @@ def test_a_planted_fault_is_caught(fault: type[Link], machine: type[Joined]) -> 
     planted = type("Planted", (machine,), {"make": fault})
     with pytest.raises((AssertionError, PeerFault)):  # an honest peer blames it, or the onlooker sees it
         run_state_machine_as_test(
-            planted, settings=settings(max_examples=300, stateful_step_count=60, phases=[Phase.generate])
+            planted, settings=settings(max_examples=2_000, stateful_step_count=60, phases=[Phase.generate])
         )

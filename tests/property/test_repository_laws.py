@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.teamwork.machine.changes import Change, ChangeId, Vector
+from godwit.teamwork.machine.quotas import Usage
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.machine.store import MemoryStore, Store
 from godwit.teamwork.repository import Repository
@@ -63,6 +64,12 @@ class Compared:
 
     def records_changed_by(self, scope: str, users: Collection[str], devices: Collection[str]) -> list[str]:
         return self._same(lambda store: store.records_changed_by(scope, users, devices))  # type: ignore[no-any-return]
+
+    def changes_by(self, scope: str, device: str) -> list[Change]:
+        return self._same(lambda store: _sorted(store.changes_by(scope, device)))  # type: ignore[no-any-return]
+
+    def usage(self, scope: str, *, user: str | None = None, device: str | None = None) -> Usage:
+        return self._same(lambda store: store.usage(scope, user=user, device=device))  # type: ignore[no-any-return]
 
     def put(self, scope: str, record: Record) -> None:
         self.memory.put(scope, record)

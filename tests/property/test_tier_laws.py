@@ -22,6 +22,7 @@ from godwit.languages.xml_documents import parsed_document
 from godwit.languages.xql.printing import printed_query
 from godwit.languages.xql.tree import Expression
 from godwit.matching import BddMatcher
+from tests.property.strategies import many
 from tests.property.xml_strategies import documents, queries, small_documents, small_queries
 
 GROWTH_MAX = 12
@@ -29,7 +30,7 @@ MIDDLE, SPEAR, FILTERS = to_middle(), to_spear(), to_filters()
 TIERS = chained(MIDDLE, SPEAR)
 
 
-@settings(max_examples=200)
+@many(2)
 @given(
     st.one_of(st.tuples(queries(), documents()), st.tuples(small_queries(), small_documents())),
 )

@@ -1,15 +1,16 @@
 """XPath: what a query wants passes its filter, whatever the document and however the query is negated."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.languages import Subject, parse_query
 from godwit.languages.xml_documents import xml_event, xml_subject
 from godwit.languages.xpath.language import filter_bounds
-from tests.property.xml_strategies import documents, is_certain, small_documents, xpath_queries
+from tests.property.strategies import many
+from tests.property.xml_strategies import decided, documents, is_certain, small_documents, xpath_queries
 
 
-@settings(max_examples=200)
+@many(2)
 @given(xpath_queries(), st.lists(st.one_of(small_documents(), documents()), min_size=1, max_size=4))
 def test_what_is_wanted_passes_the_filter_and_what_passes_the_lower_bound_is_wanted(
     text: str, data: list[bytes]
@@ -28,9 +29,10 @@ def test_printed_and_parsed_again_is_the_same_query(text: str) -> None:
     assert parse_query(query.text, "xpath") == query
 
 
-@settings(max_examples=300)
+@many(3)
 @given(xpath_queries(), st.lists(st.one_of(small_documents(), documents()), min_size=1, max_size=4))
 def test_what_is_certain_is_wanted(text: str, data: list[bytes]) -> None:
     query = parse_query(text, "xpath")
     for subject in map(xml_subject, data):
         assert query.wants(subject) or not is_certain(query, subject)
+        assert decided(query, subject) in (None, query.wants(subject))

@@ -1,6 +1,6 @@
 """XQL: what a query wants passes its filter, whatever the document and however the query is negated."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.filters import Event
@@ -12,7 +12,8 @@ from godwit.languages.xql.parsing import parsed_query
 from godwit.languages.xql.printing import printed_query
 from godwit.languages.xql.routable import FilterTarget, bounds_of_document_query
 from godwit.languages.xql.tree import Expression
-from tests.property.xml_strategies import documents, is_certain, queries, small_documents, small_queries
+from tests.property.strategies import many
+from tests.property.xml_strategies import decided, documents, is_certain, queries, small_documents, small_queries
 
 
 def holds(said: Expression, event: Event) -> bool:
@@ -21,7 +22,7 @@ def holds(said: Expression, event: Event) -> bool:
     return is_true(Evaluation(document, {}).result(said, Place(document)))
 
 
-@settings(max_examples=200)
+@many(2)
 @given(queries(), documents())
 def test_what_is_wanted_passes_the_filter_and_what_passes_the_lower_bound_is_wanted(
     said: Expression, data: bytes
@@ -32,7 +33,7 @@ def test_what_is_wanted_passes_the_filter_and_what_passes_the_lower_bound_is_wan
     assert wanted or not bounds.lower.matches(event)
 
 
-@settings(max_examples=200)
+@many(2)
 @given(st.one_of(small_queries(), queries(explicit=True)), st.lists(small_documents(), min_size=1, max_size=4))
 def test_the_same_for_queries_that_filters_can_say_most_of(said: Expression, data: list[bytes]) -> None:
     bounds = bounds_of_document_query(said, FilterTarget())
@@ -51,7 +52,7 @@ def test_printed_and_parsed_again_is_the_same_query(said: Expression) -> None:
     assert parse_query(query.text, "xql") == query
 
 
-@settings(max_examples=300)
+@many(3)
 @given(
     st.one_of(small_queries(), queries()), st.lists(st.one_of(small_documents(), documents()), min_size=1, max_size=4)
 )
@@ -59,3 +60,4 @@ def test_what_is_certain_is_wanted(said: Expression, data: list[bytes]) -> None:
     query = parse_query(printed_query(said), "xql")
     for subject in map(xml_subject, data):
         assert query.wants(subject) or not is_certain(query, subject)
+        assert decided(query, subject) in (None, query.wants(subject))

@@ -245,3 +245,14 @@ def is_certain(query: Query, subject: Subject) -> bool:
         and structure.meets(known.assumptions)
         and (known.filter is None or known.filter.matches(subject.event))
     )
+
+
+def decided(query: Query, subject: Subject) -> bool | None:
+    """What filters say of a query under assumptions that the document meets; None: nothing."""
+    known, structure = query.assumed_bounds(), structure_of(subject)
+    assert structure is not None
+    if known is None or not structure.meets(known.assumptions):
+        return None
+    if known.bounds.lower.matches(subject.event):
+        return True
+    return None if known.bounds.upper.matches(subject.event) else False

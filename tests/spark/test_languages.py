@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from godwit.cli.pipeline import app, dryrun_command, match_table_command, stream_command
 from godwit.errors import PipelineError
 from godwit.event_log import EventLog
+from godwit.languages import operators
 from godwit.pipeline import tables
 from godwit.pipeline.dryrun import matching
 from godwit.pipeline.matching import counts, match, save_index
@@ -84,6 +85,30 @@ def test_the_commands_match_a_table_and_a_stream_in_all_languages(
         summary = CliRunner().invoke(app, ["stream", str(folder / source), *inputs, out, "--once"])
         assert answers(read_matches(spark, out)) == expected(), source
         assert json.loads(summary.stdout.splitlines()[-1])["residues"] == residues()
+
+
+def test_operators_of_a_module_that_only_the_driver_has_are_called_in_workers(
+    spark: "SparkSession", folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators, "_REGISTERED", {})
+    for command in (match_table_command, stream_command, dryrun_command):
+        monkeypatch.setattr(command, "session", lambda *_: nullcontext(spark))
+    module = folder / "operators_for_spark.py"
+    module.write_text("def is_odd(number):\n    return number % 2 == 1\n", encoding="utf-8")
+    text = "type = 'order' AND is_odd(amount)"
+    (folder / "odd").write_text(json.dumps({"id": "odd", "filter": text, "language": "cesql"}), encoding="utf-8")
+    odd = [each.sequence for each in events() if each.attributes.get("amount") == 11]
+    said = ["--operators", f"{module}:is_odd"]
+    inputs = ["--subscriptions", str(folder / "odd"), *said, "--out"]
+    ran = CliRunner().invoke(app, ["match", "--events", str(folder / "events"), *inputs, str(folder / "matches")])
+    assert ran.exit_code == 0, ran.stderr
+    assert sorted(answers(tables.read(spark, folder / "matches", "matches"))) == odd
+    ran = CliRunner().invoke(app, ["stream", str(folder / "events"), *inputs, str(folder / "stream"), "--once"])
+    assert ran.exit_code == 0, ran.stderr
+    assert sorted(answers(read_matches(spark, folder / "stream"))) == odd
+    filter = ["--filter", text, "--language", "cesql", "--sample", "0"]
+    ran = CliRunner().invoke(app, ["dryrun", str(folder / "events"), *filter, *said])
+    assert json.loads(ran.stdout.splitlines()[-1])["matched"] == len(odd)
 
 
 @pytest.mark.parametrize("language", ["CESQL", "CQL2"])

@@ -36,6 +36,7 @@ __all__ = [
     "event_from_binary",
     "event_from_structured",
     "events_from_batch",
+    "is_attribute_name",
     "is_binary",
     "is_structured",
     "to_batch",
@@ -80,6 +81,11 @@ def is_structured(content_type: str | None) -> bool:
 def is_binary(headers: Iterable[str], mode: BinaryMode = HTTP) -> bool:
     """Whether headers of these names bring a CloudEvent in binary mode."""
     return f"{mode.prefix}specversion" in {name.lower() for name in headers}
+
+
+def is_attribute_name(name: str) -> bool:
+    """Whether an attribute of a CloudEvent may be called so."""
+    return _NAME.fullmatch(name) is not None and name != DATA
 
 
 # ---------------------------------------------------------------- in
@@ -172,7 +178,7 @@ def _event(attributes: dict[str, Any], payload: bytes | None, content_type: Any,
 def _check(name: str, value: Any) -> None:
     """Whether a CloudEvent may have such an attribute. (rule 3)"""
     shown = repr(name[:SHOWN_LENGTH_MAX])
-    if not _NAME.fullmatch(name) or name == DATA:
+    if not is_attribute_name(name):
         raise BadEvent(f"attribute {shown}: names of CloudEvents have small letters and digits, and are not 'data'")
     if isinstance(value, int) and not INTEGER_MIN <= value <= INTEGER_MAX:
         raise BadEvent(f"attribute {shown}: integers of CloudEvents are from {INTEGER_MIN} to {INTEGER_MAX}")

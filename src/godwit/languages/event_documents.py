@@ -97,7 +97,10 @@ def checked_attributes(attributes: Attributes) -> Attributes:
 
 
 def as_cloud_event(event: Event) -> Event | None:
-    """The event without what brokers added to it, if it was published as a CloudEvent; else None."""
+    """The event without what brokers added to it, if it was published as a CloudEvent; else None.
+
+    Over MQTT a CloudEvent may come with a topic, and with user properties that are none of its attributes.
+    """
     said = event.attributes
     if said.get("specversion") != cloud_events.SPECVERSION or not all(
         isinstance(said.get(name), str) for name in cloud_events.REQUIRED
@@ -105,5 +108,5 @@ def as_cloud_event(event: Event) -> Event | None:
         return None
     own = {name: value for name, value in said.items() if not name.startswith(BROKERS_OWN)}
     if FROM_MQTT in said:
-        own.pop("topic", None)
+        own = {name: value for name, value in own.items() if name != "topic" and cloud_events.is_attribute_name(name)}
     return Event(own, event.publisher, event.sequence, event.payload, event.content_type)

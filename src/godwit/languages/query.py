@@ -23,10 +23,21 @@ from typing import Any, Protocol, TypeVar
 from godwit.errors import QueryTooCostly
 from godwit.filters import FALSE, Attributes, Event, Filter, Reference
 from godwit.filters.effort import Effort
+from godwit.languages.bounds import Bounds
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.registry import Registry
 
-__all__ = ["LANGUAGES", "NATIVE", "TEST_STEPS_MAX", "Certainty", "Language", "Query", "Subject", "parse_query"]
+__all__ = [
+    "LANGUAGES",
+    "NATIVE",
+    "TEST_STEPS_MAX",
+    "AssumedBounds",
+    "Certainty",
+    "Language",
+    "Query",
+    "Subject",
+    "parse_query",
+]
 
 TEST_STEPS_MAX = 100_000
 """Steps of one exact test. A step is about a microsecond."""
@@ -86,6 +97,14 @@ class Certainty:
 
 
 @dataclass(frozen=True, slots=True)
+class AssumedBounds:
+    """Bounds of a query, of events that meet assumptions: the test holds if `lower` does, and only if `upper` does."""
+
+    bounds: Bounds
+    assumptions: frozenset[Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """What is wanted, as some language says it. `text` is its printed form, which parses to an equal query."""
 
@@ -109,6 +128,15 @@ class Query:
             return Certainty(None)
         tell = getattr(self.test, "certainty", None)
         told: Certainty | None = None if tell is None else tell(self.routable)
+        return told
+
+    def assumed_bounds(self) -> AssumedBounds | None:
+        """Filters that often decide in place of the test, computed at each call; None where there are none.
+
+        Tests may have a method `assumed_bounds()` that tells them.
+        """
+        tell = getattr(self.test, "assumed_bounds", None)
+        told: AssumedBounds | None = None if tell is None else tell()
         return told
 
     def wants(self, subject: Subject) -> bool:

@@ -32,6 +32,7 @@ from godwit.languages.xml_texts import (
     NAMED_SHIFT,
     REWRITTEN,
     ROUNDED,
+    STRANGE,
     UNHELD,
     VALUES_OF_TEXT_MAX,
     Held,
@@ -51,14 +52,16 @@ PLANS_MAX = 512
 STRUCTURES_MAX = 256  # of one plan
 FURTHER = 4  # attributes besides those of paths and names
 SEVERAL = 1  # there are several elements at a path; the other flags are those of texts
-COMPLEX = LOOKED | HIDDEN | ROUNDED
+COMPLEX = LOOKED | HIDDEN | ROUNDED | STRANGE
 OF_PATH = (1 << NAMED_SHIFT) - 1
 
 Assumption = tuple[str, str, str]
 """What a filter relies on: ("tag" or "written", path, name), (one of `UNFLAGGED`, path, "")."""
 UNFLAGGED = {"single": SEVERAL, "plain": LOOKED, "held": HIDDEN, "read": ROUNDED, "canonical": REWRITTEN}
+UNFLAGGED["decimal"] = STRANGE
 """What is not the case at a path where an assumption is true: there are not several elements, texts are held as they
-stand, texts are held, numbers are read alike by all, numbers are written as they usually are."""
+stand, texts are held, numbers are read alike by all, numbers are written as they usually are, all read numbers as
+such."""
 
 
 class Attribute(NamedTuple):

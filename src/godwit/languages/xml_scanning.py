@@ -30,17 +30,12 @@ def token_pattern(kinds: str) -> re.Pattern[str]:
 
 def tokens_of(text: str, pattern: re.Pattern[str], start: int = 0) -> Tokens:
     """The tokens of a text, from `start` on."""
-    kinds: list[str] = []
-    texts: list[str] = []
-    starts: list[int] = []
-    for found in pattern.finditer(text, start):
-        kind = str(found.lastgroup)
-        token = found[kind]
-        kinds.append(kind)
-        texts.append(token)
-        starts.append(found.end() - len(token))
-        if kind == "end":
-            break
+    found = list(pattern.finditer(text, start))
+    kinds = [str(each.lastgroup) for each in found]
+    if kinds[-2:] == ["end", "end"]:  # once behind white space, once behind that
+        del found[-1], kinds[-1]
+    texts = [each[each.lastindex or 0] for each in found]
+    starts = [each.start(each.lastindex or 0) for each in found]
     if "fault" in kinds:
         at = starts[kinds.index("fault")]
         is_quote = text[at] in "'\""

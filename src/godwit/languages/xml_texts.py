@@ -27,6 +27,7 @@ __all__ = [
     "NAMED_SHIFT",
     "REWRITTEN",
     "ROUNDED",
+    "STRANGE",
     "UNHELD",
     "VALUES_OF_TEXT_MAX",
     "Held",
@@ -41,15 +42,17 @@ LOOK, UNHELD = "", " "
 """The values that say: look into the document. With the first, the text is held but for its white space."""
 NAMED_LENGTH_MAX = 256
 """Characters of texts that are held a second time, by the name of their element."""
-LOOKED, REWRITTEN, BARE, HIDDEN, ROUNDED = 2, 4, 8, 16, 32
+LOOKED, REWRITTEN, BARE, HIDDEN, ROUNDED, STRANGE = 2, 4, 8, 16, 32, 64
 """Of what is held: there is '' or ' ' among it; a number is held with its text, which is not written as it usually is;
-a number is held without its text; there is ' ' among it; numbers are held of which it is not known which is read."""
-NAMED_SHIFT = 6
+a number is held without its text; there is ' ' among it; numbers are held of which it is not known which is read, or
+(`STRANGE`) whether one is read at all."""
+NAMED_SHIFT = 7
 """The same of what is held by name is so many bits further left."""
 VALUES_OF_TEXT_MAX = 10
 REMEMBERED_LENGTH_MAX = 64
 FAR = 1e-12  # of a number: libxml2 adds up digits, and errs by half a unit in the last place with each
 TEXTS_MAX = 16_384
+DECIMAL = re.compile(r"[ \t\r\n]*-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*").fullmatch  # which all read as a number
 READS_AS_NUMBER = re.compile(r"[-+.0-9eE \t\r\n]*").fullmatch
 
 Held = Value | tuple[Value, ...]
@@ -75,7 +78,9 @@ def held_text(raw: str | None, preserve: bool) -> HeldText:
         return EMPTY
     if len(raw) > TEXT_LENGTH_MAX:
         return _text_of(
-            dict.fromkeys([UNHELD, *_numbers(raw)]), LOOKED | HIDDEN | ROUNDED, READS_AS_NUMBER(raw) is not None
+            dict.fromkeys([UNHELD, *_numbers(raw)]),
+            LOOKED | HIDDEN | ROUNDED | STRANGE,
+            READS_AS_NUMBER(raw) is not None,
         )
     made = _made_text(raw, raw if preserve else normalised(raw), preserve)
     if len(raw) <= REMEMBERED_LENGTH_MAX and not preserve:
@@ -98,6 +103,8 @@ def _made_text(raw: str, text: str, preserve: bool) -> HeldText:
     numbers = list(_numbers(raw))
     if len(numbers) > 1:
         flags |= ROUNDED
+    if numbers and not DECIMAL(raw):
+        flags |= STRANGE
     return _text_of(
         dict.fromkeys([*values, LOOK, *numbers]), flags | LOOKED, is_numeric=READS_AS_NUMBER(raw) is not None
     )

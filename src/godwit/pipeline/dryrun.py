@@ -21,12 +21,13 @@ import pyarrow as pa
 
 from godwit.filters.events import Event
 from godwit.filters.filters import attributes_of
-from godwit.languages import Query, Subject, parse_query
+from godwit.languages import Query, Subject
 from godwit.pipeline.columns import attribute_of
 from godwit.pipeline.event_rows import events_of_rows
 from godwit.pipeline.filter_sql import condition_for
 from godwit.pipeline.subscription_index import Wanted, routable
 from godwit.pipeline.tables import read
+from godwit.pipeline.worker_operators import operator_sources, parse_in_worker, ship_operators
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,9 +92,11 @@ def matching(events: "DataFrame", wanted: Wanted) -> "DataFrame":
     if not isinstance(wanted, Query) or wanted.test is None:
         return passed
     language, text, names = wanted.language, wanted.text, events.columns
+    operators = operator_sources()
+    ship_operators(events.sparkSession)
 
     def kept(batches: Iterator[Any]) -> Iterator[Any]:
-        query = parse_query(text, language)
+        query = parse_in_worker(text, language, operators)
         for batch in batches:
             rows = events_of_rows(batch.rename_columns(names))
             yield batch.filter(pa.array([query.wants(Subject(event)) for event in rows], pa.bool_()))

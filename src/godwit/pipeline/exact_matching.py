@@ -10,7 +10,8 @@ at it (`Subject`), and a test that several subscriptions share is run once for a
 2. A test that cannot be decided (it takes too many steps, or an expression fails) lets nothing through. Such pairs are
    counted apart from residues, and the first reason is kept: one query must not end a job for all others.
 3. An index without tests never comes here.
-4. Operators of users are not known to workers: a query that names one is refused when it is read.
+4. Operators of users are imported by the worker (`worker_operators.py`). A query that names one which it cannot import
+   ends the job with the reason: nobody could say what it wants.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from godwit.errors import GodwitError, PipelineError
+from godwit.errors import GodwitError
 from godwit.filters.events import Event
-from godwit.languages import Query, Subject, parse_query
+from godwit.languages import Query, Subject
 from godwit.pipeline.event_rows import events_of_rows
+from godwit.pipeline.worker_operators import OperatorSource, parse_in_worker
 
 __all__ = ["ExactTests", "Found", "Testing"]
 
@@ -43,7 +45,14 @@ class QueryText(NamedTuple):
 class ExactTests:
     """The tests of an index, by the number of a filter in the matcher; shared by all tasks of a worker."""
 
-    def __init__(self, numbers: Sequence[int], written: Sequence[QueryText], count: int) -> None:
+    def __init__(
+        self,
+        numbers: Sequence[int],
+        written: Sequence[QueryText],
+        count: int,
+        operators: tuple[OperatorSource, ...] = (),
+    ) -> None:
+        self._operators = operators
         self._queries: list[Query | None] = []
         self._written: list[QueryText] = []
         places: dict[QueryText, int] = {}
@@ -60,11 +69,7 @@ class ExactTests:
         found = self._queries[place]
         if found is None:
             language, text = self._written[place]
-            try:
-                found = parse_query(text, language)
-            except GodwitError as error:
-                raise PipelineError(f"a worker cannot read the {language} query {text!r}: {error}") from None
-            self._queries[place] = found
+            found = self._queries[place] = parse_in_worker(text, language, self._operators)
         return found
 
 

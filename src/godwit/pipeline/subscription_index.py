@@ -8,7 +8,8 @@ elsewhere Spark carries them there (`ship`).
 
 A query in another language that has an exact test is a row of its own: its routable filter, and beside the ids its
 language and text, from which workers make the test (`exact_matching.py`). Equal queries are one row. A query without a
-test is its filter, and nothing more.
+test is its filter, and nothing more. Where there are tests, the file also says where the operators of users are defined
+(`worker_operators.py`).
 
 *Rules.*
 1. One open index to a Python worker, not to a batch or a task; the pages of its file are shared by all of a machine.
@@ -40,6 +41,7 @@ from godwit.matching import IndexMatcher
 from godwit.matching.counting import count_expanded, expand
 from godwit.matching.matcher import Columns
 from godwit.pipeline.exact_matching import ExactTests, Found, QueryText, Testing
+from godwit.pipeline.worker_operators import OperatorSource, operator_sources, ship_operators
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,15 +177,16 @@ class SubscriptionIndex:
             starts = np.cumsum([0, *map(len, runs)], dtype=np.int64)
             tests = {number: row[1] for row, number in self._numbers.items() if isinstance(row, tuple)}
             tested = [place for place, number in enumerate(numbers) if number in tests]
-            members = _as_file(
-                {
-                    "ids": ids,
-                    "starts": pa.array(starts),
-                    "tested": pa.array(tested, type=pa.int64()),
-                    "languages": pa.array([tests[numbers[place]].language for place in tested], type=pa.string()),
-                    "texts": pa.array([tests[numbers[place]].text for place in tested], type=pa.string()),
-                }
-            )
+            columns = {
+                "ids": ids,
+                "starts": pa.array(starts),
+                "tested": pa.array(tested, type=pa.int64()),
+                "languages": pa.array([tests[numbers[place]].language for place in tested], type=pa.string()),
+                "texts": pa.array([tests[numbers[place]].text for place in tested], type=pa.string()),
+            }
+            if tests and (sources := operator_sources()):
+                columns["operators"] = pa.array(["\n".join(source) for source in sources], type=pa.string())
+            members = _as_file(columns)
             name = f"{_content_hash(fresh, members)}.godwit"
             write_whole(path / f"{name}.ids", members, draft=f".{name}.ids.{secrets.token_hex(8)}")
             fresh.replace(path / name)
@@ -216,6 +219,8 @@ class IndexFile:
 
     def ship(self, spark: "SparkSession") -> None:
         """See to it that workers on other machines find it."""
+        if self.tests:
+            ship_operators(spark)
         master = spark.sparkContext.master or "local"
         if master.startswith("local") and not master.startswith("local-cluster"):
             return
@@ -253,7 +258,9 @@ def _opened(name: str, folder: str) -> "OpenIndex":
     tests = None
     if tested:
         written = map(QueryText, held["languages"].to_pylist(), held["texts"].to_pylist())
-        tests = ExactTests(tested, list(written), len(held["starts"]) - 1)
+        operators = held["operators"].to_pylist() if "operators" in held else []
+        sources = tuple(OperatorSource(*source.split("\n")) for source in operators)
+        tests = ExactTests(tested, list(written), len(held["starts"]) - 1, sources)
     return OpenIndex(IndexMatcher.load(path), held["ids"], held["starts"], tests)
 
 

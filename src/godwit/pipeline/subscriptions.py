@@ -9,6 +9,7 @@ of PADRES is called by its number, for it has no name of its own.
 1. Whatever is wrong is one `PipelineError` that names file and line.
 2. Ids are texts, and no two subscriptions have the same.
 3. A query whose filter is exact is that filter; only others bring an exact test.
+4. Queries may call operators that this program has registered, as far as workers can import them.
 """
 
 import json
@@ -25,10 +26,11 @@ from godwit.filters.contexts import checked_context, checked_context_filter, of_
 from godwit.filters.filters import Filter, all_of
 from godwit.filters.language import from_json
 from godwit.filters.references import bind, is_open, references_of
-from godwit.languages import NATIVE, Query, parse_query
+from godwit.languages import NATIVE, Query
 from godwit.pipeline import padres, tables
 from godwit.pipeline.schemas import about
 from godwit.pipeline.subscription_index import Wanted, routable
+from godwit.pipeline.worker_operators import OperatorSource, operator_sources, parse_in_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -172,9 +174,13 @@ def _context_filter(source: Any) -> Filter:
     return wanted
 
 
-@lru_cache(maxsize=TEXTS_REMEMBERED)
 def _parsed(text: str, language: str) -> Wanted:
-    query = parse_query(text, language)
+    return _parsed_with(text, language, operator_sources())
+
+
+@lru_cache(maxsize=TEXTS_REMEMBERED)
+def _parsed_with(text: str, language: str, operators: tuple[OperatorSource, ...]) -> Wanted:
+    query = parse_in_driver(text, language, operators)
     if query.references:
         names = ", ".join(map(str, query.references))
         raise PipelineError(

@@ -60,6 +60,15 @@ def test_events_and_subjects_give_the_same_answers_also_when_many_queries_are_in
             assert set(index.match(xml_subject(each.payload)).wanted) == wanted
 
 
+def test_many_at_a_time_are_matched_as_one_by_one() -> None:
+    index = index_of(QUERIES)
+    subjects = [xml_subject(each.payload) if each.payload else each for each in EVENTS]
+    for events in ([], EVENTS[:1], EVENTS, subjects):
+        assert [set(found.wanted) for found in index.match_many(events)] == [
+            set(index.match(each).wanted) for each in events
+        ]
+
+
 def test_what_a_filter_says_entirely_is_not_tested() -> None:
     def fail(_: Subject) -> bool:
         raise AssertionError("tested")

@@ -27,6 +27,8 @@ QUERIES = {
     "json": ("cql2-json", '{"op": ">", "args": [{"property": "amount"}, {"property": "weight"}]}'),
     "native": ("filter", "amount > 10"),
     "native too": ("filter", "amount > 10"),
+    "native sides": ("filter", "amount > weight + 1"),
+    "native length": ("filter", "type = 'order' AND length(note) > amount"),
 }
 DOCUMENTS = [
     """<User><Sex>female</Sex><Address><Zip>1050</Zip><City>Wien</City></Address>

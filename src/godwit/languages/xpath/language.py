@@ -2,27 +2,29 @@
 
 *Rules.*
 1. An expression is compiled once. It is asked of the document node: `alert/info` and `/alert/info` are the same.
-2. What it gives is taken as a truth value, as XPath's `boolean()` does.
+2. What it gives is taken as a truth value, by XPath's `boolean()`.
 3. lxml cannot be stopped within an expression. So the steps of a test are estimated before it, from the size of the
    document and what is known of the expression (`parsing.py`), and a test that would take more than it may is not
-   begun.
+   begun. A search for a text of the document has no such estimate: it takes `OPEN_STEPS` at least, so that it is run
+   where it can be ended from outside.
 4. Regular expressions, which lxml offers, are off: their time is not bounded.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isnan
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from godwit.errors import FilterError, FilterSyntaxError
 from godwit.filters import FALSE, Event, Filter, one_of, only
 from godwit.languages.bounds import Bounds
 from godwit.languages.operators import NO_OPERATORS, Operator
-from godwit.languages.query import LANGUAGES, Certainty, Query, Subject
+from godwit.languages.query import LANGUAGES, AssumedBounds, Certainty, Query, Subject
 from godwit.languages.xml_names import NAMESPACES
 from godwit.languages.xpath.parsing import Understood, understood
 from godwit.languages.xql.routable import (
     FilterTarget,
+    assumed_bounds_of_document_query,
     bounds_of_document_query,
     certainty_of_document_query,
     routable_filter,
@@ -31,8 +33,11 @@ from godwit.languages.xql.routable import (
 __all__ = ["XPATH", "XPathLanguage", "filter_bounds"]
 
 XPATH = "xpath"
+DOCUMENT = "xpath document"  # what is derived from an event
 NODES_PER_STEP = 20  # that lxml looks at in a microsecond
 CHARACTERS_PER_NODE = 50  # that it reads in that time
+COMPARED_PER_NODE = 100  # characters that it compares in that time
+OPEN_STEPS = 1_000
 BYTES_PER_NODE = 8  # of a document, at least
 SMALL_BYTES_MAX, SMALL_DEPTH = 4_096, 16  # of documents whose size is not worth to find out
 
@@ -46,58 +51,73 @@ class XPathTest:
     degree: int
     parts: int
     strings: int
+    searched: int
+    is_open: bool
     operators: Mapping[str, Operator]
     text: str = ""
-    _compiled: list[Any] = field(default_factory=list, compare=False, repr=False)
+    _decides: list[Any] = field(default_factory=list, compare=False, repr=False)
     readings: list[Understood] = field(default_factory=list, compare=False, repr=False)
 
     def __call__(self, subject: Subject) -> bool:
-        from lxml import etree
-
-        from godwit.languages.xml_documents import document_of
-
-        root = document_of(subject)
-        if root is None:
+        decides = self.ready()
+        document = subject.derived(DOCUMENT, partial(_document, subject))
+        if document is None:
             return False
-        subject.spend(self.steps(subject.derived("xml size", lambda event: _size(event, root))))  # rule 3
+        tree, size = document
+        subject.spend(self.steps(size))  # rule 3
         try:
-            return _boolean(self.compiled()(root.getroottree()))
-        except etree.XPathError as error:
+            return bool(decides(tree))
+        except _xpath_error() as error:
             raise FilterError(f"the XPath expression cannot be evaluated: {error}") from error
+
+    def ready(self) -> Any:
+        """What lxml evaluates: whether the expression is true, so that no objects are made for nodes that it finds."""
+        if not self._decides:
+            self._decides.append(self._compiled_as(f"boolean({self.expression})"))
+        return self._decides[0]
 
     def steps(self, size: "_Size") -> int:
         """About how long the test takes at most, in steps. (rule 3)"""
         looks = self.parts * size.nodes + self.strings * size.characters // CHARACTERS_PER_NODE
-        return int(1 + looks * size.nodes ** (self.degree - 1) // NODES_PER_STEP)
+        looks += self.searched * size.characters // COMPARED_PER_NODE
+        steps = int(1 + looks * size.nodes ** (self.degree - 1) // NODES_PER_STEP)
+        return max(steps, OPEN_STEPS) if self.is_open else steps
 
     def compiled(self) -> Any:
-        """The expression for lxml. (rules 1 and 4)"""
-        if not self._compiled:
-            from lxml import etree
+        """The expression for lxml, which gives what it finds."""
+        return self._compiled_as(self.expression)
 
-            functions = {(None, name): _function(each) for name, each in self.operators.items()}
-            compiled = etree.XPath(
-                self.expression,
-                namespaces=dict(self.prefixes) or None,
-                extensions=functions or None,
-                regexp=False,
-                smart_strings=False,
-            )
-            self._compiled.append(compiled)
-        return self._compiled[0]
+    def _compiled_as(self, expression: str) -> Any:
+        """An expression for lxml. (rules 1 and 4)"""
+        from lxml import etree
+
+        functions = {(None, name): _function(each) for name, each in self.operators.items()}
+        return etree.XPath(
+            expression,
+            namespaces=dict(self.prefixes) or None,
+            extensions=functions or None,
+            regexp=False,
+            smart_strings=False,
+        )
 
     def certainty(self, routable: Filter) -> Certainty | None:
         """When the expression need not be evaluated."""
-        if not self.readings:
-            self.readings.append(understood(self.text, self.operators))
-        [read] = self.readings
+        read = self._read()
         return certainty_of_document_query(read.said, _target(read, self.operators), routable)
 
+    def assumed_bounds(self) -> AssumedBounds | None:
+        """Filters that often decide in place of evaluation."""
+        read = self._read()
+        return assumed_bounds_of_document_query(read.said, _target(read, self.operators))
+
+    def _read(self) -> Understood:
+        if not self.readings:
+            self.readings.append(understood(self.text, self.operators))
+        return self.readings[0]
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return (
-            XPathTest,
-            (self.expression, self.prefixes, self.degree, self.parts, self.strings, self.operators, self.text),
-        )
+        costs = (self.degree, self.parts, self.strings, self.searched, self.is_open)
+        return XPathTest, (self.expression, self.prefixes, *costs, self.operators, self.text)
 
 
 class XPathLanguage:
@@ -111,13 +131,30 @@ class XPathLanguage:
 
         read = understood(text, operators)
         prefixes = tuple(sorted(read.prefixes.items()))
-        test = XPathTest(read.expression, prefixes, read.degree, read.parts, read.strings, operators, text.strip())
+        costs = (read.degree, read.parts, read.strings, read.searched, read.is_open)
+        test = XPathTest(read.expression, prefixes, *costs, operators, text.strip())
         test.readings.append(read)
         try:
-            test.compiled()
+            test.ready()
         except etree.XPathSyntaxError as error:  # lxml knows more than we do
             raise FilterSyntaxError(f"{error} in the XPath expression", 1, 1, text) from None
         return Query(XPATH, text.strip(), routable_filter(read.said, _target(read, operators)), test)
+
+
+def _document(subject: Subject, event: Event) -> "tuple[Any, _Size] | None":
+    """The document of an event, and its size; None when it has none."""
+    from godwit.languages.xml_documents import document_of
+
+    root = document_of(subject)
+    return None if root is None else (root.getroottree(), _size(event, root))
+
+
+@cache
+def _xpath_error() -> type[Exception]:
+    from lxml import etree  # which not everybody has
+
+    error: type[Exception] = etree.XPathError
+    return error
 
 
 class _Size(NamedTuple):
@@ -153,10 +190,6 @@ def _target(read: Understood, operators: Mapping[str, Operator]) -> FilterTarget
         [namespace] = read.namespaces
         guard = only(NAMESPACES, one_of([namespace]))
     return FilterTarget(guard, operators, rounds=True, namespace=namespace)
-
-
-def _boolean(result: Any) -> bool:
-    return bool(result) and not (isinstance(result, float) and isnan(result))
 
 
 def _function(operator: Operator) -> Callable[..., bool]:

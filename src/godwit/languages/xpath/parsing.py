@@ -13,7 +13,8 @@ which claims about filters are known, with `Unknown` for what XQL has not.
    `ancestor`, `following` ...) multiplies, in a predicate for each node that it is asked of; there `..` and paths from
    the document lead to many nodes too. `parts` counts words and
    signs, each of which may take a look at every node; `strings` counts comparisons and calls, each of which may take
-   the text of every node.
+   the text of every node. A search for a long text compares each character with many: `searched` is how many, and
+   `is_open` that nobody knows, because the text comes from the document.
 """
 
 import re
@@ -71,6 +72,8 @@ FUNCTIONS = frozenset(
     ]
 )
 SLOW_FUNCTIONS = {"translate": 16}  # times as slow as others
+SEARCHES = {"contains": (64, 1), "substring-before": (64, 1), "substring-after": (64, 1), "translate": (64, 8)}
+"""Functions that look for each character of a text: how many they are quick with, and how slow the others are."""
 NODE_TYPES = frozenset(["node", "text", "comment", "processing-instruction"])
 NEAR_AXES = frozenset(["child", "attribute", "self", "parent", "namespace"])
 FAR_AXES = frozenset(
@@ -87,6 +90,7 @@ FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le
 UNKNOWN = Unknown()
 NODES = Call("node")  # nodes that nothing is known of
 PARENT = Call("node", ())
+ANY_ELEMENT, LOCAL_NAME = Element("*", "*"), Call("local-name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class Understood:
     degree: int
     parts: int
     strings: int
+    searched: int
+    is_open: bool
 
 
 def understood(text: str, operators: Collection[str] = ()) -> Understood:
@@ -124,6 +130,8 @@ def understood(text: str, operators: Collection[str] = ()) -> Understood:
         max(said.degree, 1),
         len(reader.tokens),
         reader.strings,
+        reader.searched,
+        reader.is_open,
     )
 
 
@@ -161,6 +169,8 @@ class _Reader:
     nesting: int = 0
     predicate_depth: int = 0
     strings: int = 0
+    searched: int = 0
+    is_open: bool = False
     relative: list[int] = field(default_factory=list)  # where paths begin that are asked of the document
     kinds: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
@@ -174,10 +184,12 @@ class _Reader:
     # ------------------------------------------------------------ tokens
 
     def sign(self, *signs: str) -> str | None:
-        if self.kinds[self.at] == "sign" and self.tokens[self.at] in signs:
-            self.at += 1
-            return self.tokens[self.at - 1]
-        return None
+        """The sign that stands here, if it is one of these. No token of another kind is written so."""
+        token = self.tokens[self.at]
+        if token not in signs:
+            return None
+        self.at += 1
+        return token
 
     def word(self, *words: str) -> str | None:
         if self.kinds[self.at] == "name" and self.tokens[self.at] in words:
@@ -316,14 +328,15 @@ class _Reader:
 
     def step(self) -> tuple[Expression, int, int]:
         """One step, whether it leads to many nodes from one, and the degree of what is asked of each."""
-        if self.sign("."):
-            return Current(), 0, 0
-        if self.sign(".."):
-            return PARENT, int(self.predicate_depth > 0), 0
         axis = "child"
-        if self.sign("@"):
-            axis = "attribute"
-        elif self.kinds[self.at] == "name" and self.tokens[self.at + 1] == "::":
+        if self.kinds[self.at] != "name":
+            if self.sign("."):
+                return Current(), 0, 0
+            if self.sign(".."):
+                return PARENT, int(self.predicate_depth > 0), 0
+            if self.sign("@"):
+                axis = "attribute"
+        elif self.tokens[self.at + 1] == "::":
             axis = self.tokens[self.at]
             if axis not in NEAR_AXES | FAR_AXES:
                 raise Fault(f"there is no axis {axis}", self.starts[self.at], tuple(sorted(NEAR_AXES | FAR_AXES)))
@@ -334,16 +347,12 @@ class _Reader:
             test = Current()
         elif axis not in ("child", "attribute"):
             test = NODES
-        if (
-            picks
-            and test == Element("*", "*")
-            and isinstance(picks[0], Compare)
-            and picks[0].left == Call("local-name")
-        ):
-            name = picks[0].right
-            assert isinstance(name, Literal)
-            test, picks = Element(str(name.value), "*"), picks[1:]
-        picks = tuple(UNKNOWN if _asks_name(pick) else pick for pick in picks)
+        if picks:
+            if test == ANY_ELEMENT and isinstance(picks[0], Compare) and picks[0].left == LOCAL_NAME:
+                name = picks[0].right
+                assert isinstance(name, Literal)
+                test, picks = Element(str(name.value), "*"), picks[1:]
+            picks = tuple([UNKNOWN if _asks_name(pick) else pick for pick in picks])
         far = axis in FAR_AXES or (axis == "parent" and self.predicate_depth > 0)
         return (Filtered(test, picks) if picks else test), int(far), degree
 
@@ -410,7 +419,18 @@ class _Reader:
             while self.sign(","):
                 arguments.append(self.expression())
             self.need(")")
+        if name in SEARCHES:
+            self.count_search(name, arguments)
         return self.called(name, arguments)
+
+    def count_search(self, name: str, arguments: list[_Part]) -> None:
+        """Note how long a search may take. (rule 3)"""
+        quick_with, weight = SEARCHES[name]
+        match arguments:
+            case [_, _Part(kind="text", said=Literal(value=str(text))), *_]:
+                self.searched += weight * max(len(text) - quick_with, 0)
+            case [_, _, *_]:
+                self.is_open = True
 
     def called(self, name: str, arguments: list[_Part]) -> _Part:
         match name, arguments:

@@ -84,39 +84,48 @@ class Evaluation:
     def result(self, said: Expression, place: Place) -> Result:
         """What an expression gives for a reference node."""
         self.spend(1)
-        match said:
-            case Path(absolute=absolute, steps=steps):
-                return self._walked([self.document if absolute else place.node], steps, place, absolute)
-            case Element() | Attribute():
-                return self._children(said, place.node)
-            case Filtered(of=of, picks=picks):
-                items = _items(self.result(of, place))
-                for pick in picks:
-                    items = _indexed(items, pick) if isinstance(pick, Index) else self._filtered(items, pick)
-                return items
-            case Compare():
-                return self._compared(said, place)
-            case And(parts=parts):
-                return all(is_true(self.result(part, place)) for part in parts)
-            case Or(parts=parts):
-                return any(is_true(self.result(part, place)) for part in parts)
-            case Not(inner=inner):
-                return not is_true(self.result(inner, place))
-            case Current():
-                return [place.node]
-            case Literal(value=value):
-                return [value]
-            case Call():
-                return self._called(said, place)
-            case Applied(of=of, call=call):
-                return self._applied(_items(self.result(of, place)), call)
-            case Union(parts=parts):
-                return self._ordered([item for part in parts for item in _items(self.result(part, place))])
-            case Intersect(parts=parts):
-                first, *others = (_items(self.result(part, place)) for part in parts)
-                kept = [set(map(_identity, other)) for other in others]
-                return [item for item in first if all(_identity(item) in other for other in kept)]
-        raise FilterError(f"{type(said).__name__} is no part of XQL")
+        evaluate = EVALUATED.get(type(said))
+        if evaluate is None:
+            raise FilterError(f"{type(said).__name__} is no part of XQL")
+        return evaluate(self, said, place)
+
+    def _path(self, said: Path, place: Place) -> Result:
+        return self._walked([self.document if said.absolute else place.node], said.steps, place, said.absolute)
+
+    def _named(self, said: Element | Attribute, place: Place) -> Result:
+        return self._children(said, place.node)
+
+    def _picked(self, said: Filtered, place: Place) -> Result:
+        items = _items(self.result(said.of, place))
+        for pick in said.picks:
+            items = _indexed(items, pick) if isinstance(pick, Index) else self._filtered(items, pick)
+        return items
+
+    def _all(self, said: And, place: Place) -> Result:
+        return all(is_true(self.result(part, place)) for part in said.parts)
+
+    def _any(self, said: Or, place: Place) -> Result:
+        return any(is_true(self.result(part, place)) for part in said.parts)
+
+    def _not(self, said: Not, place: Place) -> Result:
+        return not is_true(self.result(said.inner, place))
+
+    def _current(self, said: Current, place: Place) -> Result:
+        return [place.node]
+
+    def _literal(self, said: Literal, place: Place) -> Result:
+        return [said.value]
+
+    def _applied_to(self, said: Applied, place: Place) -> Result:
+        return self._applied(_items(self.result(said.of, place)), said.call)
+
+    def _union(self, said: Union, place: Place) -> Result:
+        return self._ordered([item for part in said.parts for item in _items(self.result(part, place))])
+
+    def _intersection(self, said: Intersect, place: Place) -> Result:
+        first, *others = (_items(self.result(part, place)) for part in said.parts)
+        kept = [set(map(_identity, other)) for other in others]
+        return [item for item in first if all(_identity(item) in other for other in kept)]
 
     # ------------------------------------------------------------ collections
 
@@ -133,13 +142,25 @@ class Evaluation:
                 call, term = term.call, term.of
             before = [item for item in items if not isinstance(item, PLAIN)]
             if step.descends:
-                before = self._with_descendants(before)
+                before = self._parents(term, before) or self._with_descendants(before)
             for index, node in enumerate(before):
                 found.extend(_items(self.result(term, Place(node, index, len(before)))))
             items = self._ordered(found) if len(before) > 1 else found
             if call is not None:
                 items = self._applied(items, call)
         return items
+
+    def _parents(self, term: Expression, items: list[Node]) -> list[Node] | None:
+        """Below the document, where elements of one name are asked for: the nodes that have some. Others give nothing.
+
+        None where that is not known.
+        """
+        wanted = term.of if isinstance(term, Filtered) else term
+        if not isinstance(wanted, Element) or wanted.name == "*" or items != [self.document]:
+            return None
+        found = self.document.parents_of(wanted.name)
+        self.spend(1 + len(found))
+        return found or [self.document]
 
     def _with_descendants(self, items: list[Node]) -> list[Node]:
         """The elements among these and below them, each once."""
@@ -172,10 +193,13 @@ class Evaluation:
             return [each for each in found if _is_named(each, wanted)]
         if isinstance(node, AttributeNode | TextNode):
             return []
-        below = nodes.children(node)
-        self.spend(len(below))
         name, prefix = wanted.name, wanted.prefix
-        named = [each for each in below if type(tag := each.tag) is str and (name == "*" or local_name(tag) == name)]
+        if isinstance(node, Document):
+            self.spend(1)
+            named = [node.root] if name in ("*", local_name(node.root.tag)) else []
+        else:
+            self.spend(len(node))
+            named = list(node.iterchildren("*" if name == "*" else f"{{*}}{name}"))  # in any namespace, or none
         return named if prefix == "*" else [each for each in named if (each.prefix or "") == prefix]
 
     def _filtered(self, items: list[Item], condition: Expression) -> list[Item]:
@@ -298,6 +322,24 @@ class Evaluation:
         if operator not in NAMED:
             return any(self._holds(operator, value, other) for other in others)
         return any(compares(operator, value, other) for other in others)
+
+
+EVALUATED: dict[type[Any], Callable[[Evaluation, Any, Place], Result]] = {
+    Path: Evaluation._path,
+    Element: Evaluation._named,
+    Attribute: Evaluation._named,
+    Filtered: Evaluation._picked,
+    Compare: Evaluation._compared,
+    And: Evaluation._all,
+    Or: Evaluation._any,
+    Not: Evaluation._not,
+    Current: Evaluation._current,
+    Literal: Evaluation._literal,
+    Call: Evaluation._called,
+    Applied: Evaluation._applied_to,
+    Union: Evaluation._union,
+    Intersect: Evaluation._intersection,
+}
 
 
 def compares(operator: str, left: Any, right: Any) -> bool:

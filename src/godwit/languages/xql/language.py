@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 from godwit.filters import Filter
 from godwit.languages.operators import NO_OPERATORS, Operator
-from godwit.languages.query import LANGUAGES, Certainty, Query, Subject
+from godwit.languages.query import LANGUAGES, AssumedBounds, Certainty, Query, Subject
 from godwit.languages.xql.parsing import parsed_query
 from godwit.languages.xql.printing import printed_query
-from godwit.languages.xql.routable import FilterTarget, certainty_of_document_query, routable_filter
+from godwit.languages.xql.routable import (
+    FilterTarget,
+    assumed_bounds_of_document_query,
+    certainty_of_document_query,
+    routable_filter,
+)
 from godwit.languages.xql.tree import Expression
 
 __all__ = ["XQL", "XqlLanguage"]
@@ -35,6 +40,10 @@ class XqlTest:
     def certainty(self, routable: Filter) -> Certainty | None:
         """When the query need not be evaluated."""
         return certainty_of_document_query(self.said, FilterTarget(operators=self.operators), routable)
+
+    def assumed_bounds(self) -> AssumedBounds | None:
+        """Filters that often decide in place of evaluation."""
+        return assumed_bounds_of_document_query(self.said, FilterTarget(operators=self.operators))
 
 
 class XqlLanguage:

@@ -26,11 +26,22 @@ __all__ = ["AttributeNode", "Document", "Node", "TextNode", "document_node_of", 
 class Document:
     """The document: the node above the root element, and the order of all nodes."""
 
-    __slots__ = ("_order", "root")
+    __slots__ = ("_order", "_parents", "root")
 
     def __init__(self, root: Tree) -> None:
         self.root = root
         self._order: dict[Any, int] | None = None
+        self._parents: dict[str, dict[Any, None]] | None = None
+
+    def parents_of(self, name: str) -> list["Node"]:
+        """The document and the elements that have a child of this name, without namespace: found once for all names."""
+        if self._parents is None:
+            self._parents = {}
+            for node in self.order():
+                if type(node.tag) is str:
+                    above = node.getparent()
+                    self._parents.setdefault(local_name(node.tag), {})[self if above is None else above] = None
+        return list(self._parents.get(name, ()))
 
     def order(self) -> dict[Any, int]:
         """The number of each element, comment and processing instruction. (rule 1)"""

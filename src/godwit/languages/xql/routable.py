@@ -21,6 +21,9 @@ entirely by a filter then.
    alike, and two that differ do so by more than 40 doubles. Others are held with numbers on both sides
    (`xml_texts.py`), so that comparisons by size find one that meets them. For equality there is some room.
 3. Where assumptions are made, every use that is made of one is noted: `assumed` is the set of them.
+4. A number that is not plain lies between those that are held for it, if it is read at all. So where all numbers at a
+   path are on one side of another, all readers find it on that side. A cautious target asks for that, and assumes only
+   that numbers are read as such, which `+5` is not by XPath.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -60,9 +63,9 @@ from godwit.filters import (
 )
 from godwit.filters.sets import OneOf
 from godwit.filters.values import TEXT_LENGTH_MAX, Kind
-from godwit.languages.bounds import Bounds, either, every, opposite
+from godwit.languages.bounds import UNKNOWN, Bounds, either, every, opposite
 from godwit.languages.operators import NO_OPERATORS, Operator
-from godwit.languages.query import Certainty
+from godwit.languages.query import AssumedBounds, Certainty
 from godwit.languages.xml_flattening import Assumption
 from godwit.languages.xml_names import ANYWHERE, NAMESPACES, NUMERALS, PREFIXES, REPEATED
 from godwit.languages.xml_texts import LOOK, UNHELD
@@ -70,7 +73,14 @@ from godwit.languages.xml_values import PART_OF_NUMBER, WHITE, values_of_text
 from godwit.languages.xql.tree import Attribute, Element, Expression
 from godwit.languages.xql.weakening import Claim, Weakening
 
-__all__ = ["NO_PREFIXES", "FilterTarget", "bounds_of_document_query", "certainty_of_document_query", "routable_filter"]
+__all__ = [
+    "NO_PREFIXES",
+    "FilterTarget",
+    "assumed_bounds_of_document_query",
+    "bounds_of_document_query",
+    "certainty_of_document_query",
+    "routable_filter",
+]
 
 ROOM_STEPS = 8  # doubles on each side of a number that XPath's engine may have read
 NO_PREFIXES = missing(PREFIXES)
@@ -113,6 +123,17 @@ def certainty_of_document_query(said: Expression, target: "FilterTarget", routab
     lower = _without_parents(lower)
     absent = {path: HELD_WHERE[kind] for kind, path, _ in sorted(assumed) if kind in HELD_WHERE}
     return Certainty(None if _implies(routable, lower, absent) else lower, frozenset(assumed))
+
+
+def assumed_bounds_of_document_query(said: Expression, target: "FilterTarget") -> AssumedBounds | None:
+    """Bounds of a query for documents that meet some assumptions, not that of how numbers are read; None: no bounds."""
+    assumed: set[Assumption] = set()
+    try:
+        claim = Weakening(replace(target, guard=TRUE, assumed=assumed, is_cautious=True)).of_query(said)
+        bounds = Bounds(claim.upper, claim.somewhere)
+    except FilterTooBig:
+        return None
+    return None if bounds == UNKNOWN else AssumedBounds(bounds, frozenset(assumed))
 
 
 def _without_parents(filter: Filter) -> Filter:
@@ -172,6 +193,7 @@ class FilterTarget:
     true: Filter = TRUE
     false: Filter = FALSE
     assumed: set[Assumption] | None = None  # rule 3
+    is_cautious: bool = False  # rule 4
 
     def _assumes(self, kind: str, path: str, name: str = "") -> bool:
         if self.assumed is None:
@@ -221,8 +243,15 @@ class FilterTarget:
             self._assumes("plain", path)
             return self._by_operator(path, operator, value, holds)
         if not isinstance(value, str):
+            claim = self._claim(path, self._numbers(operator, value), holds)
+            if self.is_cautious and operator in NUMBER_SETS:
+                self._assumes("decimal", path)
+                surely = operator if holds else OPPOSITE[operator]
+                return Claim(
+                    claim.upper, lambda: _all_numbers(path, surely, value), lambda: claim.everywhere, claim.needs_node
+                )
             self._assumes("read", path)
-            return self._claim(path, self._numbers(operator, value), holds)
+            return claim
         self._assumes("held" if operator == "contains" and _is_part(value) else "plain", path)
         if operator in ("eq", "ne"):
             return self._equal_texts(path, value, holds == (operator == "eq"))
@@ -320,6 +349,12 @@ class FilterTarget:
         if holds:
             return Claim(upper, lambda: FALSE, lambda: FALSE, True)
         return Claim(present(path), lambda: FALSE, lambda: _opposite(upper), True)
+
+
+def _all_numbers(path: str, operator: str, value: float) -> Filter:
+    """There are numbers at the path, and all compare so. (rule 4)"""
+    others = NUMBER_SETS[OPPOSITE[operator]](value)
+    return all_of(some(path, NUMBER_SETS[operator](value)), only(path, complement(others)))
 
 
 def _name_of(path: str) -> str:

@@ -149,6 +149,36 @@ def test_a_test_that_would_take_too_long_is_not_begun(query: str) -> None:
         parse_query(query, "xpath").wants(Subject(event))
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"translate(string(/), '{'b' * 30_000}a', 'x') = 'y'",
+        *(f"{search}(/a/b, '{'a' * 3_900}b')" for search in ("contains", "substring-before", "substring-after")),
+        "contains(/a/b, /a/c)",
+        "translate(/a/b, /a/c, 'x') = 'y'",
+        "contains(/a/b, concat('x', 'y'))",
+    ],
+    ids=lambda query: query[:20],
+)
+def test_a_search_that_may_be_slow_is_not_begun_with_few_steps(query: str) -> None:
+    event = xml_event(b"<a><b>%b</b></a>" % (b"a" * 7_900))
+    with pytest.raises(QueryTooCostly):
+        parse_query(query, "xpath").wants(Subject(event, steps_max=500))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "contains(/a/b, 'a flash flood warning is in effect until further notice')",
+        "translate(/a/b, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz') = 'x'",
+    ],
+    ids=lambda query: query[:20],
+)
+def test_a_search_for_a_short_text_takes_few_steps(query: str) -> None:
+    event = xml_event(b"<a><b>%b</b></a>" % (b"a" * 1_000))
+    assert not parse_query(query, "xpath").wants(Subject(event, steps_max=1_000))
+
+
 def test_an_operator_of_a_user_is_a_function() -> None:
     known = {"as_long_as": Operator("as_long_as", lambda left, right: len(left) == len(right))}
     query = parse_query("a[as_long_as(b, 'y')]", "xpath", known)

@@ -1,0 +1,41 @@
+"""Events as receivers of CloudEvents get them, whatever they were published as.
+
+*Rules.*
+1. An event that was published as a CloudEvent is given back as it came, without what brokers have added to it.
+2. An event with attributes that no CloudEvent can have (a name with `/`, 2.5) is the data of a CloudEvent: a JSON
+   object, as server-sent events write it.
+"""
+
+from godwit.errors import BadEvent
+from godwit.filters.events import Event
+from godwit.languages.cloud_events import HTTP, BinaryMode, to_binary, to_structured
+from godwit.languages.event_documents import as_cloud_event
+from godwit.runtime.wire import JSON
+
+__all__ = ["batch", "binary", "structured"]
+
+
+def structured(event: Event) -> bytes:
+    """An event as a CloudEvent in JSON."""
+    try:
+        return to_structured(as_cloud_event(event) or event)
+    except BadEvent:
+        return to_structured(_as_data(event))
+
+
+def batch(events: list[Event]) -> bytes:
+    """Events as a batch of CloudEvents in JSON."""
+    return b"[%b]" % b",".join([structured(event) for event in events])
+
+
+def binary(event: Event, mode: BinaryMode = HTTP) -> tuple[dict[str, str], bytes]:
+    """An event as a CloudEvent in binary mode: headers, and the body."""
+    try:
+        return to_binary(as_cloud_event(event) or event, mode)
+    except BadEvent:
+        return to_binary(_as_data(event), mode)
+
+
+def _as_data(event: Event) -> Event:
+    """An event whose payload is the whole of another. (rule 2)"""
+    return Event({}, event.publisher, event.sequence, JSON.event(event), "application/json")
