@@ -9,7 +9,8 @@ standard output, in order. The broker is at the other end of both (`runtime/docu
 1. `Read` and `Test` are answered, nothing else is. Whatever is wrong with a document or a query is an answer.
 2. Texts of queries and events are told once (`Learn`, `Show`), with a number; `Forget` forgets all of them. The broker
    counts what is told.
-3. A test job ends after `JOB_S`, with at least one outcome: others wait for their turn.
+3. A test job ends after `JOB_S`, with at least one outcome: others wait for their turn. A single test that takes more
+   than `TEST_S_MAX` of processor time ends the process, by a signal: what runs in C cannot be stopped otherwise.
 4. Memory that large documents have taken is given back to the system. A process that is larger than
    `RESIDENT_BYTES_MAX` all the same ends itself behind an answer; the broker starts another one. The system refuses it
    more than `ADDRESS_BYTES_MAX`.
@@ -18,9 +19,11 @@ standard output, in order. The broker is at the other end of both (`runtime/docu
 
 import ctypes
 import os
+import signal
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from time import thread_time
@@ -30,6 +33,7 @@ import msgspec
 
 from godwit.errors import BadEvent, FilterError
 from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import TRUE
 from godwit.filters.values import Point
 from godwit.languages.client_queries import client_query
 from godwit.languages.cloud_events import HTTP, MQTT, BinaryMode
@@ -40,6 +44,7 @@ from godwit.languages.query import Query, Subject
 
 __all__ = [
     "BINARY_MODES",
+    "TEST_S_MAX",
     "Answer",
     "Documents",
     "Forget",
@@ -57,6 +62,7 @@ __all__ = [
 ]
 
 JOB_S = 0.01
+TEST_S_MAX = 2.0  # of which a second may be for a large document that is parsed first
 TRIMMED_BYTES = 64 * 2**20
 GROWTH_BYTES = 16 * 2**20  # between two times that memory is given back
 RESIDENT_BYTES_MAX = 192 * 2**20
@@ -148,8 +154,13 @@ def framed(message: Job | Answer) -> bytes:
 class Jobs:
     """What this process knows, and how it answers."""
 
-    def __init__(self, operators: Mapping[str, Operator] = NO_OPERATORS) -> None:
+    def __init__(
+        self,
+        operators: Mapping[str, Operator] = NO_OPERATORS,
+        bounded: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._operators = operators
+        self._bounded = bounded  # in which a test runs
         self._queries: dict[int, Query | FilterError] = {}
         self._subjects: dict[int, Subject] = {}
 
@@ -162,7 +173,8 @@ class Jobs:
                 return Tested(list(self._tested(job)))
             case Learn(number=number, language=language, text=text):
                 try:
-                    self._queries[number] = client_query(text, language, self._operators)
+                    query = client_query(text, language, self._operators)
+                    self._queries[number] = replace(query, routable=TRUE)  # which the broker has asked already
                 except FilterError as error:
                     self._queries[number] = error
             case Show():
@@ -191,7 +203,9 @@ class Jobs:
             if wrong:
                 yield Outcome(False, f"the query cannot be parsed: {wrong[0]}")
             else:
-                yield tested([query for query in queries if isinstance(query, Query)], subject, thread_time)
+                with self._bounded():
+                    outcome = tested([query for query in queries if isinstance(query, Query)], subject, thread_time)
+                yield outcome
             if thread_time() - began > JOB_S:
                 return
 
@@ -244,6 +258,16 @@ def _be_bounded() -> None:
         os.nice(NICENESS)
 
 
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """Die if this takes more than `TEST_S_MAX` of processor time. (rule 3)"""
+    signal.setitimer(signal.ITIMER_PROF, TEST_S_MAX)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
 def _give_back() -> None:
     """Give memory that is not in use back to the system."""
     with suppress(OSError, AttributeError):  # the C library of GNU alone has this
@@ -263,7 +287,9 @@ def main(modules: str = "", operators: str = "") -> None:
     os.dup2(2, 1)  # what a module of somebody else prints is no answer
     for module in filter(None, modules.split(",")):
         import_module(module)
-    jobs = Jobs(operators_named([name for name in operators.split(",") if name]))
+    is_timed = hasattr(signal, "setitimer")  # not on every system
+    named = operators_named([name for name in operators.split(",") if name])
+    jobs = Jobs(named, _in_time if is_timed else nullcontext)
     trimmed_at = TRIMMED_BYTES
     for data in _frames(source):
         answer = jobs.answer(_JOBS.decode(data))

@@ -22,7 +22,9 @@ has never heard of Godwit handles them well.
       EventLogError         an event log that cannot be read or written
       StoreError            a client's store of subscriptions that cannot be read or written
       RepositoryError       what a peer of a team keeps on its disk cannot be read or written
-        ContentError          a file that cannot be stored or read: no room, over a quota, damaged, not here
+        ContentError          a file that cannot be stored or read: no room, over a quota, damaged
+          NotHere               its content is at other peers: fetch it first
+      TransferError         a file that cannot be given to other peers, or fetched from them
       ProfileError          a profile, or an extension of profiles, that cannot be used
       SecurityError         users, keys or certificates that cannot be used
       PipelineError         Spark cannot start, or what it was given is no table, file or setting it can use
@@ -45,6 +47,7 @@ __all__ = [
     "JournalError",
     "MqttFault",
     "NotConnected",
+    "NotHere",
     "PeerFault",
     "PipelineError",
     "ProfileError",
@@ -56,6 +59,7 @@ __all__ = [
     "SnapshotError",
     "StoreError",
     "SubscriptionError",
+    "TransferError",
     "Unbound",
 ]
 
@@ -205,6 +209,17 @@ class RepositoryError(GodwitError):
 
 class ContentError(RepositoryError):
     """A file that cannot be stored or read: no room on the disk, over a quota, damaged, or not here."""
+
+
+class NotHere(ContentError):
+    """The content of a document is not at this peer: others may have it."""
+
+
+class TransferError(GodwitError):
+    """A file that cannot be given to other peers, or fetched from them: says which peers were asked, and what each did.
+
+    What has been fetched stays: the next attempt goes on from there.
+    """
 
 
 class ProfileError(GodwitError, ValueError):

@@ -79,6 +79,8 @@ class Seen:
         return (*self._data(self._older), *self._data(self._recent))
 
     def _data(self, known: dict[str, list[int]]) -> SeenData:
+        if not known:
+            return ()
         return tuple((publisher, highest, _packed(bits & self._mask)) for publisher, (highest, bits) in known.items())
 
     def learn(self, data: SeenData) -> None:

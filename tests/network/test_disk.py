@@ -217,7 +217,7 @@ def test_a_timer_that_is_due_while_a_snapshot_is_written_is_not_forgotten(tmp_pa
         node._timers.forget(("wake",))
         node.tell(TimerDue(("wake",)))
         node._snapshot()
-        await until(lambda: not node._is_writing, "the snapshot is written")
+        await until(lambda: not node._is_saving, "the snapshot is written")
         snapshot = journal.last_snapshot()
         assert snapshot is not None
         assert ("wake",) in unpack(snapshot[1], Alarmed()).timers

@@ -315,7 +315,7 @@ def test_a_bad_query_over_http_is_answered_by_400() -> None:
             for params, why in (
                 ({"filter": "//[", "language": "xpath"}, "line 1, column"),
                 ({"filter": "//a", "language": "nope"}, "known are"),
-                ({"format": "smoke"}, "allowed is godwit or cloudevents"),
+                ({"format": "smoke"}, "allowed are godwit, cloudevents"),
             ):
                 answer = await client.get("/events", params=params)
                 assert (answer.status_code, why in answer.json()["error"]) == (400, True), answer.text

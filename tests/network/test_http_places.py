@@ -40,7 +40,7 @@ def test_health_and_administration_are_answered_when_clients_have_taken_every_pl
             reader, writer = await raw(running, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert b" 200 " in await reader.readline()
             await client.aclose()
-            await until(lambda: len(running.http._state.connections) == 1)
+            await until(lambda: len(running.http.connections) == 1)
             writer.write(b"GET /events?filter=%3C HTTP/1.1\r\nhost: localhost\r\n\r\n")  # there is a place now
             while b"400" not in (line := await reader.readline()):
                 assert b" 503 " not in line
@@ -54,7 +54,7 @@ def test_connections_that_ask_for_nothing_do_not_keep_the_reserved_places() -> N
         async with broker(connections_max=1) as (running, client), AsyncExitStack() as stack:
             await stack.enter_async_context(listening(client, filter="n > 0", client="c"))
             silent = [await raw(running, b"") for _ in range(100)]
-            await until(lambda: len(running.http._state.connections) >= 60)
+            await until(lambda: len(running.http.connections) >= 60)
             assert await status(running, "/healthz") == 200
             for _, writer in silent:
                 writer.close()

@@ -150,7 +150,7 @@ class Broker:
             "ack": lambda key, now: self.links[key[1]].on_ack_due(),
             "resend": lambda key, now: self.links[key[1]].on_resend_due(now),
             "dead": self._on_dead_due,
-            "expiry": self._on_expiry_due,
+            "expiry": lambda key, now: self.withdraw(self.sessions.on_timer_due(key, now), now),
             "session": self._on_session_due,
         }
         self._inputs = one_each([self._inputs, tables.inputs])
@@ -238,10 +238,13 @@ class Broker:
             for on_round_trip in self._tables.on_round_trip:
                 on_round_trip(peer, link.round_trip_s, effects, now)
         if self._waiting_for_tables and self.routing.is_whole():
-            waiting, self._waiting_for_tables = self._waiting_for_tables, []
-            for release in waiting:
-                effects += release(now)
+            effects += self._release_waiting(now)
         return effects
+
+    def _release_waiting(self, now: float) -> list[Effect]:
+        """The routing tables are whole: go on with what has waited for that."""
+        waiting, self._waiting_for_tables = self._waiting_for_tables, []
+        return [effect for release in waiting for effect in release(now)]
 
     def _on_hello(self, link: Link, hello: Hello, effects: list[Effect], now: float) -> None:
         if link.fault is not None:
@@ -416,15 +419,13 @@ class Broker:
         if wish is None:
             return effects
         routing = self.routing
-        if type(wish) is Publish:  # most of what comes
+        if type(wish) is Publish or type(wish) is Retain:
             event = wish.event
             effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
             self.carry_out(routing.publish(event, now), effects, now)
-            return effects
+            if type(wish) is Publish:  # most of what comes
+                return effects
         match wish:
-            case Retain(event=event):
-                effects.append(Trace(Record("published", event.publisher, "", event.publisher, event.sequence)))
-                self.carry_out(routing.publish(event, now), effects, now)
             case Subscribe(id=id, filter=filter):
                 effects.append(Trace(Record("subscribed", id[0], subscription=id[1])))
                 self.subscribe(id, filter, effects, now)
@@ -536,6 +537,8 @@ class Broker:
             return handler(input.key, now)
         effects: list[Effect] = []
         self.carry_out(self.routing.on_timer_due(input.key, now), effects, now)
+        if self._waiting_for_tables and self.routing.is_whole():
+            effects += self._release_waiting(now)
         return effects
 
     def _on_dead_due(self, key: TimerKey, now: float) -> list[Effect]:
@@ -547,9 +550,6 @@ class Broker:
                 on_link_dead(peer)
             self.carry_out(self.routing.on_link_dead(peer, undelivered, now), effects, now)
         return effects
-
-    def _on_expiry_due(self, key: TimerKey, now: float) -> list[Effect]:
-        return self.withdraw(self.sessions.on_timer_due(key, now), now)
 
     def _on_session_due(self, key: TimerKey, now: float) -> list[Effect]:
         removed = self.sessions.on_timer_due(key, now)
@@ -596,5 +596,5 @@ class Broker:
             self._interceptors = {label: wanting[label] for label in self.components if label in wanting}
 
     def when_whole(self, release: Callable[[float], list[Effect]]) -> None:
-        """Call this once, when the routing tables are whole and something has come from a neighbour."""
+        """Call this once, when the tables are whole and a neighbour has sent something or routing had a timer."""
         self._waiting_for_tables.append(release)

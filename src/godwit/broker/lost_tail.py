@@ -13,7 +13,8 @@ that knows more than its session is told so without others: it may err, or lie, 
 
 Events that were only on their way through this broker are lost with the tail, too, and their senders have forgotten
 them. Any client in the network may have missed one. So all brokers are told of the loss, by a table that they share
-(`gossip.py`), and each lets the next receipt of its sessions say so (`heard_losses.py`).
+(`gossip.py`), and each lets the next receipt of its sessions say so (`heard_losses.py`). Clients that are connected
+get that receipt at once (`ReceiptUpdate`).
 
 *Rules.*
 1. A new life has a number above all before: at least the time in milliseconds.
@@ -22,34 +23,48 @@ them. Any client in the network may have missed one. So all brokers are told of 
 3. Each session's receipts say since when something may be lost (`Receipt.lost_since`), until one of them has come:
    here, and at every broker that hears of the loss. A session that moves meanwhile takes it along. It says so once for
    each loss, and one that begins afterwards says nothing.
-4. A neighbour's word begins a life once in `LIVES_GAP_S` at most. Until then its link is closed, and tried again.
+4. Of clients that are connected `TOLD_AT_ONCE` are told at a time, so that others do not wait for all of them.
+5. A neighbour's word begins a life once in `LIVES_GAP_S` at most. Until then its link is closed, and tried again.
 """
 
-from typing import Any
+from itertools import islice
+from typing import ClassVar
+
+import msgspec
 
 from godwit.broker.component import Handlers
-from godwit.broker.effects import Close, Effect, TailLost, Tell, Trace
+from godwit.broker.effects import Close, Effect, StartTimer, TailLost, Tell, TimerKey, Trace
 from godwit.broker.gossip import LOSSES, Gossip
 from godwit.broker.gossip_messages import Fact, LostInputs
 from godwit.broker.host import Host
 from godwit.broker.links import Link
-from godwit.broker.messages import Bye, Message, NodeId
+from godwit.broker.messages import Bye, Message, NodeId, ReceiptUpdate
 from godwit.trace import Record
 
-__all__ = ["LOST_TAIL", "LostTail"]
+__all__ = ["LOST_TAIL", "LostTail", "LostTailState"]
 
 LOST_TAIL = "this broker has lost its last inputs, and begins another life"
 LIVES_GAP_S = 10.0
+TOLD_AT_ONCE = 128
+LOSSES_TIMER = "losses"
+
+
+class LostTailState(msgspec.Struct, frozen=True, tag=True):
+    """Clients that were connected when a loss was heard of, and are still to be told."""
+
+    version: ClassVar[int] = 1
+    untold: tuple[NodeId, ...]
 
 
 class LostTail:
-    """The component that begins another life, and hears of those of others. It has no state of its own."""
+    """The component that begins another life, and hears of those of others."""
 
     label = "lost_tail"
     host: Host
 
     def __init__(self, gossip: Gossip) -> None:
         self._gossip = gossip
+        self._untold: dict[NodeId, None] = {}
 
     def join(self, host: Host) -> Handlers:
         """Hear of it from the driver, and from links."""
@@ -57,14 +72,17 @@ class LostTail:
         return Handlers(
             inputs={TailLost: self.on_tail_lost},
             facts={LOSSES: self.on_fact},
+            timers={LOSSES_TIMER: self._on_losses_due},
             on_peer_knows_more=self.on_peer_knows_more,
         )
 
-    def snapshot(self) -> None:
-        """There is nothing to keep."""
+    def snapshot(self) -> LostTailState | None:
+        """Who is still to be told."""
+        return LostTailState(tuple(self._untold)) if self._untold else None
 
-    def restore(self, state: Any) -> None:
-        """There is nothing to take over."""
+    def restore(self, state: LostTailState | None) -> None:
+        """Have these to tell."""
+        self._untold = {} if state is None else dict.fromkeys(state.untold)
 
     def on_tail_lost(self, input: TailLost, now: float) -> list[Effect]:
         """The driver's disk has lost its last inputs."""
@@ -73,7 +91,7 @@ class LostTail:
     def on_peer_knows_more(self, link: Link, knows: int, now: float) -> list[Effect]:
         """A neighbour knows of something between us that we do not; `knows`: our life, as it knows it."""
         host, now_ms = self.host, int(now * 1_000)
-        if now_ms - host.incarnation < LIVES_GAP_S * 1_000 and host.incarnation <= now_ms:  # rule 4
+        if now_ms - host.incarnation < LIVES_GAP_S * 1_000 and host.incarnation <= now_ms:  # rule 5
             effects: list[Effect] = [Close(link.peer, LOST_TAIL), *link.on_down(now)]
             host.carry_out(host.routing.on_peer_down(link.peer, now), effects, now)
             return effects
@@ -83,6 +101,22 @@ class LostTail:
         """Another broker has lost its last inputs."""
         if isinstance(fact.value, LostInputs) and fact.key != (self.host.name,):
             self.host.sessions.losses.hear(fact.value.since)
+            connected = [session.client for session in self.host.sessions if session.connection is not None]
+            if connected and not self._untold:
+                effects.append(StartTimer((LOSSES_TIMER,), now))
+            self._untold.update(dict.fromkeys(connected))
+
+    def _on_losses_due(self, key: TimerKey, now: float) -> list[Effect]:
+        """Tell some of those that are connected. (rule 4)"""
+        effects: list[Effect] = []
+        losses = self.host.sessions.losses
+        for client in list(islice(self._untold, TOLD_AT_ONCE)):
+            del self._untold[client]
+            session = self.host.sessions.session(client)
+            if session is not None and session.connection is not None and session.losses_heard < losses.count:
+                session.hear_of(losses, session.losses_heard)
+                effects.append(Tell(session.connection, ReceiptUpdate(session.receipt(session_lost=False))))
+        return [*effects, StartTimer((LOSSES_TIMER,), now)] if self._untold else effects
 
     def _begin_life(self, incarnation: int, since: float, by: NodeId, now: float) -> list[Effect]:
         host = self.host

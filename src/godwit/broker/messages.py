@@ -62,6 +62,7 @@ __all__ = [
     "QueueRules",
     "QueuedEvent",
     "Receipt",
+    "ReceiptUpdate",
     "Received",
     "Refused",
     "Request",
@@ -433,6 +434,12 @@ class Attached(msgspec.Struct, frozen=True, tag=True):
     origin: NodeId = ""  # to be said again with the next `Attach`
     renewed_at: float = 0.0  # likewise
     notes: dict[str, bytes] = {}  # that the client has left with its session (`Note`)
+
+
+class ReceiptUpdate(msgspec.Struct, frozen=True, tag=True):
+    """A receipt while you are connected: a broker has lost its last inputs, and events for you may be among them."""
+
+    receipt: Receipt
 
 
 class Request(msgspec.Struct, frozen=True, tag=True):

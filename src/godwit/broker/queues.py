@@ -198,9 +198,9 @@ class Queue:
             self._events_max,
             self._bytes_max,
             self._present,
-            self._waiting_of_sent(),
-            self._waiting_unsent(),
-            {name: LaneState(lane.rules, lane.ended) for name, lane in self._lanes.items()},
+            self._waiting_of_sent() if self._sent else (),  # of most sessions nothing waits, and there are thousands
+            self._waiting_unsent() if self._waiting else (),
+            {name: LaneState(lane.rules, lane.ended) for name, lane in self._lanes.items()} if self._lanes else {},
             self.taken,
             self.sent_up_to,
             self.confirmed,

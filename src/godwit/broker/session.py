@@ -289,7 +289,7 @@ class Session:
             subscriptions=tuple(self.subscriptions.values()),
             advertisements=dict(self.advertisements),
             has_advertised=self.has_advertised,
-            context=None if self.context == NOTHING_SAID else self.context,
+            context=None if self.context is NOTHING_SAID or self.context == NOTHING_SAID else self.context,
             context_since=self.context_since,
             asserted=dict(self.asserted),
             dwells=self.dwells,

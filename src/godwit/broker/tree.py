@@ -19,7 +19,9 @@ subscriptions and advertisements need not think of it: most trees have `NoFurthe
 *Rules.*
 1. A neighbour is told a subscription iff it has sent an intersecting advertisement (always when advertisements are
    off), and nothing that came from itself.
-2. Events are handed on in the order in which they came from one source.
+2. Events are handed on in the order in which they came from one source. Of events that were held back
+   `RELEASED_AT_ONCE` are handed on at a time; until all are, what comes waits behind them, and the tables do not count
+   as whole.
 3. Each entry of `in_subs` is in the matcher, and in `out_subs` of the neighbours it concerns; nothing else is. The
    matcher has it under its id, `(client, name)`, when it is of a client here, and under `(neighbour, id)` otherwise: a
    text or a tuple in the second place tells which.
@@ -69,12 +71,14 @@ HERE = ""
 
 ENTRIES_MAX = 1_000_000  # from one neighbour
 HELD_MAX = 100_000
+RELEASED_AT_ONCE = 128  # events that were held back: 5 to 20 ms
 CONCERNS_EFFORT_MAX = 16_000
 ADVERTISING_EFFORT_MAX = 200_000
 REPLACING_EFFORT_MAX = 200_000  # of all subscriptions that are placed because of one message
 TELLING_EFFORT_EACH = 200  # for each entry, when a neighbour is told everything at once
 HOLD_S = 30.0
 HOLD_TIMER: TimerKey = ("hold",)
+RELEASE_TIMER: TimerKey = ("release",)
 
 ADVERTISEMENTS: Literal["advertisements"] = "advertisements"
 SUBSCRIPTIONS: Literal["subscriptions"] = "subscriptions"
@@ -252,9 +256,15 @@ class TreeRouting:
 
     def on_publish(self, message: Publish, source: NodeId, now: float) -> list[Answer]:
         """Send an event to every other neighbour that wants it, and to the clients here that do. [rebeca §2.2]"""
-        event = message.event
         if self.awaiting[SUBSCRIPTIONS]:
-            return self._hold(event, source, now)
+            return self._hold(message.event, source, now)
+        if self.held:  # two go for one that comes: so these do not become more
+            self.held.append((source, message.event))
+            return self._released(2)
+        return self._handed_on(message, source)
+
+    def _handed_on(self, message: Publish, source: NodeId) -> list[Answer]:
+        event = message.event
         here: list[EntryId] = []
         towards: dict[NodeId, None] = {}
         matched: list[Any] = self.matcher.match(event)
@@ -432,11 +442,20 @@ class TreeRouting:
         return [StartTimer(HOLD_TIMER, now + HOLD_S)] if len(self.held) == 1 else []
 
     def _release(self, now: float) -> list[Answer]:
-        held, self.held = self.held, []
-        return [answer for source, event in held for answer in self.on_publish(Publish(event), source, now)]
+        """The tables are whole: hand on what was held back, and the rest of it when others had their turn."""
+        answers = self._released(RELEASED_AT_ONCE)
+        return [*answers, StartTimer(RELEASE_TIMER, now)] if self.held else answers
+
+    def _released(self, count: int) -> list[Answer]:
+        released, self.held = self.held[:count], self.held[count:]
+        return [answer for source, event in released for answer in self._handed_on(Publish(event), source)]
 
     def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
-        """A neighbour stays away: go on without what it would tell."""
+        """It is time to hand on more of what was held back; or a neighbour stays away: go on without its entries."""
+        if key == RELEASE_TIMER and self.awaiting[SUBSCRIPTIONS]:  # the tables must be told again
+            return [StartTimer(HOLD_TIMER, now + HOLD_S)]
+        if key == RELEASE_TIMER:
+            return self._release(now)
         assert key == HOLD_TIMER
         for awaited in self.awaiting.values():
             awaited.clear()
@@ -456,7 +475,7 @@ class TreeRouting:
         return None
 
     def wanted(self) -> list[Filter]:
-        if not self.is_whole() or (self.floods and self.neighbours):  # somebody may want what we have not heard of
+        if any(self.awaiting.values()) or (self.floods and self.neighbours):  # somebody may want what we do not know of
             return [TRUE]
         wanted = dict.fromkeys(filter for entries in self.in_subs.values() for filter in entries.values())
         if list(wanted) != [TRUE]:  # who wants everything wants the rest, too
@@ -468,7 +487,7 @@ class TreeRouting:
         return [Publish(event) for _, event in self.held]
 
     def is_whole(self) -> bool:
-        return not any(self.awaiting.values())
+        return not self.held and not any(self.awaiting.values())
 
     def is_settled(self) -> bool:
         """Whether no neighbour has still to tell us anything that we know of."""

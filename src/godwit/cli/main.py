@@ -32,6 +32,7 @@ try:
         serve_command,
         simulate_command,
         sub_command,
+        team,
         tour_command,
         user_command,
     )
@@ -162,4 +163,5 @@ app.command("plan")(plan_command.plan)
 app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(team.app, name="team")
 app.add_typer(user_command.app, name="user")

@@ -4,6 +4,8 @@ Operators are code, and are loaded from what stands behind `--operators` on the 
 """
 
 import sys
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,7 +30,7 @@ OperatorModules = Annotated[
     typer.Option(
         "--operators",
         metavar="MODULE",
-        help="Python module or file.py that defines operators for queries; it is run. Repeatable.",
+        help="Python module or file.py that defines operators for queries, or one function: module:name. Repeatable.",
     ),
 ]
 
@@ -42,20 +44,50 @@ def load_operators(modules: list[str] | None) -> None:
             raise GodwitError(f"cannot load operators from {name}: {type(error).__name__}: {error}") from error
 
 
-def _load(name: str) -> None:
-    from importlib import import_module
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    if name.endswith(".py"):
-        spec = spec_from_file_location(f"operators in {name}", name)
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module(module_from_spec(spec))
+def _load(said: str) -> None:
+    name, _, function = said.partition(":")
+    module = _module_in_file(name) if name.endswith(".py") else _module(name)
+    if not function:
         return
+    from godwit.languages.operators import operator, registered_operators
+
+    holds = getattr(module, function, None)
+    if not callable(holds):
+        raise AttributeError(f"{name} has no function {function!r}")
+    if all(known.holds is not holds for known in registered_operators().values()):
+        operator(function)(holds)
+
+
+def _module(name: str) -> ModuleType:
+    from importlib import import_module
+
     sys.path.append("")  # modules in this folder; those that are installed come first
     try:
-        import_module(name)
+        return import_module(name)
     finally:
         sys.path.remove("")
+
+
+def _module_in_file(path: str) -> ModuleType:
+    """The module in a file, under the file's name: by that name others can import it, such as workers of Spark."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = Path(path).stem
+    known = sys.modules.get(name)
+    if known is not None:
+        if Path(known.__file__ or "").resolve() != Path(path).resolve():
+            raise ImportError(f"there is another module called {name!r}: rename the file")
+        return known
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def read_query(text: str, language: str) -> "Query":

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,7 +74,9 @@ def serve(
     """Run a broker until it is stopped.
 
     Without a file it listens on this machine only. Flags override environment variables (GODWIT_SECTION__KEY), which
-    override the file. SIGTERM and Ctrl-C stop it cleanly; a second Ctrl-C stops it at once.
+    override the file. SIGTERM and Ctrl-C stop it cleanly; a second Ctrl-C stops it at once. SIGHUP reads the
+    configuration, users, certificates and keys again, and logs what counts now and what needs a restart. SIGUSR1 logs
+    what the broker holds.
 
     Example: godwit serve broker.toml --name b7
     """
@@ -93,7 +96,7 @@ def serve(
         neighbours or [],
         changes or [],
     )
-    _run(load(file, os.environ, flags), accept_loss=accept_loss)
+    _run(partial(load, file, os.environ, flags), accept_loss=accept_loss)
 
 
 def check_config(
@@ -149,18 +152,20 @@ def _flags(
 # ---------------------------------------------------------------- running
 
 
-def _run(configuration: "Configuration", *, accept_loss: bool) -> None:
-    """Serve until a signal comes."""
+def _run(read: "Callable[[], Configuration]", *, accept_loss: bool) -> None:
+    """Serve until a signal comes. `read` gives the configuration as it is at that moment."""
     import asyncio
 
+    from godwit.runtime.broker_server import BrokerServer
     from godwit.runtime.gc_tuning import tune_garbage_collector
 
+    configuration = read()
     _have_streams()
     _have_room(configuration)
     on_loaded = tune_garbage_collector()
     sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
-        runner.run(_serve(configuration, on_loaded, accept_loss=accept_loss))
+        runner.run(_serve(BrokerServer(configuration, accept_loss=accept_loss), read, on_loaded))
 
 
 def _have_streams() -> None:
@@ -201,14 +206,18 @@ def _new_loop() -> Any:
     return uvloop.new_event_loop
 
 
-async def _serve(configuration: "Configuration", on_loaded: Callable[[], None], *, accept_loss: bool) -> None:
+async def _serve(
+    broker_server: "BrokerServer", read: "Callable[[], Configuration]", on_loaded: Callable[[], None]
+) -> None:
     import asyncio
     import signal
 
-    from godwit.runtime.broker_server import BrokerServer
+    from godwit.runtime.reloading import Reloading
+    from godwit.runtime.state_dump import state_of
 
-    broker_server = BrokerServer(configuration, accept_loss=accept_loss)
     stop = asyncio.Event()
+    on_reload = getattr(signal, "SIGHUP", None)  # not on every system
+    on_dump = getattr(signal, "SIGUSR1", None)
 
     def on_signal(number: int) -> None:
         if stop.is_set() and number == signal.SIGINT:
@@ -218,8 +227,15 @@ async def _serve(configuration: "Configuration", on_loaded: Callable[[], None], 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
+    if on_reload is not None:
+        loop.add_signal_handler(on_reload, lambda: None)  # it is being started, with what there is
     await broker_server.start()
     on_loaded()
+    if on_reload is not None:
+        reading = Reloading(broker_server, read)
+        loop.add_signal_handler(on_reload, reading.begin)
+    if on_dump is not None:
+        loop.add_signal_handler(on_dump, lambda: broker_server.log.info("state", **state_of(broker_server)))
     try:
         with suppress(OSError):  # whoever wanted to know is gone
             _show(broker_server)

@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from godwit.runtime.users import User
 
-__all__ = ["app"]
+__all__ = ["app", "asked_password"]
 
 STATUS_NO = 1
 
@@ -83,7 +83,9 @@ def add(
     if not no_password:
         from msgspec import structs
 
-        changed = with_user(text, name, structs.replace(rights, password=hashed(_password(confirm=True))), str(file))
+        changed = with_user(
+            text, name, structs.replace(rights, password=hashed(asked_password(confirm=True))), str(file)
+        )
     write_private(file, changed)
     _answer({"user": name, "file": str(file), **_shown(rights)}, f"{name} may come in, as {file} says.")
 
@@ -129,7 +131,7 @@ def check(name: Name, file: File = DEFAULT_FILE) -> None:
     from godwit.runtime.users import is_right
 
     user = _users(file).get(name)
-    password = _password(confirm=False)
+    password = asked_password(confirm=False)
     right = user is not None and bool(user.password) and is_right(user.password, password)
     _answer({"user": name, "valid": right}, "right" if right else "wrong user or password")
     if not right:
@@ -151,7 +153,8 @@ def _text(file: Path) -> str:
         raise SecurityError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _password(*, confirm: bool) -> str:
+def asked_password(*, confirm: bool) -> str:
+    """A password from a prompt, or on a pipe the first line of standard input."""
     if sys.stdin.isatty():
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=confirm))
     return sys.stdin.readline().rstrip("\r\n")

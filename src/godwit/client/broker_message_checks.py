@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from godwit.broker.message_checks import check_event, check_receipt, is_number, is_whole, shown
-from godwit.broker.messages import Accepted, Attached, Delivery, Refused
+from godwit.broker.messages import Accepted, Attached, Delivery, ReceiptUpdate, Refused
 from godwit.errors import PeerFault
 
 __all__ = ["CHECKS", "check_delivery"]
@@ -45,6 +45,7 @@ CHECKS: dict[type, Callable[[Any], None]] = {
     Accepted: check_answer,
     Attached: check_attached,
     Delivery: check_delivery,
+    ReceiptUpdate: lambda message: check_receipt(message.receipt),
     Refused: check_answer,
 }
 """By type, what is checked of a message from a broker; of others the types of their fields say enough."""

@@ -55,6 +55,7 @@ from godwit.broker.messages import (
     Quench,
     QueueRules,
     Receipt,
+    ReceiptUpdate,
     Refused,
     Request,
     Retain,
@@ -66,6 +67,7 @@ from godwit.broker.messages import (
 )
 from godwit.client.after_loss import AfterLoss, wants
 from godwit.client.broker_message_checks import CHECKS
+from godwit.client.brought_wishes import wishes_to_bring
 from godwit.client.client_config import ClientConfig, Refusal
 from godwit.client.confirmations import CONFIRM_TIMER, Confirmations
 from godwit.client.connection_log import ConnectionLog
@@ -342,7 +344,9 @@ class Client:
         if self.config.mode == "carry":
             log, dropped = self._log.greet(broker, self.attempt, now)
             effects += dropped
-        self._brought = self._to_bring() if may_have_moved or (self.session != "" and log) else ()
+        self._brought = ()
+        if may_have_moved or (self.session != "" and log):
+            self._brought = wishes_to_bring(self.config.mode, self.wanted, self._granted, self._under_way)
         tried = tuple(name for name in self._tried if name != broker)[-TRIED_MAX:]
         self._tried.pop(broker, None)
         self._tried[broker] = None
@@ -370,19 +374,6 @@ class Client:
         """Whether each connection begins a session, as in the modes of `mobility/publisher_presence.py`."""
         return self.config.mode in MODES and MODES[self.config.mode].for_publishers
 
-    def _to_bring(self) -> tuple[Subscribe | Advertise, ...]:
-        """All that the session may hold, granted or under way, but for subscriptions that are not wanted any more.
-
-        In the mode `carry` the new broker begins with what is wanted now; in `naive`, `ask`, `named` it hears nothing.
-        """
-        if self.config.mode in ("naive", "ask", "named"):
-            return ()
-        if self.config.mode == "carry":
-            return tuple(wish for wish in self.wanted.values() if isinstance(wish, Subscribe | Advertise))
-        under_way = [request.wish for request in self._under_way]
-        said = [wish for wish in (*self._granted.values(), *under_way) if isinstance(wish, Subscribe | Advertise)]
-        return tuple(wish for wish in said if isinstance(wish, Advertise) or topic_of(wish) in self.wanted)
-
     def _possible_context(self) -> Context | None:
         """The last context that the session may know."""
         said = [self._granted.get(CONTEXT), *(request.wish for request in self._under_way)]
@@ -399,7 +390,7 @@ class Client:
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise PeerFault(f"a {type(message).__name__} is no message of a broker to its client")
-        if not self.is_attached and type(message) in (Delivery, Accepted):
+        if not self.is_attached and type(message) in (Delivery, Accepted, ReceiptUpdate):
             raise PeerFault(f"{type(message).__name__} before Attached")
         if (check := CHECKS.get(type(message))) is not None:
             check(message)
@@ -424,8 +415,7 @@ class Client:
         self.home, self._since, self._strayed = message.broker, self.attempt, False
         self._tried.clear()
         self._origin, self._renewed_at = message.origin, message.renewed_at
-        self.receipts.append(message.receipt)
-        self._receipt = message.receipt.number
+        self._take_receipt(message.receipt)
         self._after_loss.begin(is_on=message.receipt.lost_since is not None and not resumed)
         if resumed:
             self._acknowledged(message.accepted)
@@ -442,6 +432,15 @@ class Client:
         if not is_first:
             self._say_all_again(now)
         return self._sent(self.config.in_flight_max)
+
+    def on_receipt_update(self, message: ReceiptUpdate, now: float) -> list[Effect]:
+        """A broker has lost its last inputs while we are connected."""
+        self._take_receipt(message.receipt)
+        return []
+
+    def _take_receipt(self, receipt: Receipt) -> None:
+        self.receipts.append(receipt)
+        self._receipt = receipt.number
 
     def _say_all_again(self, now: float) -> None:
         """The session knows nothing of us: all that we want at present, then the events that it may not have."""
@@ -593,6 +592,7 @@ _HANDLERS: dict[type, Callable[[Client, Any, float], list[Effect]]] = {
     Bye: Client.on_bye,
     Delivery: Client.on_delivery,
     Quench: Client.on_quench,
+    ReceiptUpdate: Client.on_receipt_update,
     Refused: Client.on_refused,
     Revoked: Client.on_revoked,
     TrimConnectionLog: Client.on_trim_connection_log,

@@ -18,14 +18,15 @@ many clients. Each is written once, and is one object again after reading.
 2. What is read has this format, versions that are known here and fields of their types, or it is a `SnapshotError` that
    says what it is and what was expected. Reading runs no code from the document.
 3. `decode(encode(parts))` equals `parts`, dicts in their order.
-4. The same codec may be used by several threads.
+4. The same codec may be used by several threads, and while a snapshot is written in steps (`Packing`).
+5. What is written in steps is the state as it was given: states share nothing changeable with their machine.
 
 *Versions.* A state class has a class attribute `version`. Whoever changes what is written of it, or of a struct within
 it, raises that number.
 """
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Literal, Protocol, cast
@@ -42,12 +43,13 @@ from godwit.broker.gossip import GossipState
 from godwit.broker.graph import GraphState
 from godwit.broker.groups import GroupsState
 from godwit.broker.gsf import GsfState
+from godwit.broker.lost_tail import LostTailState
 from godwit.broker.quenching import QuenchingState
 from godwit.broker.spcf import SpcfState
 from godwit.broker.tree import TreeState
 from godwit.codec.message_codec import BAD, MESSAGES
 from godwit.codec.plain_data import EventTable, attributes_of, bounds_data, described_of, event_to, value_of
-from godwit.codec.twins import Shape, Twins, any_of
+from godwit.codec.twins import Shape, Steps, Twins, any_of, many_in_steps
 from godwit.codec.type_registry import TypeRegistry, version_of
 from godwit.errors import SnapshotError
 from godwit.filters.events import Event
@@ -67,11 +69,13 @@ __all__ = [
     "VERSION",
     "DriverState",
     "OpenEnd",
+    "Packing",
     "Snapshots",
     "Snapshotted",
     "gone",
     "open_ends",
     "pack",
+    "packing",
     "register_states",
     "unpack",
     "unpack_parts",
@@ -129,6 +133,7 @@ STATES = TypeRegistry(
         AuthorisationState,
         GossipState,
         GroupsState,
+        LostTailState,
         QuenchingState,
         RelocationState,
         OverlayRoutesState,
@@ -151,7 +156,7 @@ class Snapshots:
 
     def __init__(self, states: TypeRegistry = STATES, messages: TypeRegistry = MESSAGES) -> None:
         self._states = states
-        self._lock = Lock()  # rule 4: what follows is of one document
+        self._lock = Lock()  # rule 4
         self._tables = _Tables(self)
         self._twins = Twins(self._tables)
         self._encoder = msgspec.msgpack.Encoder()
@@ -159,7 +164,6 @@ class Snapshots:
         self._read_head = msgspec.msgpack.Decoder(Head)
         self._tops: list[Any] = []
         self._versioned: dict[type, str] = {}  # states, and their tags
-        self._used: dict[str, int] = {}
         messages.on_registered(self._add)
         states.on_registered(self._add_states)
 
@@ -175,18 +179,17 @@ class Snapshots:
 
     def encode(self, parts: Mapping[str, msgspec.Struct]) -> bytes:
         """States by name as bytes."""
-        with self._lock, _without_collecting():
-            try:
-                self._used = {}
-                written = {name: self.written(state) for name, state in parts.items()}
-                filters, events = self._tables.taken()
-                return self._encoder.encode(Document(FORMAT, VERSION, self._used, written, filters, events))
-            finally:
-                self._tables.clear()
+        data = self.packing(parts).advance(lambda: False)
+        assert data is not None
+        return data
+
+    def packing(self, parts: Mapping[str, msgspec.Struct]) -> "Packing":
+        """The same bit by bit."""
+        return Packing(self, self._writing_all(parts))
 
     def decode(self, data: bytes) -> dict[str, Any]:
         """The states that were written. `SnapshotError`: what this is, and what can be read here."""
-        with self._lock, _without_collecting():
+        with self.at_work(_Named()):
             try:
                 self._check(data)
                 document = self._read.decode(data)
@@ -196,8 +199,23 @@ class Snapshots:
                 if isinstance(error, SnapshotError):
                     raise
                 raise SnapshotError(f"a snapshot that cannot be read: {error}") from None
+
+    @contextmanager
+    def at_work(self, named: "_Named") -> Iterator[None]:
+        """Work on one document, to which this belongs, and on no other."""
+        with self._lock, _without_collecting():
+            self._tables.named = named
+            try:
+                yield
             finally:
-                self._tables.clear()
+                self._tables.named = _Named()
+
+    def _writing_all(self, parts: Mapping[str, msgspec.Struct]) -> Steps:
+        written: dict[str, Raw] = {}
+        for name, state in parts.items():
+            written[name] = yield from self.writing(state)
+        filters, events = yield from self._tables.taking()
+        return self._encoder.encode(Document(FORMAT, VERSION, self._tables.named.kinds, written, filters, events))
 
     def _check(self, data: bytes) -> None:
         """`SnapshotError` unless format, version and kinds are known."""
@@ -224,57 +242,92 @@ class Snapshots:
 
     def written(self, value: Any) -> Raw:
         """A struct of any kind, with its tag."""
-        kind = type(value)
-        if (tag := self._versioned.get(kind)) is not None:
-            self._used[tag] = version_of(kind)
+        self._note_version(type(value))
         return Raw(self._encoder.encode(self._twins.lowered(value)))
+
+    def writing(self, value: Any) -> Steps:
+        """The same in steps."""
+        self._note_version(type(value))
+        return Raw(self._encoder.encode((yield from self._twins.lowering(value))))
+
+    def _note_version(self, kind: type) -> None:
+        if (tag := self._versioned.get(kind)) is not None:
+            self._tables.named.kinds[tag] = version_of(kind)
 
     def read(self, raw: Raw) -> Any:
         """The struct that was written."""
         return self._twins.raised(self._decoder.decode(raw))
 
 
+class Packing:
+    """A snapshot that is being written."""
+
+    def __init__(self, snapshots: Snapshots, steps: Steps) -> None:
+        self._snapshots = snapshots
+        self._steps = steps
+        self._named = _Named()
+
+    def advance(self, is_over: Callable[[], bool]) -> bytes | None:
+        """Go on until that is over, which is asked after each step. The snapshot; None: there is more to do."""
+        with self._snapshots.at_work(self._named):
+            try:
+                next(self._steps)
+                while not is_over():
+                    next(self._steps)
+            except StopIteration as done:
+                return cast(bytes, done.value)
+        return None
+
+
+class _Named:
+    """What the places in one document stand for, and the kinds of state in it."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, int] = {}  # by address: whoever is written down is alive until it is written
+        self.event_places: dict[int, int] = {}
+        self.filters: list[Any] = []
+        self.events: list[Any] = []
+        self.kinds: dict[str, int] = {}
+
+
 class _Tables:
     """How a snapshot writes filters and events: each once, and its place wherever it stands."""
 
     def __init__(self, snapshots: Snapshots) -> None:
-        self.clear()
-        self.filter = Shape(int, self._place_of_filter, lambda place: self._filters[place])
-        self.event = Shape(int, self._place_of_event, lambda place: self._events[place])
+        self.named = _Named()  # of the document at work
+        self.filter = Shape(int, self._place_of_filter, lambda place: self.named.filters[place])
+        self.event = Shape(int, self._place_of_event, lambda place: self.named.events[place])
         self.described = Shape(Any, lambda said: said if isinstance(said, dict) else bounds_data(said), described_of)
         self.value = Shape(Any, None, value_of)
         self.attributes = Shape(dict[str, Any], _as_table, attributes_of)
-        self.any_struct = Shape(Raw, snapshots.written, snapshots.read)
+        self.any_struct = Shape(Raw, snapshots.written, snapshots.read, snapshots.writing)
+        self._event_steps, self._filter_steps = many_in_steps(self._table), many_in_steps(to_json)
 
-    def clear(self) -> None:
-        """Be ready for another document."""
-        self._places: dict[int, int] = {}  # by address: whoever is written down is alive until it is written
-        self._event_places: dict[int, int] = {}
-        self._filters: list[Any] = []
-        self._events: list[Any] = []
-
-    def taken(self) -> tuple[list[Any], list[EventTable]]:
-        """All that was named, in its order."""
-        events = [self._table(event) for event in self._events]  # these may name further filters
-        return [to_json(filter) for filter in self._filters], events
+    def taking(self) -> Steps:
+        """All filters and events that were named, in their order."""
+        events = yield from self._event_steps(self.named.events)  # these may name further filters
+        filters = yield from self._filter_steps(self.named.filters)
+        return filters, events
 
     def give(self, filters: list[Any], events: list[EventTable]) -> None:
         """What places stand for from now on."""
-        self._filters = [from_json(tree) for tree in filters]
-        self._events = [self._event(seen) for seen in events]
+        self.named.filters = [from_json(tree) for tree in filters]
+        self.named.events = [self._event(seen) for seen in events]
 
     def _place_of_filter(self, filter: Filter) -> int:
-        place = self._places.get(id(filter))
+        named = self.named
+        place = named.places.get(id(filter))
         if place is None:
-            place = self._places[id(filter)] = len(self._filters)
-            self._filters.append(filter)
+            place = named.places[id(filter)] = len(named.filters)
+            named.filters.append(filter)
         return place
 
     def _place_of_event(self, event: Event) -> int:
-        place = self._event_places.get(id(event))
+        named = self.named
+        place = named.event_places.get(id(event))
         if place is None:
-            place = self._event_places[id(event)] = len(self._events)
-            self._events.append(event)
+            place = named.event_places[id(event)] = len(named.events)
+            named.events.append(event)
         return place
 
     def _table(self, event: Event) -> EventTable:
@@ -290,7 +343,7 @@ class _Tables:
         )
 
     def _event(self, seen: EventTable) -> Event:
-        return event_to(seen, None if seen.to is None else self._filters[seen.to])
+        return event_to(seen, None if seen.to is None else self.named.filters[seen.to])
 
 
 @contextmanager
@@ -344,8 +397,15 @@ class Snapshotted(Protocol):
 
 def pack(machine: Snapshotted, driver: DriverState) -> bytes:
     """A machine and what its driver keeps for it, as bytes."""
+    data = packing(machine, driver).advance(lambda: False)
+    assert data is not None
+    return data
+
+
+def packing(machine: Snapshotted, driver: DriverState) -> Packing:
+    """The same bit by bit: both as they are now, whatever happens to the machine meanwhile."""
     with _without_collecting():
-        return SNAPSHOTS.encode({MACHINE: machine.snapshot(), DRIVER: driver})
+        return SNAPSHOTS.packing({MACHINE: machine.snapshot(), DRIVER: driver})
 
 
 def unpack(data: bytes, machine: Snapshotted) -> DriverState:

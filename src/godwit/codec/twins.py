@@ -12,11 +12,14 @@ snapshot writes each once (`plain_data.py`).
 3. A field with the hint `msgspec.Struct` holds a struct of any registered kind; it is written with its tag. So are the
    messages in a `Frame` and in a `Packet`, whose types further rooms add to.
 4. A type that nobody knows how to write is a `TypeError` when its twin is made, not when the first value comes.
+5. What is lowered in steps (`Twins.lowering`) is written with the same bytes as what is lowered at once. Between two
+   steps one element of a collection is lowered, and at most `AT_ONCE` elements are written.
 """
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from functools import reduce
+from itertools import islice
 from operator import attrgetter, or_
 from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -29,24 +32,34 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 
-__all__ = ["Convert", "Shape", "Twins", "WireForm", "any_of"]
+__all__ = ["Convert", "Lowering", "Shape", "Steps", "Twins", "WireForm", "any_of", "many_in_steps"]
 
 Convert = Callable[[Any], Any]
+Steps = Generator[None, None, Any]
+Lowering = Callable[[Any], Steps]
+"""Lowers a value in steps; what it returns may have collections in it that are written already (`msgspec.Raw`)."""
 
 PLAIN = (str, int, float, bool, bytes, None, type(None), str | None, int | None, float | None)
 CONTEXTS = (dict[str, Value], dict[str, Value | tuple[Value, ...]], Attributes)
 BEARING = {(Frame, "message"), (Packet, "message")}
+AT_ONCE = 64  # elements of a collection that are written in one step; a collection of fewer may hold large ones
 
 
 class Shape:
-    """A type of a field: what stands for it in the twin, and how to get there and back. None: nothing to do."""
+    """A type of a field: what stands for it in the twin, and how to get there and back. None: nothing to do.
 
-    __slots__ = ("lower", "raise_", "type")
+    `steps`: how to get there bit by bit, for what may be large.
+    """
 
-    def __init__(self, type: Any, lower: Convert | None = None, raise_: Convert | None = None) -> None:
+    __slots__ = ("lower", "raise_", "steps", "type")
+
+    def __init__(
+        self, type: Any, lower: Convert | None = None, raise_: Convert | None = None, steps: Lowering | None = None
+    ) -> None:
         self.type = type
         self.lower = lower
         self.raise_ = raise_
+        self.steps = steps
 
 
 class WireForm(Protocol):
@@ -73,6 +86,13 @@ class Twins:
         """The twin of a struct."""
         lower = self.lowers.get(type(value))
         return value if lower is None else lower(value)
+
+    def lowering(self, value: Any) -> Steps:
+        """The twin of a struct, made in steps."""
+        shape = self._shapes.get(type(value))
+        if shape is None or shape.steps is None:
+            return self.lowered(value)
+        return (yield from shape.steps(value))
 
     def raised(self, twin: Any) -> Any:
         """The struct of a twin."""
@@ -112,7 +132,7 @@ class Twins:
         )
         self.lowers[kind] = _converter(twin, [(name, shape.lower) for name, shape in shapes.items()])
         self.raises[twin] = _converter(kind, [(name, shape.raise_) for name, shape in shapes.items()])
-        self._shapes[kind] = Shape(twin, self.lowers[kind], self.raises[twin])
+        self._shapes[kind] = Shape(twin, self.lowers[kind], self.raises[twin], _struct_in_steps(twin, shapes))
         return self._shapes[kind]
 
     def _shape(self, hint: Any, where: str) -> Shape:
@@ -181,6 +201,23 @@ def _converter(kind: Any, fields: list[tuple[str, Convert | None]]) -> Convert:
     return converted
 
 
+def _struct_in_steps(twin: Any, shapes: dict[str, Shape]) -> Lowering:
+    """Lowers one field after the other."""
+
+    def lowering(seen: Any) -> Steps:
+        values = []
+        for name, shape in shapes.items():
+            value = getattr(seen, name)
+            if shape.steps is not None:
+                value = yield from shape.steps(value)
+            elif shape.lower is not None:
+                value = shape.lower(value)
+            values.append(value)
+        return twin(*values)
+
+    return lowering
+
+
 def any_of(kinds: list[Any]) -> Any:
     """The union of types that are known only now."""
     return reduce(or_, kinds)
@@ -202,7 +239,33 @@ def _many(inner: Shape, hint: Any) -> Shape:
     """Any number of one shape."""
     if inner.lower is None and inner.raise_ is None:
         return Shape(hint)
-    return Shape(tuple[inner.type, ...], _mapped(inner.lower), _mapped(inner.raise_))  # type: ignore[name-defined]
+    whole = tuple[inner.type, ...]  # type: ignore[name-defined]
+    return Shape(
+        whole, _mapped(inner.lower), _mapped(inner.raise_), many_in_steps(inner.lower or _as_it_is, inner.steps)
+    )
+
+
+def many_in_steps(lower: Convert, steps: Lowering | None = None) -> Lowering:
+    """Lowers one element of a tuple or list after the other; `steps`: the same for one that may be large."""
+
+    def lowering(values: Sequence[Any]) -> Steps:
+        if len(values) <= AT_ONCE:
+            if steps is None:
+                return tuple(map(lower, values))
+            lowered = []
+            for value in values:
+                lowered += [(yield from steps(value))]
+            return tuple(lowered)
+        pieces, rest = [_head(ARRAY, len(values))], iter(values)
+        while batch := tuple(islice(rest, AT_ONCE)):
+            lowered = []
+            for value in batch:
+                lowered.append(lower(value))
+                yield
+            pieces.append(_without_head(lowered))
+        return msgspec.Raw(b"".join(pieces))
+
+    return lowering
 
 
 def _mapped(convert: Convert | None) -> Convert | None:
@@ -231,7 +294,29 @@ def _table(key: Shape, value: Shape, hint: Any) -> Shape:
         dict[key.type, value.type],  # type: ignore[name-defined]
         _entries(key.lower, value.lower),
         _entries(key.raise_, value.raise_),
+        _table_in_steps(key.lower or _as_it_is, value),
     )
+
+
+def _table_in_steps(key: Convert, inner: Shape) -> Lowering:
+    lower = inner.lower or _as_it_is
+
+    def lowering(table: dict[Any, Any]) -> Steps:
+        lowered: dict[Any, Any] = {}
+        if len(table) <= AT_ONCE:
+            for name, value in table.items():
+                lowered[key(name)] = lower(value) if inner.steps is None else (yield from inner.steps(value))
+            return lowered
+        pieces, rest = [_head(TABLE, len(table))], iter(table.items())
+        while batch := tuple(islice(rest, AT_ONCE)):
+            lowered = {}
+            for name, value in batch:
+                lowered[key(name)] = lower(value)
+                yield
+            pieces.append(_without_head(lowered))
+        return msgspec.Raw(b"".join(pieces))
+
+    return lowering
 
 
 def _entries(key: Convert | None, value: Convert | None) -> Convert | None:
@@ -243,3 +328,25 @@ def _entries(key: Convert | None, value: Convert | None) -> Convert | None:
     if value is None:
         return lambda table: {key(name): held for name, held in table.items()}
     return lambda table: {key(name): value(held) for name, held in table.items()}
+
+
+# ---------------------------------------------------------------- collections, written bit by bit in MessagePack
+
+ARRAY, TABLE = (0x90, 0xDC), (0x80, 0xDE)  # the first byte of a short one, and of one with 16 bits of length
+SHORT, MIDDLE = 0x10, 0x1_0000
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def _head(kind: tuple[int, int], length: int) -> bytes:
+    """What stands before the elements."""
+    short, long = kind
+    if length < SHORT:
+        return bytes([short + length])
+    return (
+        bytes([long]) + length.to_bytes(2, "big") if length < MIDDLE else bytes([long + 1]) + length.to_bytes(4, "big")
+    )
+
+
+def _without_head(batch: list[Any] | dict[Any, Any]) -> bytes:
+    """The elements only; there are few enough for a short head, or one of 16 bits."""
+    return _encode(batch)[1 if len(batch) < SHORT else 3 :]

@@ -297,11 +297,12 @@ def _flat(combination: type[And] | type[Or], filters: Iterable[Filter]) -> Filte
             parts += part.parts
         else:
             parts.append(part)
+    if len(parts) == 2:  # as most combinations
+        return parts[0] if parts[0] == parts[1] else combination(tuple(parts))
+    if not parts:
+        return TRUE if combination is And else FALSE
     if len(parts) > COMPARED_MAX:
         parts = list(dict.fromkeys(parts))
-    elif len(parts) == 2:  # as most combinations
-        if parts[0] == parts[1]:
-            del parts[1]
     elif len(parts) > 1:  # compared with each other: so nobody has to hash them
         parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
     if len(parts) == 1:

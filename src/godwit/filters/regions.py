@@ -10,16 +10,18 @@ routing.
 2. A box whose west is greater than its east crosses the antimeridian; a polygon does not cross it. The points with
    longitude 180 and -180 are two: a box up to 180 holds only the first.
 3. A margin goes to the safe side wherever rounding could decide.
+4. Shapely is loaded when the first polygon is made (`load_shapely`). It takes 20 MB, and most processes that read
+   filters never see a polygon.
 """
 
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
-
-import shapely
 
 from godwit.errors import BadValue
 from godwit.filters.sets import ValueSet
@@ -102,6 +104,12 @@ class Circle(Region):
         return distance_m(self.centre, value) <= self.radius_m
 
 
+@cache
+def load_shapely() -> Any:
+    """Shapely. Whoever serves others calls this first, so that nobody waits for it later."""
+    return import_module("shapely")
+
+
 @dataclass(frozen=True, slots=True)
 class Polygon(Region):
     """A simple polygon in the lon/lat plane with its border. The last corner need not repeat the first."""
@@ -112,8 +120,8 @@ class Polygon(Region):
 
     def __post_init__(self) -> None:
         lons, lats = [p.lon for p in self.corners], [p.lat for p in self.corners]
-        shape = shapely.Polygon(list(zip(lons, lats, strict=True)))
-        shapely.prepare(shape)
+        shape = load_shapely().Polygon(list(zip(lons, lats, strict=True)))
+        load_shapely().prepare(shape)
         object.__setattr__(self, "_bounds", (min(lons), min(lats), max(lons), max(lats)))
         object.__setattr__(self, "_shape", shape)
 
@@ -139,7 +147,7 @@ class Polygon(Region):
         west, south, east, north = self._bounds
         if not (west <= value.lon <= east and south <= value.lat <= north):
             return False
-        return bool(shapely.intersects_xy(self._shape, value.lon, value.lat))
+        return bool(load_shapely().intersects_xy(self._shape, value.lon, value.lat))
 
 
 # ---------------------------------------------------------------- builders
@@ -169,7 +177,7 @@ def polygon(corners: Any) -> Polygon:
         raise BadValue(f"a polygon with {len(points)} corners: 3 to {VERTICES_MAX} are allowed")
     region = Polygon(points)
     if not region.shape.is_valid:
-        raise BadValue(f"the polygon is not simple: {shapely.is_valid_reason(region.shape)}")
+        raise BadValue(f"the polygon is not simple: {load_shapely().is_valid_reason(region.shape)}")
     return region
 
 
@@ -188,10 +196,10 @@ def inside(a: Region, b: Region) -> bool:
         case _, Box():
             return _box_in_box(a.bounds, b.bounds)
         case Polygon(), Polygon():
-            return bool(shapely.covers(b.shape, a.shape))
+            return bool(load_shapely().covers(b.shape, a.shape))
         case _, Polygon():
             west, _, east, _ = a.bounds
-            return west <= east and bool(shapely.covers(b.shape, _flat_box(a.bounds)))
+            return west <= east and bool(load_shapely().covers(b.shape, _flat_box(a.bounds)))
     return False
 
 
@@ -207,7 +215,7 @@ def apart(a: Region, b: Region) -> bool:
         case _, Circle():
             return _box_outside_circle(a.bounds, b)
         case Polygon(), Polygon():
-            return not shapely.intersects(a.shape, b.shape)
+            return not load_shapely().intersects(a.shape, b.shape)
         case Polygon(), _:
             return _box_outside_polygon(b.bounds, a)
         case _, Polygon():
@@ -273,16 +281,16 @@ def _flat_box(bounds: Bounds) -> Any:
     """A box that does not cross the antimeridian as a shape, also when it has no width or no height."""
     west, south, east, north = bounds
     if west < east and south < north:
-        return shapely.box(west, south, east, north)
+        return load_shapely().box(west, south, east, north)
     return (
-        shapely.Point(west, south)
+        load_shapely().Point(west, south)
         if (west, south) == (east, north)
-        else shapely.LineString([(west, south), (east, north)])
+        else load_shapely().LineString([(west, south), (east, north)])
     )
 
 
 def _box_outside_polygon(bounds: Bounds, b: Polygon) -> bool:
-    return bounds[0] <= bounds[2] and not shapely.intersects(b.shape, _flat_box(bounds))
+    return bounds[0] <= bounds[2] and not load_shapely().intersects(b.shape, _flat_box(bounds))
 
 
 def _box_in_circle(bounds: Bounds, b: Circle) -> bool:

@@ -3,12 +3,14 @@
 *Theory.* Numba compiles a kernel when it is first called (seconds, once for each installation), and loads it from a
 file in every later process (tens of milliseconds each). In a broker both would fall into the first time that a table
 is laid out, grows or is compacted, and everybody would wait. So a small index is taken through its whole life first.
+Shapely is loaded, too, which the first polygon would load.
 """
 
 from functools import cache
 
 from godwit.filters.events import event
 from godwit.filters.language import parse
+from godwit.filters.regions import load_shapely
 from godwit.matching.index_matcher import DEAD_SPARE, IndexMatcher
 
 __all__ = ["warm_up"]
@@ -20,6 +22,7 @@ ROOM = 40  # numbers between two others, each nearer to the first: labels must m
 @cache
 def warm_up() -> None:
     """Call every kernel that matches single events. The second call does nothing."""
+    load_shapely()
     matcher = IndexMatcher()
     matcher.add(0, parse("price < 10"))
     one = event({"price": 1, "size": "s1", "tags": ["a", "b"]})

@@ -87,6 +87,9 @@ class Granted(msgspec.Struct, frozen=True):
     retain_as_published: bool = False
     identifier: int = 0  # 0: none
     is_shared: bool = False
+    cloud_events: str = (
+        ""  # the mode in which it gets CloudEvents: structured, binary; "": events as they were published
+    )
 
 
 class PersistentState(msgspec.Struct):
@@ -141,6 +144,7 @@ class Attached(msgspec.Struct, frozen=True):
     is_present: bool  # the session was there before
     kept: PersistentState | None = None
     doubtful: int = 0  # so many deliveries, the first ones, may have been sent before: nobody knows
+    lost_since: float | None = None  # since when events may be lost, in seconds; 0: not known; None: none are
 
 
 class Refused(msgspec.Struct, frozen=True):

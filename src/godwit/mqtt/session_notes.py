@@ -6,10 +6,11 @@ in the same turn as the request it belongs to, so that both are there after a cr
 
 | key | value | written | removed |
 |---|---|---|---|
-| `sub/FILTER` | qos, no local, retain as published, identifier, shared | with SUBSCRIBE | with UNSUBSCRIBE |
+| `sub/FILTER` | qos, no local, retain as published, identifier, shared, mode | with SUBSCRIBE | with UNSUBSCRIBE |
 | `in/ID` | nothing | with the event of a PUBLISH of QoS 2 | at PUBREL |
 | `rel/ID` | number of the delivery | at PUBREC | at PUBCOMP |
 | `did/NUMBER` | nothing | at PUBCOMP, when a delivery before it is not done | when that is |
+| `lost` | since when events may be lost | when a broker has lost its last inputs | with CONNACK, which says so |
 | `out` | confirmed, highest sent, done above confirmed | when a connection ends in good order | at the next one |
 
 *Rules.*
@@ -20,12 +21,26 @@ in the same turn as the request it belongs to, so that both are there after a cr
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import structs
 
 from godwit.mqtt.mqtt_effects import Granted, PersistentState
 
-__all__ = ["OUT", "SUB", "did_key", "grant_note", "in_key", "kept_of", "out_note", "rel_key", "rel_note"]
+__all__ = [
+    "LOST",
+    "OUT",
+    "SUB",
+    "did_key",
+    "grant_note",
+    "in_key",
+    "kept_of",
+    "lost_note",
+    "lost_since",
+    "out_note",
+    "rel_key",
+    "rel_note",
+]
 
-SUB, IN, REL, DID, OUT = "sub/", "in/", "rel/", "did/", "out"
+SUB, IN, REL, DID, OUT, LOST = "sub/", "in/", "rel/", "did/", "out", "lost"
 IDS = range(1, 65_536)
 
 
@@ -37,6 +52,7 @@ class _Grant(msgspec.Struct, array_like=True):
     retain_as_published: bool
     identifier: int
     is_shared: bool
+    cloud_events: str = ""
 
 
 class _Out(msgspec.Struct, array_like=True):
@@ -50,6 +66,7 @@ class _Out(msgspec.Struct, array_like=True):
 _GRANTS = msgspec.msgpack.Decoder(_Grant)
 _OUTS = msgspec.msgpack.Decoder(_Out)
 _NUMBERS = msgspec.msgpack.Decoder(int)
+_TIMES = msgspec.msgpack.Decoder(float)
 
 
 def in_key(packet_id: int) -> str:
@@ -74,14 +91,27 @@ def did_key(number: int) -> str:
 
 def grant_note(granted: Granted) -> bytes:
     """A subscription that stands."""
-    return msgspec.msgpack.encode(
-        _Grant(granted.qos, granted.no_local, granted.retain_as_published, granted.identifier, granted.is_shared)
-    )
+    row = [granted.qos, granted.no_local, granted.retain_as_published, granted.identifier, granted.is_shared]
+    return msgspec.msgpack.encode([*row, granted.cloud_events] if granted.cloud_events else row)
 
 
 def out_note(kept: PersistentState) -> bytes:
     """How far deliveries are when a connection ends."""
     return msgspec.msgpack.encode(_Out(kept.confirmed, kept.sent_up_to, list(kept.done)))
+
+
+def lost_note(since: float) -> bytes:
+    """Since when events may be lost."""
+    return msgspec.msgpack.encode(since)
+
+
+def lost_since(notes: Mapping[str, bytes], since: float | None) -> float | None:
+    """The earlier of this time and the one that a note tells of; None: nothing may be lost."""
+    try:
+        noted = _TIMES.decode(notes[LOST])
+    except (KeyError, msgspec.MsgspecError):
+        return since
+    return noted if since is None else min(noted, since)
 
 
 def kept_of(notes: Mapping[str, bytes]) -> PersistentState:
@@ -91,9 +121,7 @@ def kept_of(notes: Mapping[str, bytes]) -> PersistentState:
         try:
             if key.startswith(SUB):
                 row = _GRANTS.decode(value)
-                kept.subscriptions[key.removeprefix(SUB)] = Granted(
-                    row.qos, row.no_local, row.retain_as_published, row.identifier, row.is_shared
-                )
+                kept.subscriptions[key.removeprefix(SUB)] = Granted(*structs.astuple(row))
             elif key.startswith(IN):
                 kept.received[_id(key.removeprefix(IN))] = 0
             elif key.startswith(REL):

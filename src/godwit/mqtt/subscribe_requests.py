@@ -8,6 +8,8 @@ before its answer; one that is refused goes, and what stood under the same text 
 1. An answer is told on the connection that asked, and nowhere else.
 2. Content filters come behind a `?` in the topic filter, or as user properties `$where` for all filters of a SUBSCRIBE.
    Those of `$where` are in the language that `$language` names.
+3. The user property `$cloudevents` says in which mode a subscription gets events as CloudEvents; any other word than
+   those of `MODES` fails.
 
 *Standard.* [mqtt5 §3.8.4, §3.9].
 """
@@ -24,7 +26,8 @@ from godwit.mqtt.topics import TopicFilter, topic_filter
 
 __all__ = ["SubscribeRequests", "queries_in"]
 
-WHERE, LANGUAGE = "$where", "$language"
+WHERE, LANGUAGE, CLOUD_EVENTS = "$where", "$language", "$cloudevents"
+MODES = ("structured", "binary")
 
 
 def queries_in(packet: Subscribe) -> tuple[list[str], str]:
@@ -32,6 +35,14 @@ def queries_in(packet: Subscribe) -> tuple[list[str], str]:
     pairs = packet.properties.get("user_property", ())
     languages = [value for name, value in pairs if name == LANGUAGE]
     return [value for name, value in pairs if name == WHERE], languages[-1] if languages else NATIVE
+
+
+def _cloud_events_in(packet: Subscribe) -> str:
+    """In which mode a packet wants CloudEvents; "": events are to come as they were published. (rule 3)"""
+    modes = [value for name, value in packet.properties.get("user_property", ()) if name == CLOUD_EVENTS]
+    if modes and modes[-1] not in MODES:
+        raise FilterError(f"{CLOUD_EVENTS} is {modes[-1][:40]!r}: allowed is {' or '.join(MODES)}")
+    return modes[-1] if modes else ""
 
 
 class PendingSubscribe(msgspec.Struct):
@@ -73,6 +84,7 @@ class SubscribeRequests:
                 request.codes.append(ReasonCode.QUOTA_EXCEEDED)
                 continue
             try:
+                mode = _cloud_events_in(packet)
                 topics = topic_filter(subscription.filter, *wheres, language=language, parse=self._parse)
                 wish = _wish(subscription, topics, identifier, is_new=standing is None)
             except FilterError as error:
@@ -88,6 +100,7 @@ class SubscribeRequests:
                 subscription.retain_as_published,
                 identifier,
                 wish.topics.share is not None,
+                mode,
             )
         if not request.wishes:
             return Suback(packet_id, tuple(request.codes)), why

@@ -10,12 +10,18 @@ import sys
 
 __all__ = ["bound", "main"]
 
+STATUS_FAULT = 70  # as other programs have it for a fault of their own
+
 
 def main(words: list[str]) -> None:
     """Bound this process, and run the command."""
     bound(*map(int, words[:4]))
     sys.argv = ["godwit", *words[4:]]
-    runpy.run_module("godwit", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("godwit", run_name="__main__", alter_sys=True)
+    except Exception as error:  # Python would end with 1, which is the answer "no" of a command
+        sys.stderr.write(f"error: {type(error).__name__}: {error}\n")
+        sys.exit(STATUS_FAULT)
 
 
 def bound(memory_bytes: int, cpu_s: int, file_bytes: int, niceness: int) -> None:
@@ -34,7 +40,8 @@ def bound(memory_bytes: int, cpu_s: int, file_bytes: int, niceness: int) -> None
     ):
         _, hard = resource.getrlimit(what)
         allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (allowed, allowed))
+        # Past the lower of two bounds on processor time comes SIGXCPU, which says why; past the upper one, SIGKILL.
+        resource.setrlimit(what, (allowed, hard if what == resource.RLIMIT_CPU else allowed))
 
 
 if __name__ == "__main__":

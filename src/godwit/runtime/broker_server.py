@@ -23,8 +23,9 @@ import ssl
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -46,8 +47,9 @@ from godwit.runtime.memory_guard import MemoryGuard
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from godwit.runtime.rights_watch import RightsWatch
+from godwit.runtime.security import ConfiguredAuthenticator
 from godwit.runtime.tcp import Address, NativeServer
-from godwit.runtime.tls import LinkSettings, TlsSettings, link_guard, server_context
+from godwit.runtime.tls import LinkSettings, TlsSettings, link_guard, link_secret, renew, server_context
 from godwit.trace import Record
 
 __all__ = ["BrokerServer", "RunningListener"]
@@ -111,7 +113,7 @@ class BrokerServer:
         self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
             logging.getLogger().addHandler(self._forward)
-            parts.callback(logging.getLogger().removeHandler, self._forward)
+            parts.callback(lambda: logging.getLogger().removeHandler(self._forward))
             self.node = await self._node()
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
@@ -246,6 +248,32 @@ class BrokerServer:
         elif reason and not self._is_stopping:
             self.log.info("connection closed", connection=name, reason=reason)
 
+    async def reconfigure(self) -> None:
+        """Have the machine take over from the configuration what can change while it runs. (rule 3)"""
+        journal = self.node.journal
+        wanted = self.configuration.made(journal.incarnation if isinstance(journal, Journal) else 0)
+        self.node.tell(_resettled(wanted))
+        await self.node.quiet()
+        if isinstance(journal, Journal):
+            await self.node.between_batches(partial(_remember, journal, "now", wanted))
+
+    def renew_files(self) -> None:
+        """Read certificates, the secret of links, users and keys of tokens again. SecurityError: one cannot be used."""
+        tls, links = _tls_settings(self.configuration)
+        for context in (self.tls, self.server.links.tls):
+            if context is not None:
+                renew(context, tls)
+        self.server.links.renew_secret(link_secret(links))
+        if isinstance(self.authenticator, ConfiguredAuthenticator):
+            self.authenticator.read_again()
+
+    def change_log(self, level: str, format: Literal["auto", "text", "json"]) -> None:
+        """Log from now on what is as severe as that."""
+        self.log = make_log(level, format)
+        logging.getLogger().removeHandler(self._forward)
+        self._forward = LibraryLogHandler(self.log)
+        logging.getLogger().addHandler(self._forward)
+
     # ------------------------------------------------------------ the end
 
     async def stop(self) -> None:
@@ -323,10 +351,14 @@ def _authenticator(
 
 def _tls(configuration: Configuration) -> tuple[ssl.SSLContext | None, LinkGuard]:
     """What listeners show to who connects, and what tells neighbours from others."""
+    tls, links = _tls_settings(configuration)
+    return server_context(tls, links), link_guard(configuration.name, links, tls)
+
+
+def _tls_settings(configuration: Configuration) -> tuple[TlsSettings, LinkSettings]:
     links, tls = configuration.settled.links, configuration.settled.tls
     said = TlsSettings(tls.certificate, tls.key, tls.authorities, tls.client_certificates)
-    linked = LinkSettings(tls=links.tls, secret=links.secret)
-    return server_context(said, linked), link_guard(configuration.name, linked, said)
+    return said, LinkSettings(tls=links.tls, secret=links.secret)
 
 
 def _server(broker_server: BrokerServer, links: LinkGuard) -> NativeServer:

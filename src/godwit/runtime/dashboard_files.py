@@ -24,7 +24,7 @@ from starlette.responses import Response
 from godwit.runtime.static_files import file_response, static_file
 from godwit.runtime.tile_file import TileFile
 
-__all__ = ["PAGE", "WEB", "content_security_policy", "dashboard_response", "tile_response"]
+__all__ = ["PAGE", "WEB", "content_security_policy", "dashboard_response", "served", "tile_response"]
 
 WEB = "dashboard/web"
 PAGE = f"{WEB}/index.html"
@@ -53,9 +53,9 @@ def tile_response(tiles: TileFile | None, level: int, column: int, row: int) -> 
 
 
 @cache
-def served() -> frozenset[str]:
-    """The paths of all files, below `dashboard/web`. (rule 2)"""
-    return frozenset(_paths(files("godwit").joinpath(WEB), ""))
+def served(web: str = WEB) -> frozenset[str]:
+    """The paths of all files below a folder of the package. (rule 2)"""
+    return frozenset(_paths(files("godwit").joinpath(web), ""))
 
 
 def _paths(folder: Traversable, prefix: str) -> list[str]:
@@ -70,9 +70,9 @@ def _paths(folder: Traversable, prefix: str) -> list[str]:
 
 
 @cache
-def content_security_policy(tiles_origin: str = "") -> str:
-    """What the page may load and run. (rule 1)"""
-    page = static_file(PAGE).content
+def content_security_policy(tiles_origin: str = "", page_path: str = PAGE) -> str:
+    """What a page may load and run. (rule 1)"""
+    page = static_file(page_path).content
     begin = page.index(MAP_BEGIN) + len(MAP_BEGIN)
     map_hash = b64encode(sha256(page[begin : page.index(MAP_END, begin)]).digest()).decode()
     rules = {

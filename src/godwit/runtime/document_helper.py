@@ -6,13 +6,14 @@ is given to the process at a time. It is started when the first one comes.
 *Rules.*
 1. When the process dies over a job, or takes more than `JOB_S_MAX`, another one is started and is given the same job
    once more: of a test job, its first subscription alone. When that dies too, the job fails: a document cannot be read,
-   a subscription is suspended.
+   a subscription is suspended, with what the process has died of.
 2. Documents of up to `SMALL_BYTES` are read here, at once.
 3. What the process was told of queries and events is counted here, and forgotten on both sides when it is too much, and
    when the process is another one.
 """
 
 import asyncio
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
@@ -26,6 +27,7 @@ from godwit.broker.query_notes import Queries
 from godwit.document_process import (
     BINARY_MODES,
     LENGTH_BYTES,
+    TEST_S_MAX,
     Answer,
     Documents,
     Forget,
@@ -53,6 +55,8 @@ EVENT_BYTES_MAX = 2**17  # of payloads: a parsed document takes 25 times as much
 TEXT_BYTES_MAX = 2**21
 READ_BYTES = 2**16
 DIED = "the process that tests and reads documents has died of it"
+TOO_SLOW = f"a test has taken more than {TEST_S_MAX:g} seconds of processor time"
+TIMER = -int(getattr(signal, "SIGPROF", 0))  # as a process returns that has ended so
 
 _ANSWERS = msgspec.msgpack.Decoder(Answer)
 
@@ -60,11 +64,17 @@ Frames = Callable[[bool], tuple[bytes, ...]]
 """What to write for a job; whether it is given for the second time."""
 
 
+class _Death(NamedTuple):
+    """The process has died of a job, and why."""
+
+    reason: str
+
+
 class _Waiting(NamedTuple):
-    """A job, and who waits for its answer. None: the process has died of it."""
+    """A job, and who waits for its answer."""
 
     frames: Frames
-    answered: "asyncio.Future[Answer | None]"
+    answered: "asyncio.Future[Answer | _Death]"
 
 
 class _Told:
@@ -149,10 +159,12 @@ class DocumentHelper:
             return tuple(framed(job) for job in jobs)
 
         answer = await self._ask(party, frames)
-        return answer.outcomes if isinstance(answer, Tested) else [Outcome(False, DIED, is_fatal=True)]
+        if isinstance(answer, Tested):
+            return answer.outcomes
+        return [Outcome(False, answer.reason if isinstance(answer, _Death) else DIED, is_fatal=True)]
 
-    async def _ask(self, party: str, frames: Frames) -> Answer | None:
-        answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+    async def _ask(self, party: str, frames: Frames) -> Answer | _Death:
+        answered: asyncio.Future[Answer | _Death] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             answered.cancel()
         self._lines.setdefault(party, deque()).append(_Waiting(frames, answered))
@@ -180,14 +192,15 @@ class DocumentHelper:
             if not waiting.answered.done():
                 waiting.answered.set_result(answer)
 
-    async def _answer(self, frames: Frames) -> Answer | None:
+    async def _answer(self, frames: Frames) -> Answer | _Death:
+        death = _Death(DIED)
         for is_again in (False, True):  # rule 1
             try:
                 async with asyncio.timeout(JOB_S_MAX):
                     return await self._exchange(frames, is_again=is_again)
             except (OSError, TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError):
-                await self._end()
-        return None
+                death = _Death(TOO_SLOW if await self._end() == TIMER else DIED)
+        return death
 
     async def _exchange(self, frames: Frames, *, is_again: bool) -> Answer:
         process = self._process
@@ -207,12 +220,14 @@ class DocumentHelper:
         command = (sys.executable, "-m", "godwit.document_process", *self._arguments)
         return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=READ_BYTES)
 
-    async def _end(self) -> None:
+    async def _end(self) -> int | None:
+        """End the process; what it has returned."""
         process, self._process = self._process, None
-        if process is not None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        if process is None:
+            return None
+        with suppress(ProcessLookupError):
+            process.kill()
+        return await process.wait()
 
     async def close(self) -> None:
         """Do no more, and end the process."""

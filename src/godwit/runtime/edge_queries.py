@@ -10,12 +10,15 @@ from godwit.runtime.rate_limits import TokenBucket
 
 __all__ = ["EdgeQuery"]
 
+GIVEN_UP_MAX = 5  # tests in a row
+
 
 class EdgeQuery:
     """The queries of one subscription."""
 
     __slots__ = (
         "_budget",
+        "_given_up",
         "_queries",
         "failed",
         "failure",
@@ -38,6 +41,7 @@ class EdgeQuery:
         self.is_costly = False  # a test has taken more steps than the loop has time for
         self._queries = queries
         self._budget = budget
+        self._given_up = 0  # tests in a row, because of their steps
 
     def test(self, subject: Subject, clock: Callable[[], float]) -> Outcome:
         """Run the tests here. What comes of it is to be counted."""
@@ -56,6 +60,9 @@ class EdgeQuery:
         if outcome.seconds and self._budget.take(outcome.seconds, now) > 0:
             allowed_ms = self._budget.rate * 1e3
             self.suspended = f"its tests take more than {allowed_ms:g} ms per second (limits.test_ms_per_s)"
+        self._given_up = self._given_up + 1 if outcome.is_costly else 0
+        if self._given_up >= GIVEN_UP_MAX:
+            self.suspended = f"{GIVEN_UP_MAX} tests in a row were given up (limits.test_steps_max): {outcome.failure}"
         if outcome.is_fatal:
             self.suspended = outcome.failure
         return outcome.is_wanted
@@ -69,6 +76,7 @@ class EdgeQuery:
         """The client has subscribed once more."""
         if self._queries:
             self.suspended = ""
+            self._given_up = 0
 
     def told(self) -> dict[str, Any]:
         """What was decided, as plain data."""

@@ -100,7 +100,12 @@ class TestLine:
     @property
     def is_needed(self) -> bool:
         """Whether deliveries have to come through here."""
-        return bool(self._queries or self._asked or self._waiting or self._work is not None)
+        return bool(self._queries or self._asked or self.is_testing)
+
+    @property
+    def is_testing(self) -> bool:
+        """Whether deliveries have come that have not left."""
+        return bool(self._waiting or self._work is not None)
 
     # ------------------------------------------------------------ queries
 

@@ -28,11 +28,9 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from operator import attrgetter
-from secrets import token_hex
 from time import time
 from typing import Any, cast
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -41,38 +39,32 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
-from uvicorn.server import ServerState
 
 from godwit import __version__
 from godwit.errors import GodwitError, PeerFault
-from godwit.filters.events import NAME_LENGTH_MAX, Event
+from godwit.filters.events import Event
 from godwit.filters.language import to_text
 from godwit.languages.query import NATIVE
+from godwit.runtime import given_cloud_events
 from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
 from godwit.runtime.authentication import Authenticator, Credentials, Principal, is_local
+from godwit.runtime.cloud_event_sockets import SUBPROTOCOL, serve_cloud_events
 from godwit.runtime.dashboard_files import dashboard_response, tile_response
 from godwit.runtime.dashboard_settings import DashboardSettings
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.explanations import explained
 from godwit.runtime.filter_questions import parsed, told_pair
-from godwit.runtime.http_documents import cloud_event, posted_events
-from godwit.runtime.http_events import (
-    SESSION_EXPIRY_S,
-    BadBody,
-    EventStream,
-    Publishers,
-    checked_session_expiry,
-    resume_position,
-    subscription,
-)
+from godwit.runtime.http_documents import posted_events
+from godwit.runtime.http_events import BadBody, EventStream, Publishers
 from godwit.runtime.http_jobs import JobRoutes
+from godwit.runtime.http_listener import HttpListener
+from godwit.runtime.http_listening import listening_of
+from godwit.runtime.http_polling import POLLED, EventPoll, accepted_format, checked_poll
 from godwit.runtime.http_protocols import (
     CLOSINGS,
-    HEAD_S,
     HOSTS,
     MEMORY,
     PLACES,
-    HttpProtocol,
     Places,
     SocketProtocol,
 )
@@ -84,6 +76,7 @@ from godwit.runtime.http_requests import (
     is_reserved,
     json_response,
     peer_of,
+    why_other_site,
 )
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
 from godwit.runtime.http_tracing import TraceStream
@@ -104,9 +97,7 @@ __all__ = ["ROUTES", "SOCKETS", "HttpServer", "Problem"]
 
 BODY_BYTES_MAX = 16 * 2**20
 WAIT_S_MAX = 10.0
-STOP_S = 5.0
 WILD = ("", "0.0.0.0", "::")
-OWN_SITE = ("none", "same-origin")  # what browsers say of who asks: the user, or a page of ours
 
 NO_PLACE = "this broker takes no more connections"
 IS_FULL = "this broker holds too much (limits.memory_bytes_max): try again later"
@@ -143,13 +134,13 @@ ROUTES = (
 )
 """Each path: its method, who answers, and whom."""
 
-FORMATS: dict[str, Callable[[Event], bytes]] = {"godwit": JSON.event, "cloudevents": cloud_event}
-"""How events are written to listeners."""
+STREAMED: dict[str, Callable[[Event], bytes]] = {"godwit": JSON.event, "cloudevents": given_cloud_events.structured}
+"""How events are written to those who listen to a stream."""
 
 STREAMS = ("listen_to_events", "trace")
 """Those whose answer has no end."""
 
-SOCKETS = (("/ws", "socket"), ("/mqtt", "mqtt_socket"))
+SOCKETS = (("/ws", "socket"), ("/events", "cloud_event_socket"), ("/mqtt", "mqtt_socket"))
 """The same for WebSockets, which are for clients."""
 
 Handler = Callable[[Principal, Request], Awaitable[Any]]
@@ -185,61 +176,32 @@ class HttpServer:
         server.questions.answer = self.inspection.answer
         self.jobs = JobRoutes(self._body)
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
-        self.listening: list[Address] = []
         self.is_closing = False
         self._publishers = Publishers(node)
         self._streams: dict[Any, Principal | None] = {}  # what has to be ended when the broker stops
         self._relief = asyncio.Event()
         node.on_relief.append(self._relief.set)
-        self._state = ServerState()
         self._hosts = HostConnections(server.traffic.connections_per_host_max)
         self._places = Places(self.connections_max)
         self._requests = Pacer()
-        self._servers: list[asyncio.Server] = []
-        self._config = uvicorn.Config(
+        self._listener = HttpListener(
             self._application(),
-            http=HttpProtocol,
+            {HOSTS: self._hosts, PLACES: self._places, MEMORY: server.memory, CLOSINGS: server.closings},
             ws=SocketProtocol,
             ws_max_size=server.frame_bytes_max,
             ws_per_message_deflate=False,  # or a few bytes would become many, before anybody has counted them
-            loop="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
         )
-        self._config.load()
 
     # ------------------------------------------------------------ coming and going
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
         """Take connections there. With port 0, the system chooses one."""
-        config = self._config
-        server = await asyncio.get_running_loop().create_server(
-            lambda: HttpProtocol(
-                config=config,
-                server_state=self._state,
-                app_state={
-                    HOSTS: self._hosts,
-                    PLACES: self._places,
-                    MEMORY: self.server.memory,
-                    CLOSINGS: self.server.closings,
-                },
-            ),
-            host,
-            port,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else HEAD_S,
-        )
-        self._servers.append(server)
-        taken = Address(*server.sockets[0].getsockname()[:2])
-        if not self.listening:
+        is_first = not self.listening
+        taken = await self._listener.listen(host, port, tls)
+        if is_first:
             self.metrics.start()
             shown = "" if taken.host in WILD else f"[{taken.host}]" if ":" in taken.host else taken.host
             self.server.http = f"{'http' if tls is None else 'https'}://{shown}:{taken.port}"
-        self.listening.append(taken)
         return taken
 
     async def close(self) -> None:
@@ -247,19 +209,12 @@ class HttpServer:
         self.is_closing = True
         self._relief.set()
         self.metrics.stop()
-        for server in self._servers:
-            server.close()
+        self._listener.stop_listening()
         for stream in list(self._streams):
             stream.end()
         self._publishers.close()
         await self.jobs.jobs.close()
-        for connection in list(self._state.connections):
-            connection.shutdown()
-        tasks = list(self._state.tasks)
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_S)
-        for task in self._state.tasks:
-            task.cancel()
+        await self._listener.close_connections()
         if self.settings.tiles is not None:
             self.settings.tiles.close()
 
@@ -290,9 +245,14 @@ class HttpServer:
         return principal
 
     @property
+    def listening(self) -> list[Address]:
+        """Where it does."""
+        return self._listener.listening
+
+    @property
     def connections(self) -> list[Any]:
         """Those that are open."""
-        return list(self._state.connections)
+        return self._listener.connections
 
     def _host_of(self, connection: HTTPConnection) -> str:
         """From where it comes, as far as the authenticator is concerned. (rule 3)"""
@@ -301,12 +261,8 @@ class HttpServer:
         return f"beyond {host}" if is_beyond else host
 
     def _check_origin(self, connection: HTTPConnection) -> None:
-        headers = connection.headers
-        origin = headers.get("origin", "")
-        if not origin and headers.get("sec-fetch-site", "none") not in OWN_SITE:
-            raise Problem(403, "pages of other sites may not use this broker")
-        if origin and origin not in self.origins and origin.partition("://")[2] != (headers.get("host") or None):
-            raise Problem(403, f"pages of {origin} may not use this broker")
+        if reason := why_other_site(connection.headers, self.origins):
+            raise Problem(403, f"{reason} may not use this broker")
 
     # ------------------------------------------------------------ the application
 
@@ -318,6 +274,7 @@ class HttpServer:
             allow_origins=self.origins,
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type", "last-event-id"],
+            expose_headers=["last-event-id"],
         )
         handlers = {HTTPException: self._on_http_exception}
         return Starlette(routes=routes, middleware=[allowed] if self.origins else [], exception_handlers=handlers)  # type: ignore[arg-type]
@@ -446,44 +403,28 @@ class HttpServer:
             rate.leave(now())
 
     async def listen_to_events(self, principal: Principal, request: Request) -> Any:
-        """Server-sent events of what a filter matches."""
+        """What a filter matches: server-sent events, or CloudEvents by polling."""
         asked = request.query_params
-        was = resume_position(request.headers.get("last-event-id") or asked.get("last_event_id", ""))
-        client = principal.name_of(asked["client"]) if asked.get("client") else ""
-        if was is not None and (client or principal.name_of(was[0])) != was[0]:
-            was = None  # the id of another
-        client = client or (was[0] if was is not None else principal.name_of(f"sse-{token_hex(8)}"))
-        if len(client) > NAME_LENGTH_MAX:
-            raise Problem(400, f"a client's name of {len(client)} characters: at most {NAME_LENGTH_MAX} are allowed")
-        text, language = asked.get("filter") or "TRUE", asked.get("language") or NATIVE
-        if not self.tests.is_quick(text, language):
-            await self.tests.prepare(text, language)
-        query = self.tests.parse(text, language)
-        wanted = subscription(client, query, asked.get("sender"), retained="retained" in asked)
-        form = asked.get("format") or "godwit"
-        if form not in FORMATS:
-            raise Problem(400, f"format is {form[:40]!r}: allowed is {' or '.join(FORMATS)}")
-        expiry_s = checked_session_expiry(asked.get("session_expiry_s", str(SESSION_EXPIRY_S)))
-        limits = self.node.machine.config.limits  # type: ignore[attr-defined]
-        after = None if was is None else was[1:]
+        form = asked.get("format") or accepted_format(request.headers.get("accept", "")) or "godwit"
+        if form not in (*STREAMED, *POLLED):
+            raise Problem(400, f"format is {form[:40]!r}: allowed are {', '.join((*STREAMED, *POLLED))}")
+        poll = checked_poll(asked)
+        listening = await listening_of(principal, asked, request.headers, self.tests)
         async with self._in_turn(principal, request) as take:
-            take(1, 0, work_of(wanted))
+            take(1, 0, work_of(listening.wanted))
+        if form in POLLED:
+            polling = EventPoll(self.node, principal, listening, format=form, tests=self.tests, on_end=self.drop)
+            self.keep(polling)
+            return await polling.answer(*poll)
         stream = EventStream(
-            *(self.node, principal, client, after),
-            limits=limits,
-            tests=self.tests,
-            on_end=self.drop,
-            write_event=FORMATS[form],
+            self.node, principal, listening, tests=self.tests, on_end=self.drop, write_event=STREAMED[form]
         )
         self.keep(stream)
         try:
-            refused = await stream.open(wanted, expiry_s)
-            if refused is not None:
-                raise Problem(403, refused)
+            return await stream.open()
         except BaseException:
             self.drop(stream)
             raise
-        return stream.response
 
     # ------------------------------------------------------------ a look inside
 
@@ -568,9 +509,23 @@ class HttpServer:
     # ------------------------------------------------------------ sockets
 
     async def socket(self, websocket: WebSocket) -> None:
-        """The JSON twin of the native protocol."""
-        if await self._takes(websocket):
+        """The JSON twin of the native protocol; or, for who offers that, CloudEvents."""
+        if SUBPROTOCOL in websocket.scope.get("subprotocols", ()):
+            await self.cloud_event_socket(websocket)
+        elif await self._takes(websocket):
             await serve_native(self, websocket, peer_of(websocket))
+
+    async def cloud_event_socket(self, websocket: WebSocket) -> None:
+        """CloudEvents, both ways."""
+        if SUBPROTOCOL not in websocket.scope.get("subprotocols", ()):
+            await websocket.close(1008, f"the subprotocol must be {SUBPROTOCOL}")
+        elif await self._takes(websocket):
+            await serve_cloud_events(self, websocket, peer_of(websocket))
+
+    async def publish(self, principal: Principal, events: list[Event]) -> list[str]:
+        """Publish events of a client; why some were refused."""
+        outcomes = await self._publishers.of(principal).publish(events, principal, None, clear=False)
+        return [reason for _, reason in outcomes if reason is not None]
 
     async def mqtt_socket(self, websocket: WebSocket) -> None:
         """MQTT, if there is a gateway."""

@@ -1,4 +1,4 @@
-"""Documents over HTTP: what `POST /events` makes of XML and CloudEvents, and CloudEvents as listeners get them.
+"""Documents over HTTP: what `POST /events` makes of XML and CloudEvents.
 
 *Rules.*
 1. XML is told by its content type, CloudEvents by theirs (structured mode, batch) or by the header `ce-specversion`
@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from godwit.client.own_context import written
 from godwit.errors import BadEvent, GodwitError
 from godwit.filters.events import Event
-from godwit.languages.cloud_events import HTTP, to_structured
-from godwit.languages.event_documents import Document, as_cloud_event, checked_attributes, mode_of
+from godwit.languages.cloud_events import HTTP
+from godwit.languages.event_documents import Document, checked_attributes, mode_of
 from godwit.runtime.document_helper import DocumentHelper
 from godwit.runtime.http_events import EVENTS_MAX, BadBody, events_in
-from godwit.runtime.wire import JSON
 
-__all__ = ["cloud_event", "posted_events"]
+__all__ = ["posted_events"]
 
 WHERE = re.compile(r"line (?P<line>\d+), column (?P<column>\d+): ")
 
@@ -49,11 +48,3 @@ def _event(number: int, document: Document, now: float) -> Event:
         return written(made, {}, None, published_at=now)
     except GodwitError as error:
         raise BadBody(number, str(error)) from None
-
-
-def cloud_event(event: Event) -> bytes:
-    """An event as a CloudEvent in JSON. One with attributes that no CloudEvent can have is the data of one."""
-    try:
-        return to_structured(as_cloud_event(event) or event)
-    except BadEvent:
-        return to_structured(Event({}, event.publisher, event.sequence, JSON.event(event), "application/json"))

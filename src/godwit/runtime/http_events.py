@@ -19,40 +19,25 @@ connects again (`Last-Event-ID`), here or at another broker, and the stream goes
 import asyncio
 import base64
 import binascii
-import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any
-from urllib.parse import quote, unquote
 
 import msgspec
-from msgspec import structs
 
-from godwit.broker.limits import Limits
-from godwit.broker.messages import (
-    Advertise,
-    Bye,
-    Delivery,
-    Publish,
-    Retain,
-    Revoked,
-    SetSessionExpiry,
-    Subscribe,
-    SubscribeQuery,
-)
-from godwit.broker.queues import event_size
+from godwit.broker.messages import Advertise, Delivery, Publish, Retain, Revoked, SetSessionExpiry
 from godwit.broker.sessions import Wish
-from godwit.client.own_context import asked, written
-from godwit.errors import BadEvent, FilterError, GodwitError
+from godwit.client.own_context import written
+from godwit.errors import BadEvent, GodwitError
 from godwit.filters.contexts import checked_context
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import from_json
-from godwit.languages import Query
 from godwit.runtime.authentication import Principal
 from godwit.runtime.edge_tests import EdgeTests
+from godwit.runtime.http_listening import Listener, Listening, WrittenDeliveries
 from godwit.runtime.in_process_client import InProcessClient
 from godwit.runtime.node import Node
 from godwit.runtime.server_sent_events import ServerSentEvents
@@ -60,27 +45,18 @@ from godwit.runtime.wire import JSON
 
 __all__ = [
     "EVENTS_MAX",
-    "SESSION_EXPIRY_S",
     "BadBody",
     "EventStream",
     "Publishers",
-    "checked_session_expiry",
     "events_in",
-    "resume_position",
-    "subscription",
 ]
 
 EVENTS_MAX = 10_000  # in one post
 PUBLISHERS_MAX = 256
 PUBLISHER_SESSION_EXPIRY_S = 60.0
-SESSION_EXPIRY_S = 300.0
-SESSION_EXPIRY_S_MAX = 86_400.0
 RETRY_MS = 1_000
-SUBSCRIPTION = "events"
-MODE = "named"  # a listener brings its name alone, and finds its session wherever that is
 
 FIELDS = ("attributes", "payload", "payload_base64", "content_type", "to", "expires_in", "context")
-LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,18})")
 
 
 class BadBody(GodwitError):
@@ -254,31 +230,6 @@ class Publishers:
 # ---------------------------------------------------------------- who listens
 
 
-def resume_position(last_id: str) -> tuple[str, str, int] | None:
-    """The client, the session and the number in an id of ours; None: it is none."""
-    found = LAST_ID.fullmatch(last_id.strip())
-    return None if found is None else (unquote(found["client"]), unquote(found["session"]), int(found["number"]))
-
-
-def subscription(client: str, query: Query, sender: str | None, *, retained: bool) -> Subscribe | SubscribeQuery:
-    """What a listener asks for. FilterError: that is no filter."""
-    wanted = Subscribe((client, SUBSCRIPTION), asked(query.routable, sender or None), retained=retained)
-    return wanted if query.test is None else SubscribeQuery(wanted, ((query.language, query.text),))
-
-
-def checked_session_expiry(said: str) -> float:
-    """For how long a session stays; FilterError when that is no time."""
-    try:
-        seconds = float(said)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= SESSION_EXPIRY_S_MAX:
-        raise FilterError(
-            f"session_expiry_s is {said!r}: it must be a number of seconds, at most {SESSION_EXPIRY_S_MAX:.0f}"
-        )
-    return seconds
-
-
 class EventStream:
     """The source of a response: the events of one session, once it is `open`."""
 
@@ -286,94 +237,47 @@ class EventStream:
         self,
         node: Node,
         principal: Principal,
-        client: str,
-        after: tuple[str, int] | None,
+        listening: Listening,
         *,
-        limits: Limits,
         tests: EdgeTests,
         on_end: Callable[["EventStream"], None],
         write_event: Callable[[Event], bytes] = JSON.event,
     ) -> None:
         self.response = ServerSentEvents(self)
-        self.client = client
-        self._after = after  # the session and the number that the client has seen last
-        self._unconfirmed = limits.window // 2
-        self._unconfirmed_bytes = limits.queue_bytes_max // 4  # a session sends no more when half of it is under way
         self._on_end = on_end
         self._principal = principal
         self._write_event = write_event
-        self._line = tests.open(client, self._on_tested, self._on_suspended)
-        self._early: list[Delivery] = []  # what came before it was open
         self._waiting: deque[Delivery] = deque()
-        self._written: deque[tuple[int, int]] = deque()  # number and size of deliveries that are not confirmed
-        self._written_bytes = 0
-        self._talk = InProcessClient(
+        self._written = WrittenDeliveries(node)
+        self._listener = Listener(
             node,
             principal,
-            client,
-            mode=MODE,
-            on_deliveries=self._on_deliveries,
+            listening,
+            tests=tests,
+            on_tested=self._on_tested,
+            on_suspended=self._on_suspended,
             on_closed=self._on_closed,
             on_revoked=self._on_revoked,
         )
-        self._session = ""
-        self._is_open = False
         self._ended = b""  # what the client is told before its stream ends, or of its rights if they have changed
 
-    async def open(self, wanted: Subscribe | SubscribeQuery, expiry_s: float) -> str | None:
-        """Subscribe; why that was refused, or None."""
-        try:
-            attached = await self._talk.attach()
-            self._session = attached.session
-            if self._after is not None and (attached.fresh or self._after[0] != attached.session):
-                self._after = None  # its numbers count in another session
-            if not attached.fresh:  # it has begun with what was retained then
-                wanted = _without_retained(wanted)
-            self._line.adopt(attached.notes)
-            self._line.ask(SUBSCRIPTION, wanted.queries if isinstance(wanted, SubscribeQuery) else ())
-            reasons = await self._talk.ask([SetSessionExpiry(expiry_s), wanted])
-        except BaseException:
-            self._talk.hang_up()
-            raise
-        refused = next((reason for reason in reasons if reason is not None), None)
-        if refused is not None and attached.fresh:
-            self._talk.inner.say(Bye())
-        if refused is not None:
-            self._talk.hang_up()
-            self._line.close()
-            return refused
-        self._line.on_answer(SUBSCRIPTION, is_granted=True)
-        self._is_open = True
-        early, self._early = self._early, []
-        self._on_deliveries(early)
-        return None
-
-    def _on_deliveries(self, deliveries: list[Delivery]) -> None:
-        if not self._is_open:
-            self._early += deliveries
-            return
-        if self._after is not None:
-            seen = [delivery for delivery in deliveries if delivery.number <= self._after[1]]
-            deliveries = deliveries[len(seen) :]
-            if seen:  # its id has come back
-                self._talk.confirm(seen[-1].number)
-        if self._line.is_needed:
-            self._line.put(deliveries)
-        else:
-            self._on_tested(deliveries)
+    async def open(self) -> ServerSentEvents:
+        """Subscribe; what the client gets then. A Problem says why that was refused."""
+        await self._listener.open()
+        return self.response
 
     def _on_tested(self, deliveries: list[Delivery]) -> None:
         self._waiting.extend(deliveries)
         self.response.notice()
 
-    def _on_suspended(self, name: str, reason: str) -> None:
+    def _on_suspended(self, reason: str) -> None:
         """The query of the listener has used up its time: the stream ends, and whoever asks again begins again."""
         self._ended = _named("suspended", {"ended": True, "reason": reason})
         self.end()
 
     def _on_revoked(self, revoked: Revoked) -> None:
         """The rights of the client have changed: it is told, and its stream is over if nothing is left of it."""
-        if not self._is_open:  # it is about to subscribe again
+        if not self._listener.is_open:  # it is about to subscribe again
             return
         self._ended = _named("rights", {"ended": bool(revoked.ended), "reason": revoked.reason})
         self.response.notice()
@@ -393,21 +297,18 @@ class EventStream:
 
     def greeting(self) -> bytes:
         """Who the client is, so that it can come back."""
-        number = 0 if self._after is None else self._after[1]
-        told = msgspec.json.encode({"client": self.client, "session": self._session})
-        return b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(number), told)
+        listener = self._listener
+        told = msgspec.json.encode({"client": listener.client, "session": listener.session})
+        return b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(listener.seen), told)
 
     def next_part(self) -> bytes:
         """The events since the last part."""
         deliveries, self._waiting = self._waiting, deque()
         parts: list[bytes] = []
         for delivery in deliveries:
-            size = 0
             if delivery.subscriptions:  # rule 4
                 parts += (b"id: ", self._id(delivery.number), b"\ndata: ", self._write_event(delivery.event), b"\n\n")
-                size = event_size(delivery.event)
-            self._written.append((delivery.number, size))
-            self._written_bytes += size
+            self._written.add(delivery)
         parts.append(self._ended)
         self._ended = b""
         data = b"".join(parts)
@@ -417,27 +318,16 @@ class EventStream:
 
     def on_written(self) -> None:
         """Confirm what was written long enough ago. (rule 2)"""
-        confirmed = 0
-        while len(self._written) > self._unconfirmed or self._written_bytes > self._unconfirmed_bytes:
-            confirmed, size = self._written.popleft()
-            self._written_bytes -= size
-        if confirmed:
-            self._talk.confirm(confirmed)
+        if number := self._written.confirmed():
+            self._listener.confirm(number)
 
     def on_gone(self) -> None:
         """Go; the session stays until it expires."""
-        self._talk.hang_up()
-        self._line.close()
+        self._listener.close()
         self._on_end(self)
 
     def _id(self, number: int) -> bytes:
-        return f"{quote(self.client, safe='')}@{quote(self._session, safe='')}:{number}".encode()
-
-
-def _without_retained(wanted: Subscribe | SubscribeQuery) -> Subscribe | SubscribeQuery:
-    if isinstance(wanted, SubscribeQuery):
-        return structs.replace(wanted, subscribe=structs.replace(wanted.subscribe, retained=False))
-    return structs.replace(wanted, retained=False)
+        return self._listener.id_of(number).encode()
 
 
 def _named(name: str, told: dict[str, Any]) -> bytes:

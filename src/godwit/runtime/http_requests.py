@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +15,18 @@ from godwit.errors import GodwitError
 from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.http_protocols import CERTIFICATE, PEER, PLACE
 
-__all__ = ["Problem", "certificate_of", "credentials_in", "is_local_name", "is_reserved", "json_response", "peer_of"]
+__all__ = [
+    "Problem",
+    "certificate_of",
+    "credentials_in",
+    "is_local_name",
+    "is_reserved",
+    "json_response",
+    "peer_of",
+    "why_other_site",
+]
+
+OWN_SITE = ("none", "same-origin")  # what browsers say of who asks: the user, or a page of ours
 
 
 class Problem(GodwitError):
@@ -74,3 +86,12 @@ def is_local_name(host: str) -> bool:
         return name == "localhost" or ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def why_other_site(headers: Mapping[str, str], origins: Collection[str] = ()) -> str:
+    """Which pages a request comes from, if they are neither of this site nor of one of the origins; else ""."""
+    origin = headers.get("origin", "")
+    if not origin and headers.get("sec-fetch-site", "none") not in OWN_SITE:
+        return "pages of other sites"
+    is_other = origin and origin not in origins and origin.partition("://")[2] != (headers.get("host") or None)
+    return f"pages of {origin}" if is_other else ""

@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from godwit.broker.messages import Bye, Request
 from godwit.errors import PeerFault
+from godwit.filters.events import Event
 from godwit.runtime.authentication import Principal
 from godwit.runtime.client_rates import ClientRate
 from godwit.runtime.edge_tests import EdgeTests
@@ -34,7 +35,17 @@ from godwit.runtime.socket_queries import SocketQueries
 from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, NativeServer
 from godwit.runtime.wire import JSON, VERSION, Intro
 
-__all__ = ["SocketHost", "StreamGateway", "serve_mqtt", "serve_native"]
+__all__ = [
+    "NORMAL",
+    "REFUSED",
+    "WRONG_DATA",
+    "Socket",
+    "SocketHost",
+    "StreamGateway",
+    "close_reason",
+    "serve_mqtt",
+    "serve_native",
+]
 
 MQTT = "mqtt"
 NORMAL, WRONG_DATA, REFUSED, STOPS = 1000, 1003, 1008, 1001
@@ -96,6 +107,9 @@ class SocketHost(Protocol):
     async def room(self) -> None:
         """Until the node takes something in."""
 
+    async def publish(self, principal: Principal, events: list[Event]) -> list[str]:
+        """Publish events of a client; why some were refused."""
+
 
 class Socket:
     """A WebSocket that is written to without waiting."""
@@ -127,7 +141,7 @@ class Socket:
     def close(self, code: int = NORMAL, reason: str = "") -> None:
         """Close, behind what was written."""
         if self._closing is None:
-            self._closing = (code, reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore"))
+            self._closing = (code, close_reason(reason))
             self._came.set()
 
     def end(self) -> None:
@@ -164,6 +178,11 @@ class Socket:
             await socket.close(*self._closing)
         except (RuntimeError, WebSocketDisconnect, OSError):
             return  # it is gone
+
+
+def close_reason(reason: str) -> str:
+    """As much of a reason as a close frame takes."""
+    return reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
 
 
 async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -> None:

@@ -26,12 +26,13 @@ BYTES_MAX = 2**20  # and their size
 class Line:
     """The inputs of one link or client."""
 
-    __slots__ = ("bytes", "inputs", "name", "on_short")
+    __slots__ = ("bytes", "has_backlog", "inputs", "name", "on_short")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[tuple[Input, bytes]] = []
         self.bytes = 0
+        self.has_backlog = False  # its last slice was not long enough
         self.on_short: tuple[Callable[[], None], ...] = ()
 
     @property
@@ -84,20 +85,28 @@ class Intake:
         """The line of that name, if there is one."""
         return self._lines.get(name)
 
-    def next(self) -> Line | None:
-        """The line whose turn it is; `put_back` must follow. None: nothing waits."""
+    def next(self, *, is_late: bool = False) -> Line | None:
+        """The line whose turn it is; `put_back` must follow. None: nothing waits; `is_late`: or it has a backlog."""
         while self._new or self._busy:
             self._is_new = bool(self._new)
             lines = self._new or self._busy
             name, line = next(iter(lines.items()))
+            if is_late and line.has_backlog:
+                return None
             del lines[name]
             if line.inputs:
                 return line
             self._end(line)  # it was empty for a whole round
         return None
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the line that was given out last had nothing to do before."""
+        return self._is_new
+
     def put_back(self, line: Line) -> None:
         """A line has had its slice."""
+        line.has_backlog = bool(line.inputs)
         if line.inputs or self._is_new:
             self._busy[line.name] = line
             if line.on_short and line.is_short:

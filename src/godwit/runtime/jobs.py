@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from errno import EFBIG, ENOMEM
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -35,6 +36,7 @@ NICENESS = 10
 LINE_BYTES_MAX = 64 * 2**10
 LINES_KEPT = 40
 ERROR = "error: "
+NO_MEMORY = ("Unable to allocate", "failed to map segment")  # as NumPy and the loader of libraries say it
 
 
 class Job:
@@ -70,7 +72,8 @@ class Job:
         self.state = "done" if status in (0, 1) else "failed"
         if self.state == "failed":
             said = [line.removeprefix(ERROR) for line in self._lines if line.startswith(ERROR)]
-            self.error = "\n".join(said or self._lines[-3:]) or f"the command ended with status {status}"
+            last = "\n".join(said or self._lines[-3:])
+            self.error = _bound_met(status, last) or last or f"the command ended with status {status}"
 
     @property
     def files(self) -> list[str]:
@@ -195,10 +198,22 @@ def _kill(job: Job) -> None:
             os.killpg(job.process.pid, signal.SIGKILL)
 
 
+def _bound_met(status: int, said: str) -> str:
+    """Which bound has ended a job, if one has. (rule 2)"""
+    if status == -signal.SIGXCPU:
+        return f"it took more than {CPU_S_MAX} s of processor time, which is what is allowed"
+    if os.strerror(EFBIG) in said:
+        return f"it wrote a file of more than {FILE_BYTES_MAX:,} bytes, which is what is allowed"
+    if any(each in said for each in (MemoryError.__name__, os.strerror(ENOMEM), *NO_MEMORY)):
+        return f"it needed more than {MEMORY_BYTES_MAX:,} bytes of memory, which is what is allowed"
+    return ""
+
+
 def _environment() -> dict[str, str]:
     """What a job is told of the environment. (rule 3)"""
     found = {name: value for name, value in os.environ.items() if not name.upper().startswith("GODWIT_")}
-    return found | {"PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+    # A job that is cut off must not leave half of a compiled module behind.
+    return found | {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:

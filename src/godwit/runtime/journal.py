@@ -263,7 +263,7 @@ class Journal:
         with self._said_well():
             chain = self._chain
             if number < self.number:
-                chain = self._disk.execute("SELECT chain FROM batches WHERE number = ?", (number,)).fetchone()[0]
+                chain = self._chain_at(number)
             elif number > self.number:
                 chain = chained(chain, number, data)
             row = (number, time(), data, chain, crc32(data))
@@ -274,11 +274,21 @@ class Journal:
                     self._replace(row)
                 except sqlite3.Error:  # there is no room for both, or so it seems
                     self._start_over(row)
-        self.bytes_since_snapshot, self.snapshot_bytes, self.is_cramped = 0, len(data), False
+            behind = "SELECT ifnull(sum(length(data)), 0) FROM batches WHERE number > ?"
+            self.bytes_since_snapshot = self._disk.execute(behind, (number,)).fetchone()[0]
+        self.snapshot_bytes, self.is_cramped = len(data), False
         if number > self.number:
             self.number, self._chain, self.loss = number, chain, None
             self._mark.write(self.incarnation, number, chain, is_synced=self._is_synced)
         self._space.keep(len(data))
+
+    def _chain_at(self, number: int) -> bytes:
+        """The chain up to a batch, or up to the snapshot that stands for it."""
+        for table in ("batches", "snapshots"):
+            row = self._disk.execute(f"SELECT chain FROM {table} WHERE number = ?", (number,)).fetchone()
+            if row is not None:
+                return bytes(row[0])
+        raise JournalError(f"{self.folder / FILE}: there is no batch {number}")
 
     def _replace(self, snapshot: tuple[int, float, bytes, bytes, int]) -> None:
         """Put a snapshot in the place of what it stands for."""

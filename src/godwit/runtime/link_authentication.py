@@ -46,6 +46,10 @@ class LinkGuard:
         self._needs_certificate = needs_certificate
         self._heard: dict[str, float] = {}  # greetings, by their number, and when they count no more
 
+    def renew_secret(self, secret: bytes) -> None:
+        """Have another secret for links that come from now on."""
+        self._secret = secret
+
     def said_to(self, peer: str, names: tuple[str, ...], now: float) -> str:
         """What to say to a broker that we have dialled; `names` are those in its certificate."""
         self._check_names(peer, names)

@@ -18,11 +18,13 @@ class SubscriptionChecks:
     def __init__(self, granted: Callable[[], Mapping[str, Granted]]) -> None:
         self._granted = granted
         self._checks: dict[str, tuple[str | None, bool]] = {}  # by subscription: levels to look at, and no local
-        self.exact: dict[str, bool] = {}  # those where there is nothing to look at
+        self._modes: dict[str, str] = {}  # of CloudEvents, by subscription that has one
+        self.exact: dict[str, bool] = {}  # those where there is nothing to look at, and nothing to write otherwise
 
     def clear(self) -> None:
         """Subscriptions have changed."""
         self._checks.clear()
+        self._modes.clear()
         self.exact.clear()
 
     def wanted(self, names: tuple[str, ...], event: Event, message: Message, client: str) -> tuple[str, ...]:
@@ -33,6 +35,12 @@ class SubscriptionChecks:
                 return tuple(each for each in names if self._wants(each, event, message, client))
         return names
 
+    def mode(self, names: tuple[str, ...]) -> str:
+        """In which mode an event for these subscriptions goes out as a CloudEvent; of several, structured counts."""
+        if not self._modes:
+            return ""
+        return max((self._modes.get(name, "") for name in names), default="")
+
     def _wants(self, name: str, event: Event, message: Message, client: str) -> bool:
         check = self._checks.get(name)
         if check is None:
@@ -41,7 +49,9 @@ class SubscriptionChecks:
             is_no_local = granted is not None and granted.no_local
             check = (levels, is_no_local) if is_no_local or "+" in levels else EXACT
             self._checks[name] = check
-            if check is EXACT:
+            if granted is not None and granted.cloud_events:
+                self._modes[name] = granted.cloud_events
+            elif check is EXACT:
                 self.exact[name] = True
         levels_wanted, is_no_local = check
         if is_no_local and event.publisher == client:

@@ -37,7 +37,7 @@ from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
 from godwit.mqtt.packets import Puback, Publish, Subscribe
 from godwit.mqtt.reason_codes import ReasonCode
-from godwit.mqtt.session_notes import OUT, kept_of, out_note
+from godwit.mqtt.session_notes import LOST, OUT, kept_of, lost_note, lost_since, out_note
 from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.client_rates import ClientRate
 from godwit.runtime.in_process_connection import InProcessConnection
@@ -83,9 +83,8 @@ class MqttConnection:
         self.host, self._certificate = host, certificate
         self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size, first_size_max=CONNECT_BYTES_MAX)
         self._session = MqttSession(gateway.settings, parse=gateway.tests.parse)
-        self._has_said_connect = False
         self._is_open = True  # the client is there
-        self._is_attached = False
+        self._has_said_connect = self._is_attached = False
         self._is_over = False  # the MQTT session is; its will may be pending
         self._is_forgotten = False
         self._inner: InProcessConnection | None = None
@@ -102,8 +101,7 @@ class MqttConnection:
         self._is_lost = False  # the connection is, and such a document is to be published yet
         self._has_partial = False  # a packet has begun and is not complete
         self._confirm = self._confirmed = 0  # up to here deliveries are done; and this was said
-        self._is_full = False  # the client does not read
-        self._is_paused = False  # the client is not read
+        self._is_full = self._is_paused = False  # the client does not read; it is not read
         self.rate: ClientRate | None = None  # once it is let in
 
     # ------------------------------------------------------------ from the carrier
@@ -330,13 +328,14 @@ class MqttConnection:
             *(self.gateway, inner, self.client, message, lambda: self._session.kept, line),
             *(self._tell, self._break_off, self._on_read),
         )
-        if OUT in notes:
-            wishes.keep(OUT, None)
+        for key in (key for key in (OUT, LOST) if key in notes):
+            wishes.keep(key, None)
         wishes.set_session_expiry(attach.expiry_s)
         if context is not None:
             wishes.set_context(context)
         doubtful = message.receipt.replayed if is_present and OUT not in notes else 0
-        self._tell(mqtt_effects.Attached(self.name, is_present, kept_of(notes), doubtful))
+        since = lost_since(notes, message.receipt.lost_since)
+        self._tell(mqtt_effects.Attached(self.name, is_present, kept_of(notes), doubtful, since))
 
     def taken_over(self, is_clean: bool) -> None:
         """The client has connected again, over another connection."""
@@ -372,6 +371,8 @@ class MqttConnection:
                 self._on_attached(message)
             elif kind is said.Revoked:
                 self._on_revoked(message)
+            elif kind is said.ReceiptUpdate and self._wishes is not None and message.receipt.lost_since is not None:
+                self._wishes.keep(LOST, lost_note(message.receipt.lost_since))  # until the next CONNACK
         if accepted:
             self._on_accepted(accepted)
         self._confirm = max(self._confirm, self._session.kept.confirmed)
@@ -491,9 +492,8 @@ class MqttConnection:
                 self._let_go()
 
     def _on_publish_event(self, effect: mqtt_effects.PublishEvent) -> None:
-        wishes = self._wishes
-        if wishes is not None:
-            wishes.publish(effect, effect.number, self.gateway.now())
+        if self._wishes is not None:
+            self._wishes.publish(effect, effect.number, self.gateway.now())
 
     def _on_publish_will(self, effect: mqtt_effects.PublishWill) -> None:
         if self._wishes is not None:

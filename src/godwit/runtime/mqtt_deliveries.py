@@ -13,6 +13,7 @@ from godwit.broker.messages import Delivery
 from godwit.mqtt import MqttSession, mqtt_effects
 from godwit.runtime.edge_tests import TestLine
 from godwit.runtime.mqtt_checks import SubscriptionChecks, topic_for
+from godwit.runtime.mqtt_events import cloud_message_of
 
 if TYPE_CHECKING:
     from godwit.runtime.mqtt_gateway import MqttGateway
@@ -72,6 +73,8 @@ class MqttDeliveries:
         event = delivery.event
         message = self._gateway.message(event)
         names = self._checks.wanted(delivery.subscriptions, event, message, self.line.client)
+        if mode := self._checks.mode(names):
+            message = cloud_message_of(event, message, mode)
         topics = message.topics
         topic = topics[0] if len(topics) == 1 else topic_for(names, topics)
         self._tell(

@@ -15,7 +15,7 @@ as it is. What an MQTT client must get as it was sent, and no attribute says, is
 
 An XML document, and a CloudEvent, is read as `documents.py` says; its attributes take the place of the payload's
 fields. A CloudEvent goes out in structured mode if it came so, or if the client has no user properties (level 4 and
-below); else in binary mode.
+below); else in binary mode. A subscription can choose the mode, and then gets every event as a CloudEvent.
 
 An event of a native client goes out with its payload, or, without one, with its attributes as a JSON object.
 
@@ -42,17 +42,19 @@ from godwit.filters.contexts import SENDER, checked_context
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, flattened
 from godwit.filters.values import Point
 from godwit.languages import cloud_events
-from godwit.languages.cloud_events import MQTT, is_structured, to_binary, to_structured
+from godwit.languages.cloud_events import MQTT, is_attribute_name, is_structured, to_binary, to_structured
 from godwit.languages.event_documents import Document, as_cloud_event, checked_attributes
 from godwit.languages.xml_names import is_xml
 from godwit.mqtt.mqtt_effects import Message
 from godwit.mqtt.properties import Properties
+from godwit.runtime import given_cloud_events
 
 __all__ = [
     "Message",
     "attributes_of",
     "attributes_of_document",
     "cloud_headers",
+    "cloud_message_of",
     "context_of_payload",
     "context_of_properties",
     "message_of",
@@ -65,9 +67,9 @@ JSON_BYTES_MAX = 64 * 1024
 TEXT_MAX = 65_536
 OUR_OWN = 8  # attributes that are not the client's, at most
 CONTEXT = "$ctx"
+ABOUT_PAYLOAD = ("content_type", "user_property", "payload_format_indicator")  # which a CloudEvent has otherwise
 QOS_OF_NATIVE = 2  # whatever the subscription is worth
 
-_CLOUD_NAME = re.compile(r"[a-z0-9]+")
 _RESERVED = re.compile(r"topic$|retained$|mqtt\.|sender\.|my\.|\$")
 _JSON = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
@@ -134,7 +136,7 @@ def attributes_of_document(
 
 def cloud_headers(properties: Properties) -> dict[str, str]:
     """Properties as a CloudEvent in binary mode has them: user properties that are attributes, and the content type."""
-    headers = {name: value for name, value in properties.get("user_property", ()) if _CLOUD_NAME.fullmatch(name)}
+    headers = {name: value for name, value in properties.get("user_property", ()) if is_attribute_name(name)}
     content_type = properties.get("content_type")
     return headers if content_type is None else {**headers, MQTT.content_type: content_type}
 
@@ -235,6 +237,20 @@ def _as_cloud_event(event: Event, said: Attributes, properties: Properties) -> t
     except BadEvent:  # it has attributes besides that no CloudEvent can have
         return event.payload, event.payload
     return event.payload or b"", structured
+
+
+def cloud_message_of(event: Event, message: Message, mode: str) -> Message:
+    """The message of an event, for a subscription that gets CloudEvents in this mode."""
+    structured = given_cloud_events.structured(event)
+    properties = {name: value for name, value in message.properties.items() if name not in ABOUT_PAYLOAD}
+    if mode == "structured":
+        payload, properties["content_type"] = structured, cloud_events.STRUCTURED
+    else:
+        headers, payload = given_cloud_events.binary(event, MQTT)
+        if content_type := headers.pop(MQTT.content_type, None):
+            properties["content_type"] = content_type
+        properties["user_property"] = tuple(headers.items())
+    return msgspec.structs.replace(message, payload=payload, properties=properties, shared={}, plain_payload=structured)
 
 
 def properties_of(event: Event) -> Properties:

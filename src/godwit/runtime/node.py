@@ -18,11 +18,14 @@ and connection which it thinks open is gone. Links and sessions say again what w
 3. A machine that raises has a fault of its own. What it did with that batch is forgotten: when what is being written is
    safe, it is made again from the journal, and all peers are let go. Without a journal only the peer that sent it is,
    and what others have sent is handled.
-4. When a snapshot is due, inputs wait until it is written: so under constant load, too, the journal stays bounded. One
-   that fails is tried again when the journal has doubled.
+4. When a snapshot is due, inputs wait until the last batch is written and the machine's state is taken, and no longer:
+   it is packed and written while the machine goes on (`snapshot_writer.py`). So that under constant load, too, the
+   journal stays bounded, inputs wait when it has doubled meanwhile, or when the disk is nearly full. A snapshot that
+   fails is tried again when the journal has doubled.
 5. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
-6. A turn is bounded: the loop reads, writes and answers others between two turns, whatever waits. A peer whose line is
-   long is not read until it is short again.
+6. A turn is bounded: the loop reads, writes and answers others between two turns, whatever waits. Until the requests of
+   a client that had nothing to do are safe and answered, those with a backlog get less of each turn: an event waits for
+   about four turns. A peer whose line is long is not read until it is short again.
 7. A machine whose journal has lost its last batches is told so, with the first inputs that are written then.
 8. When a batch cannot be appended, a snapshot of the machine, which has handled it, is tried in its place: a disk that
    is full has a reserve for that.
@@ -58,13 +61,15 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
+from godwit.broker.messages import Received
+from godwit.codec.snapshots import DriverState, Packing, gone, open_ends, packing, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.runtime.clock import SYSTEM, Clock
 from godwit.runtime.intake import ClosedConnections, Intake
 from godwit.runtime.journal_entries import JournalEntry, entry_of, inputs_of
 from godwit.runtime.node_interfaces import Disk, Machine, NodeObserver, Port
 from godwit.runtime.node_timers import NodeTimers
+from godwit.runtime.snapshot_writer import SnapshotWriter
 from godwit.runtime.write_pacing import WritePacing
 from godwit.trace import Record
 
@@ -73,6 +78,8 @@ __all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
 TURN_S = 0.008  # after which a turn ends, though more may wait: whoever comes now waits for three or four of them
+URGENT_S = 0.002  # after which it ends for those with a backlog, while somebody waits who asks for little
+LITTLE_MAX = 4  # inputs of such a client
 LINE_S = 0.002  # after which it is the next line's turn
 
 
@@ -101,6 +108,7 @@ class Node:
         self._journal = journal
         self._clock = clock
         self._writer = writer if journal is None or writer is not None else ThreadPoolExecutor(1, "journal")
+        self._saving: SnapshotWriter | None = None
         self._on_record = on_record
         self._on_trouble = on_trouble
         self.on_relief: list[Callable[[], None]] = []  # what to do when peers may be read again
@@ -119,6 +127,8 @@ class Node:
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
         self._is_due = False  # a turn is
         self._is_writing = False
+        self._is_urgent = False  # a client that had nothing to do has asked for something that is not yet in a batch
+        self._is_batch_urgent = False  # the same, of the batch that is being written
         self._is_faulty = False  # the machine is, and must be made again
         self._has_held = False  # inputs back, and peers may not be read
         self._snapshot_bytes = SNAPSHOT_BYTES  # so much is written before the next one
@@ -129,6 +139,8 @@ class Node:
         self._quiet = asyncio.Event()
         self._quiet.set()
         if journal is not None:
+            assert self._writer is not None
+            self._saving = SnapshotWriter(journal, self._writer, self._on_snapshot)
             self._recover(journal)
 
     # ------------------------------------------------------------ inputs
@@ -166,8 +178,10 @@ class Node:
         input: Input | None = None
         began = at = perf_counter()
         try:
-            while at - began < TURN_S and (line := intake.next()) is not None:
+            while at - began < TURN_S and (line := intake.next(is_late=self._is_late(at - began))) is not None:
                 ends, waiting = at + LINE_S, line.inputs
+                if intake.is_new and len(waiting) <= LITTLE_MAX and _is_request(waiting[0][0]):
+                    self._is_urgent = True
                 while waiting and at < ends:
                     each = waiting.pop(0)
                     input, packed = each
@@ -197,11 +211,16 @@ class Node:
         if self.watch is not None:
             self.watch.on_turn(inputs, perf_counter() - began, now)
         if not has_journal:
+            self._is_urgent = False
             self._carry_out(self._taken_effects())
             if not self._is_due:
                 self._quiet.set()
         elif not self._is_writing:
             self._write()
+
+    def _is_late(self, took_s: float) -> bool:
+        """Whether a turn that has taken so long ends for those with a backlog. (rule 6)"""
+        return took_s >= URGENT_S and (self._is_urgent or self._is_batch_urgent)
 
     @property
     def unsafe(self) -> int:
@@ -226,7 +245,17 @@ class Node:
     @property
     def is_held(self) -> bool:
         """Whether nothing is taken in at present."""
-        return bool(self.trouble) or self._is_faulty or (self._is_writing and self._is_snapshot_due())
+        return (
+            bool(self.trouble)
+            or self._is_faulty
+            or (self._is_writing and self._is_snapshot_due())
+            or (self._is_saving and self._is_overfull())
+        )
+
+    @property
+    def _is_saving(self) -> bool:
+        """Whether a snapshot is under way."""
+        return self._saving is not None and self._saving.is_under_way
 
     def holds(self) -> bool:
         """Whether peers must not be read now; if so, `on_relief` follows."""
@@ -241,9 +270,10 @@ class Node:
 
     def _write(self) -> None:
         """Give the journal what has been handled; carry its effects out when it is safe."""
+        self._is_batch_urgent, self._is_urgent = self._is_urgent, False
         if not self._entries:
             self._carry_out(self._taken_effects())
-            self._quiet.set()
+            self._rest()
             return
         entries, self._entries = self._entries, []
         effects = self._taken_effects()
@@ -272,7 +302,7 @@ class Node:
                 return
             self._try_again(batch, effects)
             return
-        self.trouble, self._failures = "", 0
+        self.trouble, self._failures, self._is_batch_urgent = "", 0, False
         if self.watch is not None:
             self.watch.on_written(max(0.0, self._clock.time() - self.writing_since), len(batch))
         self._is_writing, self.writing_since = False, 0.0
@@ -285,6 +315,11 @@ class Node:
             self._snapshot()
         self._go_on()
 
+    def _rest(self) -> None:
+        """Nothing is to be done, unless a snapshot is under way."""
+        if not self._is_saving:
+            self._quiet.set()
+
     def _try_again(self, batch: bytes, effects: list[Effect]) -> None:
         self._clock.call_later(RETRY_S, self._append, batch, effects)
         if self._is_closing:  # nothing of it was acknowledged
@@ -296,12 +331,15 @@ class Node:
         assert journal is not None
         assert writer is not None
         timers = self._timers.times()
+        assert self._saving is not None
+        self._saving.drop()  # this one is newer
         for effect in (*effects, *self._effects):  # of all that the machine has handled
             if isinstance(effect, StartTimer):
                 timers[effect.key] = effect.at
             elif isinstance(effect, StopTimer):
                 timers.pop(effect.key, None)
-        data = self._packed(timers)
+        data = self._packing_with(timers).advance(lambda: False)
+        assert data is not None
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number + 1, data)
         done.add_done_callback(lambda done: self._on_snapshot_instead(done, batch, effects))
 
@@ -330,43 +368,50 @@ class Node:
         if self._intake and not self._is_due:
             self._turn()
         elif not self._intake and not self._is_writing:
-            self._quiet.set()
+            self._rest()
 
     def _is_snapshot_due(self) -> bool:
         journal = self._journal
         assert journal is not None
-        return journal.is_cramped or journal.bytes_since_snapshot > max(self._snapshot_bytes, journal.snapshot_bytes)
+        return not self._is_saving and (journal.is_cramped or journal.bytes_since_snapshot > self._journal_bytes_max)
+
+    def _is_overfull(self) -> bool:
+        """Whether inputs must wait for the snapshot that is under way. (rule 4)"""
+        journal = self._journal
+        assert journal is not None
+        return journal.is_cramped or journal.bytes_since_snapshot > 2 * self._journal_bytes_max
+
+    @property
+    def _journal_bytes_max(self) -> int:
+        """Bytes after which a snapshot is due."""
+        assert self._journal is not None
+        return max(self._snapshot_bytes, self._journal.snapshot_bytes)
 
     def _snapshot(self) -> None:
-        """Write the whole machine. Inputs wait meanwhile, in memory and on the wire."""
-        journal, writer = self._journal, self._writer
-        assert journal is not None
-        assert writer is not None
-        data = self._packed(self._timers.times())
-        self._is_writing = True
-        done = self._loop.run_in_executor(writer, journal.snapshot, journal.number, data)
-        done.add_done_callback(self._on_snapshot)
+        """Take the state of the whole machine, and have it written."""
+        assert self._journal is not None
+        assert self._saving is not None
+        self._saving.begin(self._packing_with(self._timers.times()), self._journal.number)
 
-    def _packed(self, timers: dict[TimerKey, float]) -> bytes:
+    def _packing_with(self, timers: dict[TimerKey, float]) -> Packing:
         """The machine as it is, with these timers running."""
         due = self._intake.line(TIMERS)
         for input, _ in () if due is None else due.inputs:  # and not heard of yet: it must come due again if we die now
             if isinstance(input, TimerDue):
                 timers.setdefault(input.key, self.now)
-        return pack(self.machine, DriverState(timers, open_ends(self._open), self.now))
+        return packing(self.machine, DriverState(timers, open_ends(self._open), self.now))
 
-    def _on_snapshot(self, done: "asyncio.Future[None]") -> None:
-        if done.cancelled() or self._is_closed:
+    def _on_snapshot(self, error: BaseException | None) -> None:
+        if self._is_closed:
             return
-        self._is_writing = False
         self._snapshot_bytes = SNAPSHOT_BYTES
-        if (error := done.exception()) is not None:  # the batches are still there: nothing is lost
+        if error is not None:  # the batches are still there: nothing is lost
             assert self._journal is not None
             self._snapshot_bytes = 2 * self._journal.bytes_since_snapshot
             self._journal.is_cramped = False  # until it is looked for again
             self._on_trouble(f"no snapshot could be written: {error}")
-        if self._entries:
-            self._write()
+        if self._is_faulty and not self._is_writing:
+            self._start_again()
         self._go_on()
 
     def _recover(self, journal: Disk) -> None:
@@ -415,8 +460,10 @@ class Node:
             self._start_again()
 
     def _start_again(self) -> None:
-        """Make the machine again from the journal, and let all peers go."""
+        """Make the machine again from the journal, and let all peers go; later, if a snapshot is under way."""
         assert self._journal is not None
+        if self._is_saving:
+            return
         self._is_faulty = False
         self._timers.stop()
         self._pacing.stop()
@@ -465,6 +512,10 @@ class Node:
             port.flush()
         self._pacing.flush(told, turn_follows=self._is_due or bool(self._entries))
 
+    async def between_batches(self, work: Callable[[], None]) -> None:
+        """Do something with the journal, in the thread that writes it."""
+        await self._loop.run_in_executor(self._writer, work)
+
     # ------------------------------------------------------------ the end
 
     async def quiet(self) -> None:
@@ -492,6 +543,8 @@ class Node:
         if not self.trouble:
             await self.quiet()
         self._is_closed = True
+        if self._saving is not None:
+            self._saving.drop()
         self._timers.stop()
         self._pacing.stop()
         for port in list(self.ports.values()):
@@ -503,6 +556,8 @@ class Node:
     def abandon(self) -> None:
         """Stop at once, as if the process were killed: nothing more is handled, written or sent."""
         self._is_closed = True
+        if self._saving is not None:
+            self._saving.drop()
         self._timers.stop()
         self._pacing.stop()
         self.ports.clear()
@@ -518,6 +573,11 @@ class Node:
 def _sender(input: Input | None) -> str:
     """The link or connection that an input came over; `TIMERS`: it is a timer's."""
     return str(getattr(input, "connection", getattr(input, "peer", TIMERS)))
+
+
+def _is_request(input: Input) -> bool:
+    """Whether a client waits for what comes of an input."""
+    return type(input) is Heard and type(input.message) is not Received
 
 
 def _note(input: Input, open: dict[Input, None]) -> None:

@@ -65,12 +65,15 @@ def authenticator_from(
     users = None
     if settings.users:
         users = Users(Path(settings.users), settings.asserted, settings.beyond_grants, literals_max, on_trouble)
-    tokens = None
-    if settings.token_key:
-        tokens = TokenKeys(
-            Path(settings.token_key), settings.token_algorithms, settings.token_issuer, settings.token_audience
-        )
-    return ConfiguredAuthenticator(settings, users, tokens, literals_max=literals_max)
+    return ConfiguredAuthenticator(settings, users, _token_keys(settings), literals_max=literals_max)
+
+
+def _token_keys(settings: SecuritySettings) -> TokenKeys | None:
+    if not settings.token_key:
+        return None
+    return TokenKeys(
+        Path(settings.token_key), settings.token_algorithms, settings.token_issuer, settings.token_audience
+    )
 
 
 class ConfiguredAuthenticator:
@@ -97,6 +100,12 @@ class ConfiguredAuthenticator:
     def users(self) -> Users | None:
         """The users of the file, if there is one."""
         return self._users
+
+    def read_again(self) -> None:
+        """Read the keys of tokens, and the user file if it has changed. SecurityError: the keys cannot be used."""
+        self._tokens = _token_keys(self._settings)
+        if self._users is not None:
+            self._users.refresh()
 
     def admitted(self) -> list[tuple[Principal, str]]:
         """Whoever was let in, as the user file says, and is still there: and the hash of the password that counted."""

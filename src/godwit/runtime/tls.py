@@ -19,7 +19,7 @@ import msgspec
 from godwit.errors import SecurityError
 from godwit.runtime.link_authentication import LinkGuard
 
-__all__ = ["LinkSettings", "TlsSettings", "client_context", "link_guard", "server_context"]
+__all__ = ["LinkSettings", "TlsSettings", "client_context", "link_guard", "link_secret", "renew", "server_context"]
 
 SECRET_BYTES_MIN = 32
 
@@ -74,14 +74,27 @@ def client_context(authorities: str = "", certificate: str = "", key: str = "") 
     return context
 
 
+def renew(context: ssl.SSLContext, tls: TlsSettings) -> None:
+    """Show the certificate as its files are now, and believe the authorities of today's file, too."""
+    _show(context, tls)
+    if context.verify_mode != ssl.CERT_NONE:
+        _believe(context, tls.authorities, "tls.authorities")
+
+
+def link_secret(links: LinkSettings) -> bytes:
+    """What stands in the file of the secret; b"": there is none."""
+    if not links.secret:
+        return b""
+    path = Path(links.secret)
+    secret = _read(path).strip()
+    if len(secret) < SECRET_BYTES_MIN:
+        raise SecurityError(f"{path}: a secret of {len(secret)} bytes: it must have {SECRET_BYTES_MIN} or more")
+    return secret
+
+
 def link_guard(name: str, links: LinkSettings, tls: TlsSettings) -> LinkGuard:
     """What tells this broker's neighbours from others, and what it dials them with."""
-    secret = b""
-    if links.secret:
-        path = Path(links.secret)
-        secret = _read(path).strip()
-        if len(secret) < SECRET_BYTES_MIN:
-            raise SecurityError(f"{path}: a secret of {len(secret)} bytes: it must have {SECRET_BYTES_MIN} or more")
+    secret = link_secret(links)
     context = None
     if links.tls:
         if not tls.is_on:

@@ -49,7 +49,7 @@ class MemoryJournal:
         self._snapshot = (number, data)
         self.number = max(self.number, number)
         self._batches = [batch for batch in self._batches if batch[0] > number]
-        self.bytes_since_snapshot, self.snapshot_bytes = 0, len(data)
+        self.bytes_since_snapshot, self.snapshot_bytes = sum(len(each) for _, each in self._batches), len(data)
 
     def last_snapshot(self) -> tuple[int, bytes] | None:
         """The number of the last batch in it, and the machine."""

@@ -2,9 +2,14 @@
 
 import pytest
 
-from godwit.broker.effects import TailLost
-from godwit.broker.lost_tail import LIVES_GAP_S, LOST_TAIL
+from godwit.broker import lost_tail
+from godwit.broker.effects import Effect, StartTimer, TailLost, Tell, TimerDue
+from godwit.broker.gossip import LOSSES
+from godwit.broker.gossip_messages import Fact, LostInputs
+from godwit.broker.lost_tail import LIVES_GAP_S, LOSSES_TIMER, LOST_TAIL, LostTail
+from godwit.broker.messages import Receipt, ReceiptUpdate
 from godwit.testing.machine_network import Machines, machines
+from tests.snapshots import reborn
 
 SETTLES_S = 120.0
 
@@ -116,8 +121,7 @@ def test_clients_behind_a_broker_that_lost_events_on_their_way_are_told_once(fam
     if family == "tree":  # in a graph, the event's source sends it again
         assert net.notified("sc") == net.notified("sd") == []
     for name, at in (("sc", "c"), ("sd", "d")):
-        net.detach(name)
-        receipt = net.attach(name, at).receipts[-1]
+        receipt = net.clients[name].receipts[-1]  # it is connected, and was told at once
         assert (receipt.lost_since, receipt.session_lost) == (5.0, False)
         net.detach(name)
         assert net.attach(name, at).receipts[-1].lost_since is None
@@ -125,10 +129,63 @@ def test_clients_behind_a_broker_that_lost_events_on_their_way_are_told_once(fam
 
 
 @pytest.mark.parametrize("family", ["tree", "graph"])
+def test_a_client_that_is_away_is_told_when_it_comes_back_and_once(family: str) -> None:
+    net = line(family)
+    net.detach("sd")
+    lose_in_transit(net)
+    receipt = net.attach("sd", "d").receipts[-1]
+    assert (receipt.lost_since, receipt.session_lost) == (5.0, False)
+    net.detach("sd")
+    assert net.attach("sd", "d").receipts[-1].lost_since is None
+
+
+def test_a_receipt_that_did_not_come_is_told_again() -> None:
+    net = line("tree")
+    machine = net.machine("d")
+    session = machine.sessions.session("sd")
+    fact = Fact(LOSSES, ("x",), 1, "x", LostInputs(5.0))
+    effects: list[Effect] = []
+    machine.component(LostTail).on_fact(fact, effects, net.now)
+    [timer] = effects
+    assert isinstance(timer, StartTimer)
+    [told] = [each for each in machine.handle(TimerDue(timer.key), net.now) if isinstance(each, Tell)]
+    assert told.message == ReceiptUpdate(Receipt(number=2, lost_since=5.0))  # and is lost on its way
+    assert session is not None
+    net.detach("sd")
+    assert net.attach("sd", "d").receipts[-1].lost_since == 5.0
+
+
+def test_connected_clients_are_told_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_tail, "TOLD_AT_ONCE", 2)
+    net = machines("a-b")
+    names = [f"c{number}" for number in range(5)]
+    for name in names:
+        net.attach(name, "a")
+    net.pass_time(SETTLES_S)
+    machine = net.machine("a")
+    effects: list[Effect] = []
+    for since in (7.0, 5.0):  # the second one is heard of before anybody was told
+        fact = Fact(LOSSES, (str(since),), 1, "x", LostInputs(since))
+        machine.component(LostTail).on_fact(fact, effects, net.now)
+    assert effects == [StartTimer((LOSSES_TIMER,), net.now)]
+    told: list[str] = []
+    counts: list[int] = []
+    while effects:
+        machine = reborn(machine)  # what is still to be told outlives a snapshot
+        said = machine.handle(TimerDue((LOSSES_TIMER,)), net.now)
+        updates = [each for each in said if isinstance(each, Tell)]
+        assert all(each.message.receipt.lost_since == 5.0 for each in updates)
+        told += [machine.sessions.client_of(each.connection) for each in updates]
+        counts.append(len(updates))
+        effects = [each for each in said if isinstance(each, StartTimer)]
+    assert (told, counts) == (names, [2, 2, 1])
+
+
+@pytest.mark.parametrize("family", ["tree", "graph"])
 def test_a_session_that_moves_before_its_client_is_told_takes_the_loss_along(family: str) -> None:
     net = line(family)
-    lose_in_transit(net)
     net.detach("sd")
+    lose_in_transit(net)
     net.attach("sd", "c")
     net.pass_time(SETTLES_S)
     assert net.clients["sd"].receipts[-1].lost_since == 5.0

@@ -23,8 +23,8 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.broker.routing import DeliverLocally, Forward
-from godwit.broker.tree import CONCERNS_EFFORT_MAX, HOLD_S, HOLD_TIMER, TreeRouting
+from godwit.broker.routing import Answer, DeliverLocally, Forward
+from godwit.broker.tree import CONCERNS_EFFORT_MAX, HOLD_S, HOLD_TIMER, RELEASE_TIMER, TreeRouting
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, Filter, event, parse
 from godwit.filters.effort import REMEMBERED_EFFORT_MAX, Effort
@@ -120,6 +120,62 @@ def test_what_is_held_is_bounded_and_what_is_too_much_is_recorded_as_lost(monkey
     assert isinstance(trace, Trace)
     assert (trace.record.kind, trace.record.publisher, trace.record.sequence) == ("lost", "p", 3)
     assert len(routing.held_back()) == 2
+
+
+def backlog(monkeypatch: pytest.MonkeyPatch, count: int) -> TreeRouting:
+    """A broker that holds so many events of each of two neighbours, of which it hands on three at a time."""
+    monkeypatch.setattr(tree, "RELEASED_AT_ONCE", 3)
+    routing = TreeRouting("b", "nm", advertised=False)
+    routing.subscribe(S, TRUE, 0.0)
+    for number in range(1, count + 1):
+        for peer in "nm":
+            routing.on_message(peer, Publish(Event({}, peer, number)), 0.0)
+    routing.on_message("n", SUBS, 1.0)
+    return routing
+
+
+def delivered(answers: list[Answer]) -> list[tuple[str, int]]:
+    return [answer.event.id for answer in answers if isinstance(answer, DeliverLocally)]
+
+
+def test_what_was_held_is_handed_on_a_few_at_a_time_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    routing = backlog(monkeypatch, 4)
+    answers, handed = routing.on_message("m", SUBS, 1.0), list[tuple[str, int]]()
+    while routing.held_back():
+        assert len(delivered(answers)) == 3
+        assert answers[-1] == StartTimer(RELEASE_TIMER, 1.0)
+        assert not routing.is_whole()  # what must go behind these events has to wait
+        handed += delivered(answers)
+        routing = restored(routing, TreeRouting("b", "nm", advertised=False))
+        answers = routing.on_timer_due(RELEASE_TIMER, 1.0)
+    handed += delivered(answers)
+    assert handed == [(peer, number) for number in range(1, 5) for peer in "nm"]
+    assert StartTimer(RELEASE_TIMER, 1.0) not in answers
+    assert routing.is_whole()
+
+
+def test_an_event_that_comes_meanwhile_goes_behind_those_that_were_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "HELD_MAX", 8)  # and is never too much
+    routing = backlog(monkeypatch, 4)
+    handed = delivered(routing.on_message("m", SUBS, 1.0))
+    number = 4
+    while routing.held_back():
+        number += 1
+        handed += delivered(routing.on_message("n", Publish(Event({}, "n", number)), 1.0))
+    assert [each for peer, each in handed if peer == "n"] == list(range(1, number + 1))
+    assert [each for peer, each in handed if peer == "m"] == [1, 2, 3, 4]
+    assert routing.on_timer_due(RELEASE_TIMER, 1.0) == []
+
+
+def test_another_life_that_begins_meanwhile_holds_the_rest_until_it_knows_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    routing = backlog(monkeypatch, 4)
+    routing.on_message("m", SUBS, 1.0)
+    routing.begin_life(2, {}, 1.0)
+    assert routing.on_timer_due(RELEASE_TIMER, 1.0) == [StartTimer(HOLD_TIMER, 1.0 + HOLD_S)]
+    assert len(routing.held_back()) == 5
+    assert len(delivered(routing.on_timer_due(HOLD_TIMER, 1.0 + HOLD_S))) == 3
 
 
 # ------------------------------------------------------------ waves

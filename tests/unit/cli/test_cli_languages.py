@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,19 @@ def begins_like(text, other):
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to work in, and no operators but those that a test loads."""
     monkeypatch.chdir(tmp_path)
+    forget_operators(monkeypatch)
+    yield tmp_path
+    forget_operators(monkeypatch)
+
+
+def forget_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go on as another process would, that has loaded nothing yet."""
     monkeypatch.setattr(operators, "_REGISTERED", {})
-    return tmp_path
+    for name in ("ops", "other"):
+        sys.modules.pop(name, None)
 
 
 def run(*words: str, input: str | None = None) -> Result:
@@ -94,6 +103,18 @@ def test_operators_come_from_the_module_that_the_user_names_and_from_nowhere_els
     assert sys.path == path
 
 
+def test_one_function_of_a_module_becomes_an_operator_by_its_own_name_or_the_one_it_was_given(folder: Path) -> None:
+    (folder / "ops.py").write_text(MODULE.format(name="alike") + "\ndef is_odd(number):\n    return number % 2 == 1\n")
+    for text, routable in (("alike(name, 'Ann')", "name IS NOT NULL"), ("is_odd(n)", "n IS NOT NULL")):
+        said = ("filter", "check", "--language", "cesql", text, "--operators", "./ops.py:is_odd")
+        assert told(*said, "--operators", "./ops.py:begins_like")["routable"] == routable
+    for name, words in (("./ops.py:nope", "has no function 'nope'"), ("ops.py:re", "has no function 're'")):
+        assert words in run("filter", "check", "TRUE", "--operators", name).stderr
+    (folder / "sub").mkdir()
+    (folder / "sub" / "ops.py").write_text("")
+    assert "rename the file" in run("filter", "check", "TRUE", "--operators", "sub/ops.py").stderr
+
+
 def test_a_module_that_cannot_be_loaded_is_named(folder: Path) -> None:
     (folder / "broken.py").write_text("1 / 0")
     for name, words in (("no_such_module", "No module named"), ("./broken.py", "ZeroDivisionError"), ("none.py", "")):
@@ -127,7 +148,7 @@ def test_match_takes_subscriptions_in_any_language_and_documents_as_events(
         )
     )
     for matcher in ("index", "naive", "bdd"):
-        monkeypatch.setattr(operators, "_REGISTERED", {})
+        forget_operators(monkeypatch)
         ran = run(
             *("match", "--subscriptions", "s.jsonl", "--events", "e.jsonl"),
             *("--operators", "./ops.py", "--matcher", matcher),

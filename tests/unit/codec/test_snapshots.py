@@ -8,8 +8,8 @@ from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Closed, LinkDown
 from godwit.broker.messages import Publish
 from godwit.broker.reductions import SimpleState
-from godwit.codec import MESSAGES, SNAPSHOTS, Codec, DriverState, Snapshots, TypeRegistry, pack, unpack
-from godwit.codec.snapshots import FORMAT, gone, open_ends
+from godwit.codec import MESSAGES, SNAPSHOTS, Codec, DriverState, Snapshots, TypeRegistry, pack, twins, unpack
+from godwit.codec.snapshots import FORMAT, Packing, gone, open_ends
 from godwit.errors import SnapshotError
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
@@ -94,6 +94,56 @@ def test_a_filter_that_stands_in_many_places_is_written_once_and_is_one_again() 
     read = SNAPSHOTS.decode(data)["state"]
     assert read == state
     assert read.told["a", "1"] is read.told["a", "2"]
+
+
+# ---------------------------------------------------------------- written in steps
+
+
+def large_state(count: int) -> SimpleState:
+    """A state with so many filters."""
+    filters = {("a", f"{number}"): parse(f"x > {number}") for number in range(count)}
+    return SimpleState(filters, 0, {("", id): id for id in filters})
+
+
+def in_steps(packing: Packing) -> tuple[bytes, int]:
+    """A snapshot, and how many steps it took."""
+    steps = 1
+    while (data := packing.advance(lambda: True)) is None:
+        steps += 1
+    return data, steps
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 64, 65, 80, 200, 1_000])
+def test_what_is_written_in_steps_has_the_bytes_of_what_is_written_at_once(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = large_state(count)
+    data, steps = in_steps(SNAPSHOTS.packing({"state": state}))
+    assert SNAPSHOTS.decode(data) == {"state": state}
+    assert steps >= (2 * count if count > twins.AT_ONCE else 1)  # of entries, and of filters
+    monkeypatch.setattr(twins, "AT_ONCE", 2**30)
+    assert SNAPSHOTS.encode({"state": state}) == data
+
+
+def test_the_heads_of_collections_are_those_of_messagepack() -> None:
+    for length in (0, 15, 16, 65_535, 65_536):
+        whole = msgspec.msgpack.encode([0] * length)
+        assert twins._head(twins.ARRAY, length) == whole[: len(whole) - length]
+        table = msgspec.msgpack.encode(dict.fromkeys(range(length), 0))
+        assert table.startswith(twins._head(twins.TABLE, length))
+
+
+def test_a_snapshot_is_written_beside_others() -> None:
+    one, other = large_state(100), large_state(200)
+    first, second = SNAPSHOTS.packing({"state": one}), SNAPSHOTS.packing({"state": other})
+    written: list[bytes] = []
+    for packing in [first, second] * 10_000:
+        data = packing.advance(lambda: True)
+        assert SNAPSHOTS.decode(SNAPSHOTS.encode({"state": SimpleState({}, 1, {})}))["state"].ids_made == 1
+        written += [] if data is None else [data]
+        if len(written) == 2:
+            break
+    assert written == [SNAPSHOTS.encode({"state": one}), SNAPSHOTS.encode({"state": other})]
 
 
 # ---------------------------------------------------------------- kinds of one's own

@@ -32,6 +32,7 @@ from godwit.mqtt import (
     encode,
     refusing_connack,
 )
+from godwit.mqtt.loss_notice import LOST_SINCE, WORDS
 from godwit.mqtt.mqtt_effects import (
     NEVER,
     Accepted,
@@ -59,6 +60,7 @@ from godwit.mqtt.mqtt_effects import (
 from godwit.mqtt.session_notes import grant_note, kept_of, out_note
 from tests.conformance.mqtt_world import World
 
+WORDY = MqttSettings(topic_alias_maximum=0, receive_maximum=65_535, maximum_packet_size=268_435_460)
 KEEP = {"session_expiry_interval": 100}
 PLAIN = MqttSettings(
     topic_alias_maximum=0, receive_maximum=65_535, maximum_packet_size=268_435_460, reason_strings=False
@@ -149,6 +151,29 @@ def test_session_present_is_said_only_of_a_session_that_is_continued():
     for clean, was_there, is_said in [(True, True, False), (False, True, True), (False, False, False)]:
         [connack] = events(Talk().open(Connect("me", 4, clean), was_there), Connack)
         assert connack.session_present is is_said
+
+
+@pytest.mark.parametrize(
+    ("level", "settings", "size_max", "properties"),
+    [
+        (5, PLAIN, 100, {"user_property": ((LOST_SINCE, "5.250"),)}),
+        (5, WORDY, 1_000, {"user_property": ((LOST_SINCE, "5.250"),), "reason_string": WORDS}),
+        (5, WORDY, 50, {}),  # there is no room for it
+        (4, PLAIN, 100, {}),
+    ],
+)
+def test_connack_tells_a_client_since_when_events_may_be_lost(level, settings, size_max, properties):
+    talk = Talk(settings)
+    talk.level = level
+    talk.tell(Opened("l", Connect("me", level, False, properties={"maximum_packet_size": size_max}), "me"))
+    [connack] = events(talk.tell(Attached("l", True, lost_since=5.25)), Connack)
+    assert connack == Connack(0, True, properties)
+
+
+def test_a_session_that_begins_has_lost_nothing():
+    talk = Talk()
+    talk.tell(Opened("l", Connect("me", 5, True), "me"))
+    assert events(talk.tell(Attached("l", True, lost_since=5.25)), Connack) == [Connack()]
 
 
 def test_connects_that_need_no_asking_are_refused_at_once():

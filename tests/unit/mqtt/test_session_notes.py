@@ -1,7 +1,20 @@
 """The notes of an MQTT session: what is written is read again, and what cannot be read counts as missing."""
 
 from godwit.mqtt.mqtt_effects import Granted, PersistentState
-from godwit.mqtt.session_notes import OUT, SUB, did_key, grant_note, in_key, kept_of, out_note, rel_key, rel_note
+from godwit.mqtt.session_notes import (
+    LOST,
+    OUT,
+    SUB,
+    did_key,
+    grant_note,
+    in_key,
+    kept_of,
+    lost_note,
+    lost_since,
+    out_note,
+    rel_key,
+    rel_note,
+)
 
 
 def test_what_was_written_down_is_read_again() -> None:
@@ -28,3 +41,10 @@ def test_what_is_confirmed_is_not_done_once_more() -> None:
 def test_a_note_that_cannot_be_read_counts_as_missing() -> None:
     notes = {f"{SUB}a": b"?", in_key(0): b"", in_key(65_536): b"", rel_key(1): b"", f"{did_key(1)}x": b"", OUT: b"?"}
     assert kept_of(notes) == PersistentState()
+
+
+def test_the_earlier_of_two_losses_counts() -> None:
+    notes = {LOST: lost_note(5.0)}
+    assert [lost_since(notes, since) for since in (None, 4.0, 6.0)] == [5.0, 4.0, 5.0]
+    assert [lost_since({}, since) for since in (None, 4.0)] == [None, 4.0]
+    assert lost_since({LOST: b"?"}, 4.0) == 4.0

@@ -13,7 +13,7 @@ from godwit.languages.cloud_events import HTTP
 from godwit.languages.event_documents import Mode, read_document
 from godwit.languages.xml_documents import xml_event
 from godwit.runtime import document_helper
-from godwit.runtime.document_helper import DIED, SMALL_BYTES, DocumentHelper
+from godwit.runtime.document_helper import DIED, SMALL_BYTES, TOO_SLOW, DocumentHelper
 from tests.network.waiting import a_turn
 
 MODULE = "tests.unit.runtime.deadly_operators"
@@ -125,6 +125,18 @@ def test_a_job_that_it_died_of_is_tried_again_by_another_process(play: Callable[
         before = helper.started
         assert await wanted(helper, CAR, "//speed = 60", f"dies_once(//speed, '{tmp_path / 'marker'}')") == [True, True]
         assert helper.started == before + 1
+
+    play(scene)
+
+
+def test_a_test_that_is_slower_than_anybody_knew_is_ended_and_says_so(play: Callable[[Scene], None]) -> None:
+    half = b"a" * 250_000
+    document = xml_event(b"<r><text>%b</text><part>%bb</part></r>" % (half, half[:125_000]))
+
+    async def scene(helper: DocumentHelper) -> None:
+        [outcome] = await helper.test("ann", document, [(("xpath", "contains(/r/text, /r/part)"),)], None, 20_000)
+        assert (outcome.is_fatal, outcome.failure) == (True, TOO_SLOW)
+        assert await wanted(helper, CAR, "//speed = 60") == [True]
 
     play(scene)
 

@@ -326,6 +326,28 @@ def test_a_test_of_too_many_steps_fails_and_the_client_goes_on(text: str) -> Non
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("pause_s", [0.0, 10.0], ids=["at once", "now and then"])
+def test_a_query_whose_tests_are_never_begun_is_suspended_with_the_reason(pause_s: float) -> None:
+    async def scene() -> None:
+        tests = edge(test_steps_max=1_000)
+        client = Client(tests)
+        client.subscribe("//*//*//*")
+        clock = tests.clock
+        for number in range(6):
+            tests.clock = lambda past=number * pause_s: clock() + past  # type: ignore[misc]
+            client.put([xml_event(TREE)])
+            await turns(lambda so_far=number + 1: len(client.came) == so_far)  # type: ignore[misc]
+        assert client.suspended == ["s"]
+        query = tests.of("ann", "s")
+        assert query is not None
+        assert (
+            "5 tests in a row were given up (limits.test_steps_max): a test of more than 1000 steps" in query.suspended
+        )
+        assert query.failed == 6
+
+    asyncio.run(scene())
+
+
 def test_past_its_budget_a_subscription_is_suspended_until_it_is_asked_for_again() -> None:
     async def scene() -> None:
         tests = edge(step_s=0.01, test_ms_per_s=20.0)

@@ -9,7 +9,9 @@ import pytest
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Attach, Received, Request, SetSessionExpiry
+from godwit.broker.reductions import NothingState
 from godwit.mobility import mobile_broker
+from godwit.runtime import node as node_module
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
 from godwit.runtime.wire import NATIVE
@@ -62,3 +64,67 @@ def test_a_client_that_never_says_who_it_is_is_still_at_fault() -> None:
 
     asyncio.run(scene())
     assert [record.detail for record in records] == ["the first message on a connection must be Attach"]
+
+
+class Steps:
+    """A clock that goes on by a millisecond whenever it is read."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+class Turns:
+    """Sees what a node does; a machine that takes a millisecond for everything, and says what it handled."""
+
+    def __init__(self) -> None:
+        self.turns: list[list[str]] = []
+
+    def handle(self, input: Any, now: float) -> list[Any]:
+        return []
+
+    def snapshot(self) -> NothingState:
+        return NothingState()
+
+    def restore(self, state: NothingState) -> None: ...
+
+    def on_turn(self, inputs: list[tuple[Any, bytes]], took_s: float, now: float) -> None:
+        self.turns.append([input.connection for input, _ in inputs])
+
+    def on_effects(self, effects: list[Any], now: float) -> None: ...
+
+    def on_written(self, took_s: float, size: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("asks", "longest"),
+    [(None, 8), (Received(1), 8), (Request(1, SetSessionExpiry(1.0)), 3)],
+    ids=["nobody", "who confirms", "who asks"],
+)
+def test_a_backlog_gets_less_of_a_turn_while_somebody_waits_who_asks_for_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: Any, longest: int
+) -> None:
+    monkeypatch.setattr(node_module, "perf_counter", Steps())
+
+    async def scene() -> None:
+        seen = Turns()
+        node = Node(lambda: seen, Journal(tmp_path, "b1", "relaxed"))
+        node.watch = seen
+        busy = Request(1, SetSessionExpiry(1.0))
+        for _ in range(100):
+            node.tell(Heard("busy", busy), NATIVE.encode(busy))
+        await a_turn()
+        assert len(seen.turns[0]) == 8
+        while node.unhandled:
+            if asks is not None:
+                node.tell(Heard(f"new{len(seen.turns)}", asks), NATIVE.encode(asks))
+            await a_turn()
+        lengths = [len(turn) for turn in seen.turns[2:-1]]
+        assert max(lengths) in (longest, longest + 1)  # a slice may have begun before
+        await node.quiet()
+        await node.close()
+
+    asyncio.run(scene())

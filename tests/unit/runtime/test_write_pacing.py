@@ -10,7 +10,7 @@ from godwit.broker.effects import Effect, Heard, Input, Send, Tell
 from godwit.broker.messages import Accepted, Frame, Received, Unsubscribe
 from godwit.runtime import node as node_module
 from godwit.runtime.node import Node
-from godwit.runtime.write_pacing import PAUSE_S, PIECE, STREAM_MIN, WritePacing
+from godwit.runtime.write_pacing import PIECE, STREAM_MIN, WINDOW_S, WritePacing
 from godwit.testing.virtual_clock import VirtualClock
 
 
@@ -43,33 +43,35 @@ def turn(pacing: WritePacing, counts: dict[Written, int], *, turn_follows: bool 
     pacing.flush(sent, turn_follows=turn_follows)
 
 
-def streaming(pacing: WritePacing, *ports: Written) -> None:
-    """Let these ports get a stream: two long writes, one after the other."""
+def streaming(pacing: WritePacing, clock: VirtualClock, *ports: Written) -> None:
+    """Let these ports get a stream: much in two windows, one after the other."""
     for _ in range(2):
-        turn(pacing, dict.fromkeys(ports, STREAM_MIN))
+        turn(pacing, dict.fromkeys(ports, 2 * STREAM_MIN))
+        assert clock.move(clock.time() + WINDOW_S)
     for port in ports:
-        assert port.writes[-2:] == [STREAM_MIN, STREAM_MIN]
+        assert port.writes == [2 * STREAM_MIN] * 2
         port.writes.clear()
 
 
-def test_stream_is_put_off_while_turns_follow_and_written_after_a_pause() -> None:
+def test_stream_is_put_off_while_turns_follow_and_written_when_the_window_ends() -> None:
     clock, port = VirtualClock(), Written()
     pacing = WritePacing(clock)
-    streaming(pacing, port)
-    for _ in range(3):
-        turn(pacing, {port: 5})
+    streaming(pacing, clock, port)
+    for _ in range(5):
+        turn(pacing, {port: 1})  # short turns make short writes, and it is a stream all the same
     assert port.writes == []
-    assert clock.move(clock.time() + PAUSE_S)
-    assert port.writes == [15]
+    assert clock.move(clock.time() + WINDOW_S)
+    assert port.writes == [5]
     turn(pacing, {port: 5})
-    assert port.writes == [15]  # it is still a stream
-    clock.move(clock.time() + PAUSE_S)
-    assert port.writes == [15, 5]
+    assert port.writes == [5]  # it is still a stream
+    clock.move(clock.time() + WINDOW_S)
+    assert port.writes == [5, 5]
 
 
 def test_piece_of_a_stream_is_written_at_once() -> None:
-    pacing, port = WritePacing(VirtualClock()), Written()
-    streaming(pacing, port)
+    clock, port = VirtualClock(), Written()
+    pacing = WritePacing(clock)
+    streaming(pacing, clock, port)
     turn(pacing, {port: PIECE - 1})
     turn(pacing, {port: 1})
     turn(pacing, {port: PIECE})
@@ -77,58 +79,69 @@ def test_piece_of_a_stream_is_written_at_once() -> None:
 
 
 def test_client_that_gets_a_message_now_and_then_is_written_to_after_every_turn() -> None:
-    pacing, quiet, busy = WritePacing(VirtualClock()), Written(), Written()
-    streaming(pacing, busy)
-    for _ in range(4):
-        turn(pacing, {busy: 5, quiet: STREAM_MIN - 1})
+    clock, quiet, busy = VirtualClock(), Written(), Written()
+    pacing = WritePacing(clock)
+    streaming(pacing, clock, busy)
+    for _ in range(3):
+        turn(pacing, {busy: 2, quiet: 1})
     assert busy.writes == []
-    assert quiet.writes == [STREAM_MIN - 1] * 4
+    assert quiet.writes == [1] * 3
+    clock.move(clock.time() + WINDOW_S)
+    turn(pacing, {busy: 2, quiet: 1})
+    assert quiet.writes == [1] * 4
 
 
-def test_one_long_write_after_a_pause_is_no_stream() -> None:
-    pacing, port = WritePacing(VirtualClock()), Written()
+def test_one_window_with_much_is_no_stream() -> None:
+    clock, port = VirtualClock(), Written()
+    pacing = WritePacing(clock)
     for count in (3 * STREAM_MIN, 1, 3 * STREAM_MIN, 1):
         turn(pacing, {port: count})
-    assert port.writes == [3 * STREAM_MIN, 1, 3 * STREAM_MIN, 1]
+        clock.move(clock.time() + WINDOW_S)
+        turn(pacing, {port: 1})
+        assert port.writes[-2:] == [count, 1]
 
 
 def test_stream_that_dries_up_is_one_no_more() -> None:
     clock, port = VirtualClock(), Written()
     pacing = WritePacing(clock)
-    streaming(pacing, port)
+    streaming(pacing, clock, port)
     turn(pacing, {port: 1})
-    clock.move(clock.time() + PAUSE_S)
+    clock.move(clock.time() + WINDOW_S)
     turn(pacing, {port: 1})
     assert port.writes == [1, 1]
-
-
-def test_port_that_nothing_is_sent_through_in_a_turn_is_forgotten() -> None:
-    pacing, port, other = WritePacing(VirtualClock()), Written(), Written()
-    streaming(pacing, port)
-    turn(pacing, {other: 1})
-    turn(pacing, {port: STREAM_MIN})
-    assert port.writes == [STREAM_MIN]
+    clock.move(clock.time() + WINDOW_S)
+    assert not clock.move(clock.time() + WINDOW_S)  # and no window follows
 
 
 def test_nothing_is_put_off_when_no_turn_follows() -> None:
     clock, port = VirtualClock(), Written()
     pacing = WritePacing(clock)
-    streaming(pacing, port)
+    streaming(pacing, clock, port)
     turn(pacing, {port: 5})
     turn(pacing, {}, turn_follows=False)
     assert port.writes == [5]
-    assert not clock.move(clock.time() + PAUSE_S)  # no timer is left
     turn(pacing, {port: 5}, turn_follows=False)
     assert port.writes == [5, 5]
+    turn(pacing, {port: 1})  # a moment of rest has not ended the stream
+    assert port.writes == [5, 5]
+
+
+def test_a_few_messages_begin_no_window() -> None:
+    clock, port = VirtualClock(), Written()
+    pacing = WritePacing(clock)
+    for _ in range(3):
+        turn(pacing, {port: STREAM_MIN - 1}, turn_follows=False)
+    assert not clock.move(clock.time() + WINDOW_S)
+    assert port.writes == [STREAM_MIN - 1] * 3
 
 
 def test_pacing_that_was_stopped_writes_nothing() -> None:
     clock, port = VirtualClock(), Written()
     pacing = WritePacing(clock)
-    streaming(pacing, port)
+    streaming(pacing, clock, port)
     turn(pacing, {port: 5})
     pacing.stop()
-    assert not clock.move(clock.time() + PAUSE_S)
+    assert not clock.move(clock.time() + WINDOW_S)
     assert port.writes == []
 
 
@@ -152,14 +165,16 @@ class Chatty:
 def test_busy_node_puts_off_clients_and_no_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()
     monkeypatch.setattr(node_module, "perf_counter", lambda: float(next(ticks)))  # a turn is over after one input
-    client, neighbour = Written(), Written()
+    client, neighbour, clock = Written(), Written(), VirtualClock()
 
     async def scene() -> None:
-        node = Node(Chatty, clock=VirtualClock())
+        node = Node(Chatty, clock=clock)
         node.ports.update(client=client, neighbour=neighbour)
-        for _ in range(6):
-            node.tell(Heard("client", Received(1)))
-        await node.quiet()
+        for inputs in (1, 1, 4):
+            for _ in range(inputs):
+                node.tell(Heard("client", Received(1)))
+            await node.quiet()
+            clock.move(clock.time() + WINDOW_S)
         assert sum(client.writes) == 6 * STREAM_MIN  # before anything is closed
         await node.close()
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
-from godwit.cli.fleet.broker_processes import BrokerProcess
 from godwit.cli.fleet.fleet_ledger import ExpectedReader, FleetLedger
+from godwit.cli.local_brokers import LocalBroker
 from godwit.filters.language import parse
 
 __all__ = ["Member", "MqttMember", "NativeMember"]
@@ -37,7 +37,7 @@ class Member(ABC):
         self.place = (0.0, 0.0)
 
     @abstractmethod
-    async def go_to(self, process: BrokerProcess) -> None:
+    async def go_to(self, process: LocalBroker) -> None:
         """Come in there, with the session from elsewhere."""
 
     @abstractmethod
@@ -75,7 +75,7 @@ class NativeMember(Member):
         self._client: Any = None
         self._reading: list[asyncio.Task[None]] = []
 
-    async def go_to(self, process: BrokerProcess) -> None:
+    async def go_to(self, process: LocalBroker) -> None:
         """Come in there, with the session from elsewhere."""
         import godwit
 
@@ -158,7 +158,7 @@ class MqttMember(Member):
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
-    async def go_to(self, process: BrokerProcess) -> None:
+    async def go_to(self, process: LocalBroker) -> None:
         """Come in there, with the session from elsewhere. A broker whose answer takes too long is asked again."""
         is_move = self.at != ""
         began = 0.0
@@ -177,7 +177,7 @@ class MqttMember(Member):
             self.hand_overs_s.append(perf_counter() - began)
         self.at = process.name
 
-    def _connect(self, process: BrokerProcess) -> None:
+    def _connect(self, process: LocalBroker) -> None:
         """Leave the old connection without a word, and make a new one."""
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties

@@ -18,10 +18,11 @@ from statistics import quantiles
 from time import perf_counter
 from typing import Any
 
-from godwit.cli.fleet.broker_processes import BrokerProcess, start_all
+from godwit.cli.fleet.broker_processes import start_all
 from godwit.cli.fleet.cars import Member, MqttMember, NativeMember
 from godwit.cli.fleet.fleet_ledger import FleetLedger, FleetVerdict
 from godwit.cli.fleet.town import DURATION_S, HUB, OFFICE, Drive, drives, nearest
+from godwit.cli.local_brokers import LocalBroker
 
 __all__ = ["Fleet", "run"]
 
@@ -36,7 +37,7 @@ MARKET = "circle(8.54, 47.375, 700)"
 class Fleet:
     """The town while the demonstration runs: all that its screen shows."""
 
-    def __init__(self, brokers: dict[str, BrokerProcess], seed: int) -> None:
+    def __init__(self, brokers: dict[str, LocalBroker], seed: int) -> None:
         self.brokers = brokers
         self.ledger = FleetLedger()
         self.cars: dict[str, Member] = {}

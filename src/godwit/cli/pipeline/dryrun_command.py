@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
+from godwit.cli.query_options import OperatorModules, load_operators
 
 if TYPE_CHECKING:
     from godwit.pipeline.dryrun import Day, DryRun
@@ -37,6 +38,7 @@ def dryrun(
     ] = None,
     out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for a table of the events that match.")] = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
+    operators: OperatorModules = None,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
@@ -44,6 +46,7 @@ def dryrun(
     with one_line_errors(debug):
         from godwit.pipeline.schemas import about
 
+        load_operators(operators)
         wanted = _wanted(filter, language, context)
         about(events, "events")  # what is wrong with the wish is said before Spark starts
         _check_out(events, out, overwrite)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
+from godwit.cli.query_options import OperatorModules, load_operators
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def match(
     out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for the table of matches.")] = "",
     count: Annotated[bool, typer.Option("--count", help="Count the pairs and write nothing.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table of matches.")] = False,
+    operators: OperatorModules = None,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
@@ -48,6 +50,7 @@ def match(
             raise PipelineError(f"--out is {out}, which is the table that is read: take another folder")
         if out:
             tables.check(out, "matches", "overwrite" if overwrite else "new")
+        load_operators(operators)
         tell("reading the subscriptions")
         began = time.monotonic()
         index = SubscriptionIndex(read_subscriptions(subscriptions))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
+from godwit.cli.query_options import OperatorModules, load_operators
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def stream(
         str,
         typer.Option(metavar="FORMS", help="Log: attributes and their kinds, as in 'price float, sym text'; faster."),
     ] = "",
+    operators: OperatorModules = None,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
@@ -85,6 +87,7 @@ def stream(
             raise PipelineError("--keep-bytes and --keep-days are for who fills the log: that needs --broker")
         if not broker and not Path(source).exists():
             raise PipelineError(f"there is no {source}")
+        load_operators(operators)
         wanted = source_of(subscriptions)
         wanted.version()  # what is not there is said before Spark starts
         if not broker and (Path(source) / "_godwit.json").exists():

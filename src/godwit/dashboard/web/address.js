@@ -1,13 +1,14 @@
 /**
  * Which page is shown, and what it shows: all of it is in the address, so that it can be sent to somebody else.
  *
- * An address is /dashboard/PAGE?name=value. Links within the dashboard change it without loading anything.
+ * An address is /dashboard/PAGE?name=value, or /team/PAGE?name=value for the pages of a team. Links among them change it
+ * without loading anything.
  */
 
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 
-const ROOT = "/dashboard/";
+const ROOT = `/${location.pathname.split("/")[1]}/`;
 const CHANGED = "address-changed";
 
 /** The page and the parameters of the present address. */
@@ -45,7 +46,7 @@ export function useAddress() {
   return address;
 }
 
-/** A link to a page of the dashboard. */
+/** A link to a page. */
 export function Link({ page, parameters, children, ...more }) {
   const address = addressOf(page, parameters);
   const follow = (click) => {

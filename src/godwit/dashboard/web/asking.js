@@ -1,8 +1,8 @@
-/** Asking the broker that served the page. What it answers is data; every value is shown as text. */
+/** Asking the broker, or the peer of a team, that served the page. What it answers is data; every value is shown as text. */
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
-/** A request that was answered by no, or not at all. `status` 0: the broker could not be reached. */
+/** A request that was answered by no, or not at all. `status` 0: the server could not be reached. */
 export class AskError extends Error {
   constructor(reason, status = 0) {
     super(reason);
@@ -29,12 +29,13 @@ export async function order(path, body) {
   return answered(path, { method: "POST", body });
 }
 
-async function answered(address, options) {
+/** The answer to a request, as data. */
+export async function answered(address, options) {
   let response;
   try {
     response = await fetch(address, options);
   } catch {
-    throw new AskError("the broker cannot be reached");
+    throw new AskError("the server cannot be reached");
   }
   const said = await response.json().catch(() => ({}));
   if (!response.ok) throw new AskError(said.error ?? `${response.status} ${response.statusText}`, response.status);
@@ -44,7 +45,7 @@ async function answered(address, options) {
 /**
  * The answer to a question, asked again whenever it changes, and every `everyMs` while somebody looks at the page.
  *
- * While a broker cannot be reached the last answer stays, with the error beside it. `path` null: nothing is asked.
+ * While the server cannot be reached the last answer stays, with the error beside it. `path` null: nothing is asked.
  */
 export function useAnswer(path, parameters = {}, everyMs = 0) {
   const [state, setState] = useState({ answer: null, error: null, isAsking: path !== null });

@@ -45,11 +45,11 @@ function Question({ event, client, written, publisher, ask }) {
   return html`
     <form class="question" onSubmit=${submit}>
       <label>Client
-        <input name="client" list="clients" value=${client} required autocomplete="off" placeholder="name of a client" />
+        <input key=${client} name="client" list="clients" defaultValue=${client} required autocomplete="off" placeholder="name of a client" />
       </label>
       <datalist id="clients">${names.map((name) => html`<option value=${name} />`)}</datalist>
       <label>Event
-        <input class="long" name="event" value=${event} required autocomplete="off" placeholder="PUBLISHER:NUMBER" />
+        <input key=${event} class="long" name="event" defaultValue=${event} required autocomplete="off" placeholder="PUBLISHER:NUMBER" />
       </label>
       <button>Explain</button>
     </form>

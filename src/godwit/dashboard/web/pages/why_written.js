@@ -47,8 +47,8 @@ export function WriteEvent({ written, publisher, client, ask }) {
               <label>Value <input class="code" value=${row.value} spellcheck=${false} onInput=${(event) => change(at, { value: event.target.value })} /></label>
             </div>`)}
         <div class="question">
-          <label>Receiver <input name="receiver" list="clients" value=${client} required autocomplete="off" placeholder="name of a client" /></label>
-          <label>Publisher <input name="publisher" list="clients" value=${publisher} autocomplete="off" placeholder="nobody in particular" /></label>
+          <label>Receiver <input key=${client} name="receiver" list="clients" defaultValue=${client} required autocomplete="off" placeholder="name of a client" /></label>
+          <label>Publisher <input key=${publisher} name="publisher" list="clients" defaultValue=${publisher} autocomplete="off" placeholder="nobody in particular" /></label>
           <button>Explain it</button>
           <button type="button" class="quiet" onClick=${toggle}>${isJson ? "Write it in rows" : "Write it as JSON"}</button>
         </div>

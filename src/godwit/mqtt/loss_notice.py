@@ -1,0 +1,27 @@
+"""How a client of level 5 hears that events may be lost: by properties of its CONNACK.
+
+A broker whose disk has lost its last inputs may have lost events for any client in the network. The session is there,
+and so are its subscriptions: Session Present says nothing of it. MQTT has no packet for this while a client is
+connected, but for DISCONNECT: to close every connection in a network because of one disk would be worse.
+
+*Standard.* [mqtt5 §3.2.2.3.9, §3.2.2.3.10].
+"""
+
+import msgspec
+
+from godwit.mqtt.mqtt_effects import MqttSettings
+from godwit.mqtt.packet_encoder import encode
+from godwit.mqtt.packets import Connack
+
+__all__ = ["LOST_SINCE", "told_of_loss"]
+
+LOST_SINCE = "$lost_since"
+WORDS = "a broker has lost its last inputs: events for you may be among them"
+
+
+def told_of_loss(connack: Connack, since: float, settings: MqttSettings) -> bytes:
+    """A CONNACK that also says since when events may be lost, in seconds since 1970; 0: not known."""
+    properties = {**connack.properties, "user_property": ((LOST_SINCE, f"{since:.3f}"),)}
+    if settings.reason_strings:
+        properties["reason_string"] = WORDS
+    return encode(msgspec.structs.replace(connack, properties=properties), 5)

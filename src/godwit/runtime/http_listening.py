@@ -1,0 +1,246 @@
+"""Who listens over HTTP: what a request asks for, the session behind it, and what of its deliveries is confirmed.
+
+*Theory.* A listener has a session, which keeps what comes while nobody reads. Every event of it has an id that names
+the client, the session and the number of the delivery. A client that asks again with the last id that it has seen, here
+or at another broker, goes on behind it. Server-sent events, polls and sockets all listen so; they differ in how they
+write an event, and in how they learn that it has arrived.
+
+*Rules.*
+1. What the id that came back covers is confirmed, and not given again.
+2. Deliveries that come before the subscription stands wait until it does.
+3. Where there is no acknowledgement, a delivery is confirmed when half a window of later ones, or a quarter of a
+   queue's bytes, have been written (`WrittenDeliveries`).
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from secrets import token_hex
+from urllib.parse import quote, unquote
+
+from msgspec import structs
+from starlette.datastructures import Headers, QueryParams
+
+from godwit.broker.limits import Limits
+from godwit.broker.messages import Bye, Delivery, Revoked, SetSessionExpiry, Subscribe, SubscribeQuery
+from godwit.broker.queues import event_size
+from godwit.client.own_context import asked
+from godwit.errors import FilterError
+from godwit.filters.events import NAME_LENGTH_MAX
+from godwit.languages import NATIVE, Query
+from godwit.runtime.authentication import Principal
+from godwit.runtime.edge_tests import EdgeTests
+from godwit.runtime.http_requests import Problem
+from godwit.runtime.in_process_client import InProcessClient
+from godwit.runtime.node import Node
+
+__all__ = [
+    "SESSION_EXPIRY_S",
+    "Listener",
+    "Listening",
+    "WrittenDeliveries",
+    "checked_session_expiry",
+    "listening_of",
+    "resume_position",
+    "subscription",
+]
+
+SESSION_EXPIRY_S = 300.0
+SESSION_EXPIRY_S_MAX = 86_400.0
+SUBSCRIPTION = "events"
+MODE = "named"  # a listener brings its name alone, and finds its session wherever that is
+
+LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,18})")
+
+
+# ---------------------------------------------------------------- what is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """What a listener asks for."""
+
+    client: str
+    after: tuple[str, int] | None  # the session and the number that it has seen last
+    wanted: Subscribe | SubscribeQuery
+    expiry_s: float
+
+
+async def listening_of(principal: Principal, params: QueryParams, headers: Headers, tests: EdgeTests) -> Listening:
+    """What the parameters and headers of a request ask for. A Problem or FilterError says what is wrong with them."""
+    was = resume_position(headers.get("last-event-id") or params.get("last_event_id", ""))
+    client = principal.name_of(params["client"]) if params.get("client") else ""
+    if was is not None and (client or principal.name_of(was[0])) != was[0]:
+        was = None  # the id of another
+    client = client or (was[0] if was is not None else principal.name_of(f"sse-{token_hex(8)}"))
+    if len(client) > NAME_LENGTH_MAX:
+        raise Problem(400, f"a client's name of {len(client)} characters: at most {NAME_LENGTH_MAX} are allowed")
+    text, language = params.get("filter") or "TRUE", params.get("language") or NATIVE
+    if not tests.is_quick(text, language):
+        await tests.prepare(text, language)
+    query = tests.parse(text, language)
+    wanted = subscription(client, query, params.get("sender"), retained="retained" in params)
+    expiry_s = checked_session_expiry(params.get("session_expiry_s", str(SESSION_EXPIRY_S)))
+    return Listening(client, None if was is None else was[1:], wanted, expiry_s)
+
+
+def resume_position(last_id: str) -> tuple[str, str, int] | None:
+    """The client, the session and the number in an id of ours; None: it is none."""
+    found = LAST_ID.fullmatch(last_id.strip())
+    return None if found is None else (unquote(found["client"]), unquote(found["session"]), int(found["number"]))
+
+
+def subscription(client: str, query: Query, sender: str | None, *, retained: bool) -> Subscribe | SubscribeQuery:
+    """What a listener asks for. FilterError: that is no filter."""
+    wanted = Subscribe((client, SUBSCRIPTION), asked(query.routable, sender or None), retained=retained)
+    return wanted if query.test is None else SubscribeQuery(wanted, ((query.language, query.text),))
+
+
+def checked_session_expiry(said: str) -> float:
+    """For how long a session stays; FilterError when that is no time."""
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= SESSION_EXPIRY_S_MAX:
+        raise FilterError(
+            f"session_expiry_s is {said!r}: it must be a number of seconds, at most {SESSION_EXPIRY_S_MAX:.0f}"
+        )
+    return seconds
+
+
+def _without_retained(wanted: Subscribe | SubscribeQuery) -> Subscribe | SubscribeQuery:
+    if isinstance(wanted, SubscribeQuery):
+        return structs.replace(wanted, subscribe=structs.replace(wanted.subscribe, retained=False))
+    return structs.replace(wanted, retained=False)
+
+
+# ---------------------------------------------------------------- the session
+
+
+class Listener:
+    """One listener and its session. `on_tested` gets its deliveries; those that no query wants have no subscriptions.
+
+    `on_suspended` hears why its query is tested no more, `on_closed` that its session is gone, `on_revoked` that its
+    rights have changed.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        principal: Principal,
+        listening: Listening,
+        *,
+        tests: EdgeTests,
+        on_tested: Callable[[list[Delivery]], None],
+        on_suspended: Callable[[str], None],
+        on_closed: Callable[[str], None],
+        on_revoked: Callable[[Revoked], None],
+    ) -> None:
+        self.client = listening.client
+        self.session = ""
+        self.is_open = False
+        self._listening = listening
+        self._after = listening.after
+        self._on_tested = on_tested
+        self._line = tests.open(self.client, on_tested, lambda name, reason: on_suspended(reason))
+        self._early: list[Delivery] = []  # rule 2
+        self._talk = InProcessClient(
+            node,
+            principal,
+            self.client,
+            mode=MODE,
+            on_deliveries=self._on_deliveries,
+            on_closed=on_closed,
+            on_revoked=on_revoked,
+        )
+
+    async def open(self) -> None:
+        """Subscribe. A Problem says why that was refused."""
+        wanted = self._listening.wanted
+        try:
+            attached = await self._talk.attach()
+            self.session = attached.session
+            if self._after is not None and (attached.fresh or self._after[0] != attached.session):
+                self._after = None  # its numbers count in another session
+            if not attached.fresh:  # it has begun with what was retained then
+                wanted = _without_retained(wanted)
+            self._line.adopt(attached.notes)
+            self._line.ask(SUBSCRIPTION, wanted.queries if isinstance(wanted, SubscribeQuery) else ())
+            reasons = await self._talk.ask([SetSessionExpiry(self._listening.expiry_s), wanted])
+        except BaseException:
+            self._talk.hang_up()
+            raise
+        refused = next((reason for reason in reasons if reason is not None), None)
+        if refused is not None:
+            if attached.fresh:
+                self._talk.inner.say(Bye())
+            self.close()
+            raise Problem(403, refused)
+        self._line.on_answer(SUBSCRIPTION, is_granted=True)
+        self.is_open = True
+        early, self._early = self._early, []
+        self._on_deliveries(early)
+
+    @property
+    def is_testing(self) -> bool:
+        """Whether exact tests of its deliveries are still to be made."""
+        return self._line.is_testing
+
+    @property
+    def seen(self) -> int:
+        """The number of the last delivery that the client has seen, as it said itself."""
+        return 0 if self._after is None else self._after[1]
+
+    def id_of(self, number: int) -> str:
+        """What names a delivery of this session, here and at other brokers."""
+        return f"{quote(self.client, safe='')}@{quote(self.session, safe='')}:{number}"
+
+    def confirm(self, number: int) -> None:
+        """Every delivery up to that one has arrived."""
+        self._talk.confirm(number)
+
+    def close(self) -> None:
+        """Go; the session stays until it expires."""
+        self._talk.hang_up()
+        self._line.close()
+
+    def _on_deliveries(self, deliveries: list[Delivery]) -> None:
+        if not self.is_open:
+            self._early += deliveries
+            return
+        if self._after is not None:
+            seen = [delivery for delivery in deliveries if delivery.number <= self._after[1]]
+            deliveries = deliveries[len(seen) :]
+            if seen:  # rule 1
+                self._talk.confirm(seen[-1].number)
+        if self._line.is_needed:
+            self._line.put(deliveries)
+        else:
+            self._on_tested(deliveries)
+
+
+class WrittenDeliveries:
+    """Deliveries that were written, and of which nobody says whether they arrived. (rule 3)"""
+
+    def __init__(self, node: Node) -> None:
+        limits: Limits = node.machine.config.limits  # type: ignore[attr-defined]
+        self._count_max = limits.window // 2
+        self._bytes_max = limits.queue_bytes_max // 4  # a session sends no more when half of it is under way
+        self._written: deque[tuple[int, int]] = deque()  # number and size
+        self._bytes = 0
+
+    def add(self, delivery: Delivery) -> None:
+        """This was written; or, if no query wants it, it need not be."""
+        size = event_size(delivery.event) if delivery.subscriptions else 0
+        self._written.append((delivery.number, size))
+        self._bytes += size
+
+    def confirmed(self) -> int:
+        """Up to which number deliveries were written long enough ago, if that is news; else 0."""
+        number = 0
+        while len(self._written) > self._count_max or self._bytes > self._bytes_max:
+            number, size = self._written.popleft()
+            self._bytes -= size
+        return number

@@ -1,0 +1,163 @@
+"""A configuration that is read again while its broker runs (SIGHUP).
+
+*Theory.* The new configuration is loaded and checked as a whole first: one that is wrong changes nothing. Then it is
+compared with the one in force, key by key. `LIVE` names the keys that can change while the broker runs, and what puts
+them in force. Every other key that differs keeps its value until the broker is restarted, and is named. Files that the
+configuration names (users, certificates, keys of tokens, the secret of links) are read again even if their names are
+the same.
+
+*Rules.*
+1. Nothing is closed: who is connected stays so, unless the user file says otherwise (`rights_watch.py`). Certificates,
+   the secret and what MQTT clients are offered count for connections that come from now on.
+2. A neighbour more is dialled; one that is missing stays until the restart.
+3. A file that cannot be used is a fault, as it would be at the start; then nothing changes.
+4. Authorities can be added. One that has been taken out of the file is believed until the restart.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from godwit.broker.limits import Limits
+from godwit.errors import GodwitError
+from godwit.runtime.broker_server import BrokerServer, check_parts
+from godwit.runtime.config_sections import BrokerSettings
+from godwit.runtime.configuration import Configuration, address_of
+
+__all__ = ["Reloaded", "Reloading", "reload"]
+
+Keys = tuple[str, ...]
+Apply = Callable[[BrokerServer], Awaitable[None]]
+MISSING = object()
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """What has come of it: keys of the configuration whose values are others than before."""
+
+    in_force: Keys  # these count now
+    after_restart: Keys  # these do not yet
+
+
+async def reload(server: BrokerServer, new: Configuration) -> Reloaded:
+    """Put a configuration in force as far as that goes. GodwitError: why not; then everything is as before."""
+    check_parts(new)  # rule 3
+    old = server.configuration
+    before, after = dict(_keys(old.settled)), dict(_keys(new.settled))
+    changed = [key for key in {**before, **after} if before.get(key, MISSING) != after.get(key, MISSING)]
+    parts = {key: part for key in changed if key in after and (part := _part(key, server)) is not None}
+    server.configuration = Configuration(_mixed(old.settled, new.settled, parts), new.where, new.is_said)
+    server.renew_files()
+    for part in dict.fromkeys(parts.values()):
+        await LIVE[part](server)
+    return Reloaded(tuple(sorted(parts)), tuple(sorted(key for key in changed if key not in parts)))
+
+
+class Reloading:
+    """Reads a configuration again whenever that is asked for, one time after the other, and logs what comes of it."""
+
+    def __init__(self, server: BrokerServer, read: Callable[[], Configuration]) -> None:
+        self._server = server
+        self._read = read
+        self._task: asyncio.Task[None] | None = None
+        self._is_asked_again = False
+
+    def begin(self) -> None:
+        """Do it now, or as soon as the time before is over."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        else:
+            self._is_asked_again = True
+
+    async def _run(self) -> None:
+        while True:
+            self._is_asked_again = False
+            try:
+                found = await reload(self._server, self._read())
+            except GodwitError as error:
+                self._server.log.error("not reloaded", reason=str(error))
+            else:
+                self._server.log.info("reloaded", **msgspec.structs.asdict(found))
+            if not self._is_asked_again:
+                return
+
+
+# ---------------------------------------------------------------- which keys
+
+
+MACHINE = tuple(f"limits.{name}" for name in Limits.__struct_fields__)
+
+
+TLS = ("tls.certificate", "tls.key", "tls.authorities")
+
+
+def _part(key: str, server: BrokerServer) -> str | None:
+    """Which of `LIVE` puts a key in force; None: only a restart does."""
+    if key in MACHINE:
+        return "machine"
+    if key in TLS:
+        return None if server.tls is None else "files"
+    section = key.partition(".")[0]
+    return section if section in LIVE else None
+
+
+def _keys(settled: BrokerSettings) -> Iterator[tuple[str, Any]]:
+    """Each key with a dot, and what it is."""
+    for section in BrokerSettings.__struct_fields__:
+        found = getattr(settled, section)
+        fields = found if isinstance(found, dict) else msgspec.structs.asdict(found)
+        for name, value in fields.items():
+            yield f"{section}.{name}", value
+
+
+def _mixed(old: BrokerSettings, new: BrokerSettings, live: Iterable[str]) -> BrokerSettings:
+    """The old settings with those values of the new ones."""
+    sections: dict[str, Any] = {}
+    for section in BrokerSettings.__struct_fields__:
+        before, after = getattr(old, section), getattr(new, section)
+        names = [key.partition(".")[2] for key in live if key.partition(".")[0] == section]
+        if isinstance(before, dict):
+            sections[section] = {**before, **{name: after[name] for name in names}}
+        else:
+            sections[section] = msgspec.structs.replace(before, **{name: getattr(after, name) for name in names})
+    return BrokerSettings(**sections)
+
+
+# ---------------------------------------------------------------- how
+
+
+async def _machine(server: BrokerServer) -> None:
+    await server.reconfigure()
+
+
+async def _neighbours(server: BrokerServer) -> None:
+    await server.reconfigure()
+    for name, neighbour in server.configuration.neighbours().items():
+        server.server.neighbours[name] = address_of(neighbour.address) if neighbour.address else None
+    server.server.dial_all()
+
+
+async def _files(server: BrokerServer) -> None:
+    """They have been read again already, whatever has changed."""
+
+
+async def _log(server: BrokerServer) -> None:
+    said = server.configuration.settled.log
+    server.change_log(said.level, said.format)
+
+
+async def _mqtt(server: BrokerServer) -> None:
+    if server.gateway is not None:
+        server.gateway.settings = server.configuration.mqtt_settings()
+
+
+LIVE: dict[str, Apply] = {
+    "machine": _machine,
+    "publishers": _machine,
+    "neighbours": _neighbours,
+    "files": _files,
+    "log": _log,
+    "mqtt": _mqtt,
+}
+"""What puts keys in force while a broker runs."""
