@@ -18,9 +18,9 @@ help: ## show this list
 demo: $(READY) ## see five brokers, a fleet that roams over them, and one broker that is killed (about a minute)
 	@$(BIN)/godwit demo
 
-test: $(READY) ## run every test but the slow ones; with APT=1, `make tools` first
+test: $(READY) ## run every test but the slow ones; with APT=1, `make tools` first; with STORE=1, store how long files take
 	@[ -z "$(APT)" ] || $(MAKE) -s tools
-	@$(BIN)/python -m tests.at_once $(WORKERS)
+	@$(BIN)/python -m tests.at_once $(WORKERS) $(if $(STORE),--store-seconds)
 
 tools: ## install what tests need besides Python, if it is missing: Mosquitto's tools, Chromium and Node with apt, axe-core with npm
 	@missing=; for pair in mosquitto_pub=mosquitto-clients chromium=chromium node=nodejs npm=npm; do \
@@ -76,6 +76,7 @@ mutants: $(READY) ## change the code in a hundred small ways, and see whether a 
 
 screenshots: $(READY) ## take the pictures of the dashboard again, those of the docs and those that tests compare (needs Chromium)
 	@$(BIN)/python -m tests.browser.screenshots
+	@$(BIN)/python -m tests.browser.team_screenshots
 	@$(BIN)/python -m tests.browser.stored_pictures
 
 recording: $(READY) ## record twenty seconds of the map while the demonstration runs, for the README (needs Chromium)

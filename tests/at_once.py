@@ -1,23 +1,38 @@
-"""Runs the tests of the pipeline beside all others: Spark waits more than it works, and others use the time.
+"""Runs the tests of the pipeline beside all others, which two processes or more share.
 
 `python -m tests.at_once 2`: two processes for the others. What Spark's tests say is shown when the others are done.
+Further words are given to the pytest of the others.
+
+What many processes need is made once, before they begin. In a fresh clone every broker and every command that a test
+starts would else compile the kernels, and the modules that it imports; where PYTHONDONTWRITEBYTECODE is set, in every
+clone. Nor does a test write bytecode then where files must not grow: Python 3.11 leaves half of a file, and nobody can
+import that module again.
 """
 
 import subprocess
 import sys
 import tempfile
 
-QUIET = [sys.executable, "-m", "pytest", "-q"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "tests.longest_first"]
+FIRST = [
+    ["-m", "compileall", "-q", "-x", "/test_[^/]*$", "src", "benchmarks", "tests"],
+    ["-m", "tests.unit.matching.every_kernel", "single"],
+    ["-m", "tests.unit.matching.every_kernel", "batches"],
+]
 
 
-def main(workers: str) -> int:
+def main(workers: str, *words: str) -> int:
     """Run both; 0 when both pass."""
+    compiling = [subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL) for words in FIRST]
+    codes = [process.wait() for process in compiling]
+    if any(codes):
+        return 1
     with tempfile.TemporaryFile() as said:
-        of_spark = [*QUIET, "-m", "spark and not slow", "tests/spark"]
+        of_spark = [*PYTEST, "-m", "spark and not slow", "tests/spark"]
         spark = subprocess.Popen(of_spark, stdout=said, stderr=subprocess.STDOUT)
         spread = ["-n", workers, "--dist", "loadfile", "--no-loadscope-reorder"]
         try:
-            codes = [subprocess.call([*QUIET, *spread, "-m", "not slow and not spark"]), spark.wait()]
+            codes = [subprocess.call([*PYTEST, *spread, "-m", "not slow and not spark", *words]), spark.wait()]
         finally:
             spark.terminate()
         said.seek(0)
@@ -26,4 +41,4 @@ def main(workers: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -1,6 +1,7 @@
 """Where the browser client runs in tests: a page in Chromium, or Node. Each takes the same calls (`station.mjs`)."""
 
 import asyncio
+import atexit
 import json
 import os
 import re
@@ -146,15 +147,42 @@ class PageStation:
         return said.get("result")
 
 
+@cache
+def chromium_server() -> str:
+    """Where a Chromium that runs can be asked for pages: to start one takes longer than most tests."""
+    from playwright._impl._driver import compute_driver_executable
+
+    node, program = compute_driver_executable()
+    browser = chromium()
+    assert browser is not None
+    started = subprocess.Popen(
+        [node, str(HERE / "chromium_server.mjs"), str(Path(program).parent), browser],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdin is not None
+    assert started.stdout is not None
+
+    def end() -> None:
+        started.communicate()  # which closes its standard input
+
+    atexit.register(end)
+    return started.stdout.readline().strip()
+
+
 @asynccontextmanager
 async def browser_page() -> AsyncIterator[Any]:
-    """A page in Chromium. What it logs as an error, and any exception of its own, fails the test in the end."""
+    """A page in Chromium, which shares nothing with those of other tests.
+
+    What it logs as an error, and any exception of its own, fails the test in the end.
+    """
     need(chromium(), "Chromium")
     playwright = pytest.importorskip("playwright.async_api", reason="playwright is missing: it is in the extra dev")
     async with playwright.async_playwright() as running:
-        browser = await running.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        browser = await running.chromium.connect(await asyncio.to_thread(chromium_server))
         try:
-            page = await browser.new_page()
+            page = await browser.new_page()  # in a context of its own
             page.faults = []
             page.on("pageerror", lambda error: page.faults.append(str(error)))
             yield page

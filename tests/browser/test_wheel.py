@@ -1,4 +1,4 @@
-"""The wheel that people install has the client for browsers and the libraries of the dashboard, as they are here."""
+"""The wheel that people install has the client for browsers, the pages of a team, and their libraries, as they are."""
 
 import subprocess
 import sys
@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from godwit.dashboard.vendored_files import LIST, VENDOR, vendored_packages
+from godwit.runtime.dashboard_files import WEB as DASHBOARD
 from godwit.runtime.static_files import CLIENT
+from godwit.teamwork.web_files import PAGE, SHARED, WEB
 from tests.conventions.repository import PACKAGE, ROOT
 
 
@@ -41,3 +43,10 @@ def test_each_library_is_in_the_wheel_with_its_licence_and_nothing_else(wheel: d
 
 def test_a_wheel_takes_no_sources_of_the_client_along(wheel: dict[str, bytes]) -> None:
     assert [name for name in wheel if name.endswith((".ts", "package.json")) or "node_modules" in name] == []
+
+
+def test_the_pages_of_a_team_are_in_the_wheel_with_what_they_share(wheel: dict[str, bytes]) -> None:
+    pages = {path.relative_to(PACKAGE.parent).as_posix() for path in (PACKAGE / WEB).rglob("*") if path.is_file()}
+    assert f"godwit/{PAGE}" in pages
+    assert {name for name in wheel if name.startswith(f"godwit/{WEB}/")} == pages
+    assert all(f"godwit/{DASHBOARD}/{path}" in wheel for path in SHARED)

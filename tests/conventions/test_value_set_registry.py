@@ -142,7 +142,10 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "signs_of _signs_of_set": "has no signs: no pattern covers it, and it asks for none",
     },
     "godwit.teamwork.profile_postings": {"_texts _numbers": "all rows of the path, by its kinds"},
-    "godwit.languages.single_values": {"split_by_values _range": "is no end of a range: as it is"},
+    "godwit.languages.single_values": {
+        "split_filter _range": "is no end of a range: as it is",
+        "_kept _is_substring": "says nothing of *look*: as it is",
+    },
     "godwit.languages.xql.routable": {
         "_implies _values": "is not known to be within: the filter gets a row of its own"
     },

@@ -3,7 +3,7 @@
 A change is tried on a copy of the package, first against the unit tests of its module, then against other tests that
 import the module, then against the transcripts, and at last against all tests that use its room. The first failure ends
 it: it is caught. A run that does not come to its end is caught, too. What survives is printed; `argued.toml` has the
-changes that nobody could notice, each with its reason.
+changes that nobody could notice, each with its reason. With `--outcomes` a run that was stopped goes on where it was.
 """
 
 import json
@@ -116,6 +116,22 @@ def is_argued(outcome: Outcome, known: list[dict[str, str]]) -> bool:
     return any(all(each[key] == value for key, value in said.items()) for each in known)
 
 
+def outcomes_in(file: Path | None) -> dict[tuple[str, Mutation], Outcome]:
+    """What an earlier run has found, by module and change."""
+    if file is None or not file.exists():
+        return {}
+    found = (json.loads(line) for line in file.read_text().splitlines())
+    known = (Outcome(each["module"], Mutation(**each["mutation"]), each["caught_by"]) for each in found)
+    return {(each.module, each.mutation): each for each in known}
+
+
+def append(file: Path, outcome: Outcome) -> None:
+    """Keep an outcome for a later run."""
+    record = {**outcome._asdict(), "mutation": outcome.mutation._asdict()}
+    with file.open("a") as lines:
+        lines.write(json.dumps(record) + "\n")
+
+
 def main(
     count: Annotated[int, typer.Option(help="How many changes to draw.", min=1)] = 100,
     seed: Annotated[int, typer.Option(help="What they are drawn from.")] = 1,
@@ -123,6 +139,10 @@ def main(
         list[str] | None, typer.Option(help="Only changes of these rooms or modules, as in broker/tree.py.")
     ] = None,
     workers: Annotated[int, typer.Option(help="Changes that are tried at once.", min=1)] = 2,
+    outcomes_file: Annotated[
+        Path | None,
+        typer.Option("--outcomes", help="File of outcomes: each is added to it, and what it has is not tried again."),
+    ] = None,
 ) -> None:
     """Draw small changes of the pure rooms; for each, some test should fail."""
     chosen = {
@@ -132,7 +152,9 @@ def main(
     if not every:
         raise typer.BadParameter(f"no module begins with {room}: rooms are {', '.join(ROOMS)}")
     drawn = Random(seed).sample(every, min(count, len(every)))
-    outcomes: list[Outcome] = []
+    earlier = outcomes_in(outcomes_file)
+    outcomes = [earlier[each] for each in drawn if each in earlier]
+    drawn = [each for each in drawn if each not in earlier]
     with (
         tempfile.TemporaryDirectory(prefix="godwit-mutants-") as folder,
         Progress(console=Console(stderr=True)) as progress,
@@ -158,6 +180,8 @@ def main(
         with ThreadPoolExecutor(workers) as pool:
             for outcome in pool.map(tried, drawn):
                 outcomes.append(outcome)
+                if outcomes_file is not None:
+                    append(outcomes_file, outcome)
                 progress.advance(task)
                 if not outcome.caught_by:
                     print(f"survived: {outcome.module}: {outcome.mutation}", flush=True)

@@ -114,6 +114,13 @@ def test_what_is_forwarded_and_wanted_is_what_brute_force_says() -> None:
     assert spear.positive + spear.negative <= spear.matched
 
 
+def test_the_quick_run_counts_what_it_counted_when_its_verdict_was_written_down() -> None:
+    """The first size of the quick run: counts are the same everywhere. docs/papers.md has the verdict."""
+    [(spear, ours)] = residues(Workload(1, 500, run_sizes.QUICK.publications), [500], lambda *_: None).values()
+    assert (spear.matched, spear.negative, spear.positive, spear.lost) == (78, 3, 7, 0)
+    assert (ours.matched, ours.negative, ours.positive, ours.lost) == (76, 1, 4, 0)
+
+
 def test_an_event_that_a_tier_loses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = Workload(1, 90, 30)
     right = workload.ssl
