@@ -15,6 +15,7 @@ has never heard of Godwit handles them well.
       NotConnected          no broker has let a client in, or taken its events, in the time it had
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
         MqttFault             an MQTT peer did; knows the reason code of the standard
+        NotAdmitted           it may not log in, or not by that name; knows the cause
       ScenarioError         a scenario that cannot be run
       ConfigurationError    a broker's configuration that cannot be used; knows all that is wrong with it
       JournalError          a broker's journal that cannot be read or written
@@ -46,6 +47,7 @@ __all__ = [
     "IndexFileError",
     "JournalError",
     "MqttFault",
+    "NotAdmitted",
     "NotConnected",
     "NotHere",
     "PeerFault",
@@ -160,6 +162,14 @@ class MqttFault(PeerFault):
 
     def __str__(self) -> str:
         return f"{self.text} (0x{self.reason_code:02X})"
+
+
+class NotAdmitted(PeerFault):
+    """A peer may not log in, or not by that name. `cause` is one of those of `godwit.runtime.security_log`."""
+
+    def __init__(self, reason: str, cause: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
 
 
 class ScenarioError(GodwitError, ValueError):

@@ -105,7 +105,8 @@ async def use(running: Running, client: httpx.AsyncClient) -> None:
         assert seen["godwit_deliveries_total"] == 40
         assert seen["godwit_sessions attached"] == 3
         assert seen["godwit_subscriptions"] == 2
-        assert seen["godwit_connections"] == 1
+        assert seen["godwit_connections native"] == 1
+        assert seen["godwit_connections http"] >= 1
         assert seen["godwit_match_seconds_count"] == 1
         assert seen["godwit_batch_inputs_sum"] == seen["godwit_inputs_total"] > 20
         assert seen["godwit_table_entries matcher"] == 2

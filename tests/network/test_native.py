@@ -179,7 +179,7 @@ def test_what_the_server_vouches_for_nobody_can_forge() -> None:
             assert p.machine.refusals[0].reason.startswith("role")
             stranger = NetworkClient([broker.address], "y", p.machine.config)
             async with stranger:
-                await until(lambda: broker.server.refused)
+                await until(lambda: broker.server.audit.connections)
                 await until(lambda: stranger.closed_because)
             assert stranger.closed_because == "there is no such token"
         await broker.stop()

@@ -112,7 +112,7 @@ def test_brokers_that_can_show_who_they_are_link_and_others_do_not(tmp_path: Pat
             # an impostor: it has the name, and neither certificate nor secret
             authority = theirs if links.tls else ours
             async with guarded("b1", {"b2": b2.address}, **settings("b1", authority, is_right=False)) as impostor:
-                await until(lambda: impostor.closed or b2.server.refused)
+                await until(lambda: impostor.closed or b2.server.audit.connections)
                 assert "b1" not in b2.node.ports
                 assert "b2" not in impostor.node.ports
 

@@ -89,6 +89,7 @@ class ActivityMonitor:
         self.came = 0  # bytes of messages
         self.deliveries = 0
         self.refusals = 0
+        self.on_refusal: Callable[[str, Refused], None] = lambda connection, refused: None
         self.turns = Histogram(COUNTS)  # inputs in one
         self.handling = Histogram(SECONDS)  # one turn
         self.longest_s = 0.0  # turn, since somebody asked
@@ -145,6 +146,7 @@ class ActivityMonitor:
                     delivered += 1
                 elif said is Refused:
                     refused += 1
+                    self.on_refusal(effect.connection, effect.message)  # type: ignore[union-attr]
             elif kind is Trace:
                 record: Record = effect.record  # type: ignore[union-attr]
                 counts[record.kind] = counts.get(record.kind, 0) + 1

@@ -24,7 +24,7 @@ import msgspec
 
 from godwit.broker.client_rights import ClientRights
 from godwit.broker.messages import Attach
-from godwit.errors import PeerFault
+from godwit.errors import NotAdmitted
 from godwit.filters.events import Attributes
 from godwit.runtime.grants import EVERYTHING, NOTHING_GRANTED, Grants
 
@@ -70,6 +70,7 @@ class Principal:
         "is_admin",
         "on_change",
         "on_end",
+        "origin",
         "rights",
         "until",
         "user",
@@ -96,6 +97,7 @@ class Principal:
         self.ended_because = ""  # "": it has not ended
         self.on_end: tuple[Callable[[str], None], ...] = ()  # told the reason, when it ends
         self.on_change: tuple[Callable[[], None], ...] = ()  # told when its rights are others
+        self.origin: Any = None  # where it came from (`security_log.py`), if that is known
         self._has_all = grants.is_everything
 
     def copy(self) -> "Principal":
@@ -147,10 +149,12 @@ class Principal:
     def checked(self, message: Any) -> Any:
         """The message as far as it is granted. PeerFault: it may not even say that."""
         if type(message) is Attach and not self.owns(message.client):
-            raise PeerFault(
-                f"{message.client[:NAME_CHARS_MAX]!r} is no name for a client of {self.user}: "
-                f"it must be {self.user!r} or begin with '{self.user}/'"
-            )
+            shown = message.client[:NAME_CHARS_MAX]
+            allowed = f"it must be {self.user!r} or begin with '{self.user}/'"
+            fault = NotAdmitted(f"{shown!r} is no name for a client of {self.user}: {allowed}", "name")
+            if self.origin is not None:
+                self.origin.not_admitted(fault, user=self.user, client=shown)
+            raise fault
         return message if self._has_all else self.grants.checked(message)
 
 
@@ -167,5 +171,5 @@ class LocalAuthenticator:
     async def admit(self, credentials: Credentials) -> Principal:
         """Who this is. PeerFault: it may not come in."""
         if not credentials.is_local:
-            raise PeerFault("this broker takes clients without credentials only from its own machine")
+            raise NotAdmitted("this broker takes clients without credentials only from its own machine", "anonymous")
         return Principal(is_admin=True)

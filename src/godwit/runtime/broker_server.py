@@ -48,6 +48,7 @@ from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from godwit.runtime.rights_watch import RightsWatch
 from godwit.runtime.security import ConfiguredAuthenticator
+from godwit.runtime.security_log import RefusalObserver, SecurityLog
 from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.tls import LinkSettings, TlsSettings, link_guard, link_secret, renew, server_context
 from godwit.trace import Record
@@ -97,6 +98,7 @@ class BrokerServer:
         self.tests: EdgeTests
         self.tls: ssl.SSLContext | None = None
         self.gateway: MqttGateway | None = None  # that takes MQTT over WebSocket, too
+        self.audit = SecurityLog(self._warn)
         self._forward = LibraryLogHandler(self.log)
         self._parts = AsyncExitStack()  # what is to be closed, the last first
         self._is_stopping = False
@@ -115,6 +117,7 @@ class BrokerServer:
             logging.getLogger().addHandler(self._forward)
             parts.callback(lambda: logging.getLogger().removeHandler(self._forward))
             self.node = await self._node()
+            self.node.watch = RefusalObserver(partial(self.audit.refused_by_machine, self.node.ports))
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
             languages = configuration.settled.languages
@@ -227,6 +230,9 @@ class BrokerServer:
         if level is not None:
             getattr(self.log, level)(record.kind, peer=record.peer, what=record.message, reason=record.detail)
 
+    def _warn(self, event: str, **fields: Any) -> None:
+        self.log.warning(event, **fields)  # the log as it is then: it may be another one after a reload
+
     def _on_trouble(self, text: str) -> None:
         self.log.error("trouble", reason=text)
 
@@ -307,6 +313,7 @@ async def _mqtt(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         memory=broker_server.server.memory,
         rates=broker_server.server.rates,
         tests=broker_server.tests,
+        audit=broker_server.audit,
     )
     broker_server.guard.servers.append(gateway)
     return RunningListener(await gateway.listen(address.host, address.port, tls), gateway.close)
@@ -375,6 +382,7 @@ def _server(broker_server: BrokerServer, links: LinkGuard) -> NativeServer:
         authenticator=broker_server.authenticator,
         links=links,
         traffic=configuration.traffic(),
+        audit=broker_server.audit,
         frame_bytes_max=configuration.settled.limits.frame_bytes_max,
         on_closed=broker_server.on_closed,
     )

@@ -27,6 +27,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from operator import attrgetter
 from time import time
 from typing import Any, cast
@@ -61,8 +62,10 @@ from godwit.runtime.http_listener import HttpListener
 from godwit.runtime.http_listening import listening_of
 from godwit.runtime.http_polling import POLLED, EventPoll, accepted_format, checked_poll
 from godwit.runtime.http_protocols import (
+    AUDIT,
     CLOSINGS,
     HOSTS,
+    LISTENER,
     MEMORY,
     PLACES,
     Places,
@@ -89,6 +92,7 @@ from godwit.runtime.pacing import Pacer
 from godwit.runtime.question_parts import event_id, shown_rows
 from godwit.runtime.rate_limits import HostConnections, work_of
 from godwit.runtime.rights_questions import may, users_told
+from godwit.runtime.security_log import AuditedAuthenticator
 from godwit.runtime.static_files import CLIENT, file_response
 from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.wire import JSON, Intro
@@ -100,6 +104,7 @@ WAIT_S_MAX = 10.0
 WILD = ("", "0.0.0.0", "::")
 
 NO_PLACE = "this broker takes no more connections"
+OVER_RATE = "you ask for too much (limits.work_per_s, bytes_per_s): try again later"
 IS_FULL = "this broker holds too much (limits.memory_bytes_max): try again later"
 
 EVERYBODY, CLIENTS, ADMINISTRATORS = "everybody", "clients", "administrators"
@@ -165,12 +170,15 @@ class HttpServer:
         self.node = node
         self.server = server
         self.authenticator = authenticator
+        self.audit = server.audit
+        self._admits = AuditedAuthenticator(authenticator, LISTENER, server.audit)
         self.gateway = gateway
         self.origins = tuple(origins)
         self.body_bytes_max = body_bytes_max
         self.tests = EdgeTests(node) if tests is None else tests
         self.activity = ActivityMonitor(node)
-        self.metrics = Metrics(node, server, self.activity, self.tests)
+        self.activity.on_refusal = partial(self.audit.refused_by_machine, node.ports)
+        self.metrics = Metrics(node, server.memory, self.activity, self.tests, self.audit, self._counted)
         self.settings = dashboard
         self.inspection = Inspection(node, server, self.activity, self.tests, dashboard)
         server.questions.answer = self.inspection.answer
@@ -186,7 +194,13 @@ class HttpServer:
         self._requests = Pacer()
         self._listener = HttpListener(
             self._application(),
-            {HOSTS: self._hosts, PLACES: self._places, MEMORY: server.memory, CLOSINGS: server.closings},
+            {
+                HOSTS: self._hosts,
+                PLACES: self._places,
+                MEMORY: server.memory,
+                CLOSINGS: server.closings,
+                AUDIT: server.audit,
+            },
             ws=SocketProtocol,
             ws_max_size=server.frame_bytes_max,
             ws_per_message_deflate=False,  # or a few bytes would become many, before anybody has counted them
@@ -240,7 +254,7 @@ class HttpServer:
         said = credentials_in(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
         who = Credentials(self._host_of(connection), certificate=certificate_of(connection), **said)
-        principal = await self.authenticator.admit(who)
+        principal = await self._admits.admit(who)
         peer_of(connection).admit(principal.user)
         return principal
 
@@ -262,7 +276,7 @@ class HttpServer:
 
     def _check_origin(self, connection: HTTPConnection) -> None:
         if reason := why_other_site(connection.headers, self.origins):
-            raise Problem(403, f"{reason} may not use this broker")
+            raise Problem(403, f"{reason} may not use this broker", "origin")
 
     # ------------------------------------------------------------ the application
 
@@ -291,9 +305,10 @@ class HttpServer:
                     return await handler(Principal(), request)
                 principal = await self.admit(request)
                 if right == ADMINISTRATORS and not principal.is_admin:
-                    raise Problem(403, "this is for administrators")
+                    raise Problem(403, "this is for administrators", "admin")
                 return await handler(principal, request)
             except Problem as problem:
+                self._report(request, problem)
                 return json_response({"error": str(problem), **problem.more}, problem.status)
             except BadBody as bad:
                 return json_response({"error": str(bad), **bad.where}, 400)
@@ -311,6 +326,18 @@ class HttpServer:
         if name in STREAMS and route.methods is not None:
             route.methods.discard("HEAD")  # which would open one, and get nothing of it
         return route
+
+    def _report(self, connection: HTTPConnection, problem: Problem) -> None:
+        """A request was refused: if that concerns security, it goes to the security log."""
+        if problem.cause:
+            user, host = peer_of(connection).user_of() or "", self._host_of(connection)
+            what = f"{connection.scope.get('method', 'WebSocket')} {connection.url.path}"
+            self.audit.request(LISTENER, host, str(problem), problem.cause, user=user, what=what)
+
+    def _counted(self) -> dict[str, int]:
+        """How many connections each listener has."""
+        mqtt = 0 if self.gateway is None else len(self.gateway.connections)
+        return {"native": len(self.server.connections), "mqtt": mqtt, "http": len(self.connections)}
 
     def _why_not(self, connection: HTTPConnection) -> str:
         """Why no client is taken over a connection now; "": one is."""
@@ -366,6 +393,7 @@ class HttpServer:
             take(len(events), len(body), 0)
         if self.node.is_held or self.is_closing:
             raise Problem(503, self.node.trouble or "nothing is taken in at the moment")
+        origin, principal.origin = principal.origin, None  # the publisher of a user is shared by all its requests
         retain, clear = request.query_params.get("retain"), request.query_params.get("clear") is not None
         outcomes = await self._publishers.of(principal).publish(events, principal, retain, clear=clear)
         refused = [
@@ -375,8 +403,14 @@ class HttpServer:
         ]
         ids = [id for id, reason in outcomes if reason is None]
         if refused:
+            for each in refused:
+                self._report_refused(origin, principal, each)
             return json_response({"error": refused[0]["reason"], "refused": refused, "ids": ids}, 403)
         return json_response({"ids": ids}, 202)
+
+    def _report_refused(self, origin: Any, principal: Principal, refused: dict[str, Any]) -> None:
+        if origin is not None:
+            origin.refused(refused["reason"], user=principal.user, what=f"POST /events, line {refused['line']}")
 
     async def _body(self, request: Request) -> bytes:
         parts, size = [], 0
@@ -396,7 +430,7 @@ class HttpServer:
             patient_until = now() + WAIT_S_MAX
             while (wait_s := rate.take(0, 0, 0, now())) > 0:
                 if now() + wait_s > patient_until:
-                    raise Problem(429, "you ask for too much (limits.work_per_s, bytes_per_s): try again later")
+                    raise Problem(429, OVER_RATE, "limit")
                 await asyncio.sleep(wait_s)
             yield lambda messages, size, work: rate.take(messages, size, work, now())
         finally:
@@ -542,6 +576,7 @@ class HttpServer:
             if reason := self._why_not(websocket):
                 raise Problem(503, reason)
         except Problem as problem:
+            self._report(websocket, problem)
             await websocket.close(1008, str(problem))
             return False
         return True

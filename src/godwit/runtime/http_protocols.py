@@ -29,8 +29,10 @@ from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.memory_account import TOO_SLOW, MemoryAccount
 from godwit.runtime.peer_identity import certificate_names, host_of
 from godwit.runtime.rate_limits import HostConnections
+from godwit.runtime.security_log import SecurityLog
 
 __all__ = [
+    "AUDIT",
     "CERTIFICATE",
     "CLOSINGS",
     "HOSTS",
@@ -51,7 +53,8 @@ REFUSED = 1008  # the code that closes a WebSocket
 REASON_BYTES_MAX = 120  # a close frame takes 123
 FRAGMENT_BYTES = 64
 CERTIFICATE, HOSTS, ENTERED, PLACES, PLACE = "certificate", "hosts", "entered", "places", "place"
-MEMORY, PEER, CLOSINGS = "memory", "peer", "closings"
+MEMORY, PEER, CLOSINGS, AUDIT = "memory", "peer", "closings", "audit"
+LISTENER = "http"
 
 
 class Place:
@@ -121,14 +124,24 @@ class HttpProtocol(H11Protocol):
         self._peer = self.app_state[PEER] = HttpPeer(host)
         self._memory: MemoryAccount = self.app_state[MEMORY]
         if not hosts.enter(host):
+            self._refuse(f"this broker takes no more connections from {host}", "limit")
             transport.abort()  # rule 2
             return
         self.app_state[ENTERED] = host
         place = self.app_state[PLACES].enter(self)
         if place is None:
+            self._refuse("this broker takes no more connections", "limit")
             transport.abort()  # rule 3
         else:
             self.app_state[PLACE] = place
+            if (audit := self.app_state.get(AUDIT)) is not None:
+                audit.accepted[LISTENER] += 1
+
+    def _refuse(self, reason: str, cause: str) -> None:
+        """Report that the connection is closed, and why."""
+        audit: SecurityLog | None = self.app_state.get(AUDIT)
+        if audit is not None:
+            audit.connection(LISTENER, self._peer.host, reason, cause, self._peer.user_of() or "")
 
     @property
     def is_idle(self) -> bool:
@@ -198,6 +211,7 @@ class HttpProtocol(H11Protocol):
             self._drop()
 
     def send_400_response(self, msg: str) -> None:
+        self._refuse(msg, "protocol")
         if self.is_idle and self.conn.our_state is h11.IDLE:
             super().send_400_response(msg)
         else:  # another answer is on its way, or was given

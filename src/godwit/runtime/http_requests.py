@@ -30,10 +30,11 @@ OWN_SITE = ("none", "same-origin")  # what browsers say of who asks: the user, o
 
 
 class Problem(GodwitError):
-    """A request that gets no for an answer."""
+    """A request that gets no for an answer. `cause`: why it is an entry of the security log; "": it is none."""
 
-    def __init__(self, status: int, reason: str, **more: Any) -> None:
+    def __init__(self, status: int, reason: str, cause: str = "", **more: Any) -> None:
         super().__init__(reason)
+        self.cause = cause
         self.status = status
         self.more = more
 

@@ -19,7 +19,7 @@ from hashlib import sha256
 from hmac import compare_digest, new
 from secrets import token_hex
 
-from godwit.errors import PeerFault
+from godwit.errors import NotAdmitted
 from godwit.runtime.authentication import is_local
 
 __all__ = ["LinkGuard"]
@@ -27,6 +27,7 @@ __all__ = ["LinkGuard"]
 FRESH_S = 60.0
 HEARD_MAX = 10_000
 GREETING_CHARS_MAX = 256
+LINK = "link"  # the cause of all refusals here
 
 
 class LinkGuard:
@@ -59,18 +60,20 @@ class LinkGuard:
         return f"{said}:{self._digest('greeting', self.name, peer, said)}"
 
     def check_dialler(self, peer: str, greeting: str, host: str, names: tuple[str, ...], now: float) -> str:
-        """What to answer to a broker that has dialled us. PeerFault: it is not the one that it says."""
+        """What to answer to a broker that has dialled us. NotAdmitted: it is not the one that it says."""
         if not self._secret and not self._needs_certificate and not is_local(host):  # rule 1
-            raise PeerFault("brokers on other machines must show a certificate or know the secret of this network")
+            raise NotAdmitted(
+                "brokers on other machines must show a certificate or know the secret of this network", LINK
+            )
         self._check_names(peer, names)
         if not self._secret:
             return ""
         said, _, digest = greeting[:GREETING_CHARS_MAX].rpartition(":")
         if not compare_digest(digest.encode(), self._digest("greeting", peer, self.name, said).encode()):
-            raise PeerFault(f"whoever says it is {peer} does not know the secret of this network")
+            raise NotAdmitted(f"whoever says it is {peer} does not know the secret of this network", LINK)
         at, _, number = said.partition(":")
         if not at.replace(".", "", 1).isdigit() or abs(float(at) - now) > FRESH_S:
-            raise PeerFault(f"the greeting of {peer} is not of now: do the clocks of the two machines agree?")
+            raise NotAdmitted(f"the greeting of {peer} is not of now: do the clocks of the two machines agree?", LINK)
         self._remember(number, now)
         return self._digest("answer", self.name, peer, said)
 
@@ -79,21 +82,21 @@ class LinkGuard:
         if self._secret:
             right = self._digest("answer", peer, self.name, said.rpartition(":")[0])
             if not compare_digest(answer[:GREETING_CHARS_MAX].encode(), right.encode()):
-                raise PeerFault(f"whoever answers for {peer} does not know the secret of this network")
+                raise NotAdmitted(f"whoever answers for {peer} does not know the secret of this network", LINK)
 
     def _check_names(self, peer: str, names: tuple[str, ...]) -> None:
         if self._needs_certificate and peer not in names:
             shown = f"names {', '.join(names)}" if names else "is missing"
-            raise PeerFault(f"the certificate of {peer} {shown}: it must name {peer}")
+            raise NotAdmitted(f"the certificate of {peer} {shown}: it must name {peer}", LINK)
 
     def _digest(self, *parts: str) -> str:
         return new(self._secret, "\0".join(parts).encode("utf-8", "surrogatepass"), sha256).hexdigest()
 
     def _remember(self, number: str, now: float) -> None:
         if number in self._heard:
-            raise PeerFault("this greeting was said before")
+            raise NotAdmitted("this greeting was said before", LINK)
         for old in [old for old, until in self._heard.items() if until < now]:
             del self._heard[old]
         if len(self._heard) >= HEARD_MAX:
-            raise PeerFault("too many brokers have dialled within a minute")
+            raise NotAdmitted("too many brokers have dialled within a minute", LINK)
         self._heard[number] = now + 2 * FRESH_S

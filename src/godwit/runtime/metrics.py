@@ -11,7 +11,7 @@ looked up when somebody asks. The hot path knows nothing of this module.
 
 import asyncio
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from time import perf_counter, time
 from typing import Any
@@ -24,8 +24,9 @@ from godwit import __version__
 from godwit.filters.events import Event
 from godwit.runtime.activity_monitor import ActivityMonitor, Histogram
 from godwit.runtime.edge_tests import OUTCOMES, EdgeTests
+from godwit.runtime.memory_account import MemoryAccount
 from godwit.runtime.node import Node
-from godwit.runtime.tcp import NativeServer
+from godwit.runtime.security_log import LISTENERS, SecurityLog
 
 __all__ = ["METRICS", "Metrics"]
 
@@ -38,9 +39,11 @@ METRICS: dict[str, str] = {
     "godwit_received_bytes_total": "Bytes of messages that have come.",
     "godwit_records_total": "What happened, by kind: published, relocated, refused, fault, lost and so on.",
     "godwit_deliveries_total": "Deliveries that were sent to clients here.",
-    "godwit_refusals_total": "Requests of clients here that were refused.",
-    "godwit_refused_connections_total": "Native connections that were closed for what came over them.",
-    "godwit_connections": "Native connections that are open.",
+    "godwit_refused_logins_total": "Clients and brokers that were not let in, by listener and cause.",
+    "godwit_refused_requests_total": "Requests that were refused, by listener and cause.",
+    "godwit_refused_connections_total": "Connections closed for who came or what was sent, by listener and cause.",
+    "godwit_accepted_connections_total": "Connections that were accepted, by listener.",
+    "godwit_connections": "Connections that are open, by listener.",
     "godwit_sessions": "Sessions, by whether their client is attached or away.",
     "godwit_subscriptions": "Subscriptions of clients here.",
     "godwit_queue_events": "Events in the queues of sessions: sent and not confirmed, or waiting.",
@@ -97,10 +100,20 @@ class GarbagePauses:
 class Metrics(Collector):
     """The metrics of one broker."""
 
-    def __init__(self, node: Node, server: NativeServer, activity: ActivityMonitor, tests: EdgeTests) -> None:
+    def __init__(
+        self,
+        node: Node,
+        memory: MemoryAccount,
+        activity: ActivityMonitor,
+        tests: EdgeTests,
+        audit: SecurityLog,
+        connections: Callable[[], Mapping[str, int]],
+    ) -> None:
         self._tests = tests
         self._node = node
-        self._server = server
+        self._memory = memory
+        self._audit = audit
+        self._connections = connections  # how many are open, by listener
         self._activity = activity
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -153,6 +166,7 @@ class Metrics(Collector):
         """All metrics, as they are now."""
         yield from self._machine(self._node.machine)
         yield from self._traffic()
+        yield from self._listeners()
         yield from self._journal()
 
     def _machine(self, machine: Any) -> Iterator[Metric]:
@@ -187,8 +201,6 @@ class Metrics(Collector):
         yield _counter("godwit_inputs", activity.inputs)
         yield _counter("godwit_received_bytes", activity.came)
         yield _counter("godwit_deliveries", activity.deliveries)
-        yield _counter("godwit_refusals", activity.refusals)
-        yield _counter("godwit_refused_connections", self._server.refused)
         records = CounterMetricFamily("godwit_records", METRICS["godwit_records_total"], labels=["kind"])
         for kind, count in sorted(activity.counts.items()):
             records.add_metric([kind], count)
@@ -198,13 +210,12 @@ class Metrics(Collector):
             tested.add_metric([outcome], self._tests.counts[outcome])
         yield tested
         yield _counter("godwit_suspended_subscriptions", self._tests.counts["suspended"])
-        yield _gauge("godwit_connections", value=len(self._server.connections))
         yield _gauge("godwit_pending_inputs", value=self._node.unhandled)
         memory = _gauge("godwit_memory_bytes", "kind")
-        for kind, size in self._server.memory.held().items():
+        for kind, size in self._memory.held().items():
             memory.add_metric([kind], size)
         yield memory
-        yield _counter("godwit_shed_connections", self._server.memory.shed)
+        yield _counter("godwit_shed_connections", self._memory.shed)
         yield _histogram("godwit_batch_inputs", activity.turns)
         yield _histogram("godwit_batch_seconds", activity.handling)
         yield _histogram("godwit_match_seconds", activity.matching)
@@ -214,6 +225,25 @@ class Metrics(Collector):
             longest.add_metric([kind], of.longest_s)
             of.longest_s = 0.0
         yield longest
+
+    def _listeners(self) -> Iterator[Metric]:
+        audit = self._audit
+        for name, counted in (
+            ("logins", audit.logins),
+            ("requests", audit.requests),
+            ("connections", audit.connections),
+        ):
+            refused = _labelled(f"godwit_refused_{name}", "listener", "cause")
+            for (listener, cause), count in sorted(counted.items()):
+                refused.add_metric([listener, cause], count)
+            yield refused
+        accepted = _labelled("godwit_accepted_connections", "listener")
+        opened = _gauge("godwit_connections", "listener")
+        present = self._connections()
+        for listener in LISTENERS:
+            accepted.add_metric([listener], audit.accepted[listener])
+            opened.add_metric([listener], present.get(listener, 0))
+        yield from (accepted, opened)
 
     def _journal(self) -> Iterator[Metric]:
         node, journal = self._node, self._node.journal
@@ -241,6 +271,10 @@ def _gauge(name: str, *labels: str, value: float | None = None) -> GaugeMetricFa
 
 def _counter(name: str, value: float) -> CounterMetricFamily:
     return CounterMetricFamily(name, METRICS[f"{name}_total"], value=value)
+
+
+def _labelled(name: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(name, METRICS[f"{name}_total"], labels=labels)
 
 
 def _histogram(name: str, buckets: Histogram) -> HistogramMetricFamily:

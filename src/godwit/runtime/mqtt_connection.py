@@ -253,11 +253,12 @@ class MqttConnection:
         self._tell(mqtt_effects.Opened(self.name, packet, client_id))
 
     def _on_fault(self, fault: MqttFault) -> None:
+        self.gateway.on_fault(self, str(fault))
         if self._has_said_connect:
             self._tell(mqtt_effects.Faulted(self.name, fault.reason_code, fault.text))
-            return
-        self._gate.put_at_once(answer_to_fault(fault))
-        self._drop(str(fault))
+        else:
+            self._gate.put_at_once(answer_to_fault(fault))
+            self._drop(str(fault))
 
     def _on_attach(self, effect: mqtt_effects.Attach) -> None:
         """Ask the authenticator who this is."""
@@ -270,7 +271,7 @@ class MqttConnection:
         try:
             principal = await self.gateway.authenticator.admit(credentials)
             if self._is_open:
-                self.gateway.users.enter(principal.user)
+                self.gateway.enter(self, principal.user)
                 self.user = principal.user
         except PeerFault as fault:
             self._refuse(ReasonCode.NOT_AUTHORIZED, str(fault))
@@ -290,8 +291,7 @@ class MqttConnection:
         attach = self._attach
         if not self._is_open or attach is None:
             return
-        name = principal.name_of(attach.client_id)
-        if not 0 < len(name) <= NAME_LENGTH_MAX:
+        if not 0 < len(name := principal.name_of(attach.client_id)) <= NAME_LENGTH_MAX:
             reason = f"a client's name of {len(name)} characters: at most {NAME_LENGTH_MAX} are allowed"
             self._refuse(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, reason)
             return

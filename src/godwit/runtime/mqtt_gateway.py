@@ -21,6 +21,7 @@ from time import time
 from typing import cast
 
 from godwit.broker.messages import Attach
+from godwit.errors import NotAdmitted
 from godwit.filters.contexts import checked_context_filter
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
@@ -36,10 +37,13 @@ from godwit.runtime.node import Node
 from godwit.runtime.pacing import Pacer
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections
+from godwit.runtime.security_log import AuditedAuthenticator, SecurityLog
 from godwit.runtime.tcp import Address
 
 __all__ = ["MqttGateway"]
 
+LISTENER = "mqtt"
+FULL = "this broker takes no more connections"
 MODE = "named"  # an MQTT client brings nothing but its name
 MESSAGES_KEPT = 4_096
 MESSAGE_BYTES_KEPT = 8 * 2**20  # of payloads: each is held some times over, in the packets made of it
@@ -61,10 +65,13 @@ class MqttGateway:
         memory: MemoryAccount | None = None,
         rates: ClientRates | None = None,
         tests: EdgeTests | None = None,
+        audit: SecurityLog | None = None,
     ) -> None:
         self.node = node
         self.tests = EdgeTests(node) if tests is None else tests
-        self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
+        self.audit = SecurityLog() if audit is None else audit
+        authenticator = LocalAuthenticator() if authenticator is None else authenticator
+        self.authenticator: Authenticator = AuditedAuthenticator(authenticator, LISTENER, self.audit)
         self.broker_name = broker_name
         self.settings = MqttSettings() if settings is None else settings
         self.traffic = TrafficLimits() if traffic is None else traffic
@@ -109,10 +116,24 @@ class MqttGateway:
         connection = MqttConnection(self, write, close, pause, host, certificate)
         is_full = len(self.connections) >= self.traffic.connections_max or self.memory.is_full
         if is_full or self.is_closing or not self.hosts.enter(host):
-            connection.stop(ReasonCode.SERVER_BUSY, "this broker takes no more connections")
+            self.audit.connection(LISTENER, host, FULL, "limit")
+            connection.stop(ReasonCode.SERVER_BUSY, FULL)
         else:
             self.connections[connection] = None
+            self.audit.accepted[LISTENER] += 1
         return connection
+
+    def enter(self, connection: MqttConnection, user: str) -> None:
+        """A user has logged in over a connection. NotAdmitted: it has too many already."""
+        try:
+            self.users.enter(user)
+        except NotAdmitted as fault:
+            self.audit.connection(LISTENER, connection.host, str(fault), fault.cause, user)
+            raise
+
+    def on_fault(self, connection: MqttConnection, reason: str) -> None:
+        """A connection is closed because of what came over it."""
+        self.audit.connection(LISTENER, connection.host, reason, "protocol", connection.user or "")
 
     def leave(self, connection: MqttConnection) -> None:
         """A connection is gone."""

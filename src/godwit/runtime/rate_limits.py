@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from godwit.broker.messages import Advertise, Context, Subscribe, SubscribeQuery
-from godwit.errors import PeerFault
+from godwit.errors import NotAdmitted
 from godwit.runtime.authentication import is_local
 
 __all__ = ["FailedAttempts", "HostConnections", "TokenBucket", "TrafficLimits", "UserConnections", "work_of"]
@@ -84,6 +84,10 @@ class TokenBucket:
         self._at = max(self._at, now)
         return max(0.0, -self._left / self.rate)
 
+    def has(self, count: float, now: float) -> bool:
+        """Whether so many are there."""
+        return self._left + max(0.0, now - self._at) * self.rate >= count
+
     def is_full(self, now: float) -> bool:
         """Whether as much is there as can be."""
         return self._left + max(0.0, now - self._at) * self.rate >= self.burst
@@ -123,13 +127,11 @@ class UserConnections:
         self._counts: dict[str, int] = {}
 
     def enter(self, user: str) -> None:
-        """One more comes; it must `leave`. PeerFault: the user has too many."""
+        """One more comes; it must `leave`. NotAdmitted: the user has too many."""
         count = self._counts.get(user, 0)
         if count >= self.each_max:
-            raise PeerFault(
-                f"user {user!r} has {count} connections: at most {self.each_max} are allowed "
-                "(limits.connections_per_user_max)"
-            )
+            allowed = f"at most {self.each_max} are allowed (limits.connections_per_user_max)"
+            raise NotAdmitted(f"user {user!r} has {count} connections: {allowed}", "limit")
         if user:
             self._counts[user] = count + 1
 

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from godwit.broker.client_rights import ClientRights
-from godwit.errors import GodwitError, PeerFault, SecurityError
+from godwit.errors import GodwitError, NotAdmitted, PeerFault, SecurityError
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.grants import LITERALS_MAX, BeyondGrants
 from godwit.runtime.rate_limits import FailedAttempts
@@ -127,10 +127,16 @@ class ConfiguredAuthenticator:
         if self._settings.anonymous == "local" and who.is_local:
             return Principal(is_admin=True, rights=ClientRights())
         if who.certificate:
-            raise PeerFault(f"there is no user {who.certificate!r} who may come in by a certificate")
-        raise PeerFault("this broker lets nobody in without a user and password, or a token")
+            raise NotAdmitted(f"there is no user {who.certificate!r} who may come in by a certificate", "certificate")
+        raise NotAdmitted("this broker lets nobody in without a user and password, or a token", "anonymous")
 
     def _by_token(self, token: str, user: str) -> Principal:
+        try:
+            return self._principal_of_token(token, user)
+        except PeerFault as fault:
+            raise NotAdmitted(str(fault), "token") from None
+
+    def _principal_of_token(self, token: str, user: str) -> Principal:
         if self._tokens is None:
             raise PeerFault("this broker takes no tokens")
         claims, settings = self._tokens.claims(token), self._settings
@@ -166,13 +172,13 @@ class ConfiguredAuthenticator:
             return self._let_in(entry[1].copy(), hash)
         user = who.user[:USER_CHARS_MAX]  # nobody has a longer name, and nobody fills memory with one
         if (wait_s := self._attempts.wait_s(who.host, user, monotonic())) > 0:  # rules 2, 3
-            raise PeerFault(f"too many attempts have failed: try again in {wait_s:.0f} s")
+            raise NotAdmitted(f"too many attempts have failed: try again in {wait_s:.0f} s", "attempts")
         other = hash or ("" if self._users is None else self._users.any_hash())
         is_right = bool(other) and await self._passwords.is_right(other, who.password)
         entry = self._entry(who.user)  # the file may have changed meanwhile
         if entry is None or not hash or entry[0].password != hash or not is_right:
             self._attempts.failed(who.host, user, monotonic())
-            raise PeerFault(WRONG)
+            raise NotAdmitted(WRONG, "password")
         self._attempts.succeeded(who.host, user)
         return self._let_in(entry[1].copy(), hash)
 

@@ -48,6 +48,7 @@ from godwit.runtime.node import Node, client_line
 from godwit.runtime.pacing import Pacer
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections, work_of
+from godwit.runtime.security_log import AuditedAuthenticator, SecurityLog
 from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Answer, Frames, Intro, Question, first_intro
 
 __all__ = ["Address", "NativeConnection", "NativeServer"]
@@ -104,6 +105,7 @@ class NativeConnection(asyncio.Protocol):
         self.heard_at = loop.time()
         self.server.connections[self] = None
         self.host = host_of(transport)
+        self.server.audit.accepted["native"] += not self.dialled
         keep_alive(transport)
         reason = self.server.why_full()
         if not reason and not self.dialled:
@@ -111,7 +113,7 @@ class NativeConnection(asyncio.Protocol):
             reason = "" if self._is_counted else f"this broker takes no more connections from {self.host}"
         if reason:
             self.send(Bye(reason))
-            self._refuse(reason)
+            self._refuse(reason, "limit")
             return
         self._timer = loop.call_later(INTRO_S, self.close, "nobody has come in over it in time")
         if self.dialled:
@@ -119,7 +121,7 @@ class NativeConnection(asyncio.Protocol):
                 self._said = self.server.links.said_to(self.dialled, certificate_names(transport), time())
                 self.say(Intro(broker=self.server.name, token=self._said, http=self.server.http))
             except PeerFault as fault:
-                self._refuse(str(fault))
+                self._refuse(str(fault), getattr(fault, "cause", "protocol"))
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = asyncio.get_running_loop().time()
@@ -129,7 +131,7 @@ class NativeConnection(asyncio.Protocol):
             else:
                 self._take_early(data)
         except PeerFault as fault:
-            self._refuse(str(fault))
+            self._refuse(str(fault), getattr(fault, "cause", "protocol"))
         if self.server.node.holds() and self._transport is not None:
             self._transport.pause_reading()
 
@@ -245,11 +247,12 @@ class NativeConnection(asyncio.Protocol):
 
     def let_go(self, reason: str) -> None:
         """Close the connection because of what it makes the broker hold."""
-        self._refuse(reason)
+        self._refuse(reason, "limit")
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, reason: str, cause: str = "ended") -> None:
         """Close because of what came, or who came; a client is told."""
-        self.server.refused += 1
+        user = "" if self.principal is None else self.principal.user
+        self.server.audit.connection("native", self.host, reason, cause, user)
         if self.principal is not None or self._admission is not None:
             self.send(Bye(reason))
         self.close(reason)
@@ -299,7 +302,7 @@ class NativeConnection(asyncio.Protocol):
             if self in self.server.connections:
                 self.server.users.enter(principal.user)
         except PeerFault as fault:
-            self._refuse(str(fault))
+            self._refuse(str(fault), "limit" if getattr(fault, "cause", "") == "limit" else "login")
             return
         except Exception:
             self._refuse("this broker cannot tell at present who may come in")
@@ -446,12 +449,15 @@ class NativeServer:
         links: LinkGuard | None = None,
         traffic: TrafficLimits | None = None,
         memory: MemoryAccount | None = None,
+        audit: SecurityLog | None = None,
         frame_bytes_max: int = FRAME_BYTES_MAX,
         on_closed: Callable[[str, str], None] = lambda name, reason: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.name, self.node, self.neighbours = name, node, dict(neighbours)
-        self.authenticator: Authenticator = LocalAuthenticator() if authenticator is None else authenticator
+        self.audit = SecurityLog() if audit is None else audit
+        authenticator = LocalAuthenticator() if authenticator is None else authenticator
+        self.authenticator: Authenticator = AuditedAuthenticator(authenticator, "native", self.audit)
         self.links = LinkGuard(name) if links is None else links
         self.traffic = TrafficLimits() if traffic is None else traffic
         self.memory = memory_account(self.traffic) if memory is None else memory
@@ -461,7 +467,6 @@ class NativeServer:
         self.on_closed, self.frame_bytes_max = on_closed, frame_bytes_max
         self.on_linked: Callable[[str], None] = lambda peer: None
         self.connections: dict[NativeConnection, None] = {}
-        self.refused = 0  # connections that were closed for what came over them
         self.http = ""  # where this broker answers HTTP
         self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
