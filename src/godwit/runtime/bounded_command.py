@@ -11,6 +11,7 @@ import sys
 __all__ = ["bound", "main"]
 
 STATUS_FAULT = 70  # as other programs have it for a fault of their own
+NEARLY = 0.8  # of the bound: what could not be had is on top of it
 
 
 def main(words: list[str]) -> None:
@@ -20,8 +21,21 @@ def main(words: list[str]) -> None:
     try:
         runpy.run_module("godwit", run_name="__main__", alter_sys=True)
     except Exception as error:  # Python would end with 1, which is the answer "no" of a command
-        sys.stderr.write(f"error: {type(error).__name__}: {error}\n")
+        kind = type(error).__name__
+        if isinstance(error, SystemError) and is_memory_used_up(int(words[0])):
+            kind = MemoryError.__name__  # some libraries in C do not tell what they failed for
+        sys.stderr.write(f"error: {kind}: {error}\n")
         sys.exit(STATUS_FAULT)
+
+
+def is_memory_used_up(memory_bytes: int) -> bool:
+    """Whether this process has come close to its bound of memory, as far as the system tells."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as told:
+            peak_kb = next(int(line.split()[1]) for line in told if line.startswith("VmPeak:"))
+    except (OSError, StopIteration, ValueError):
+        return False
+    return peak_kb * 1024 > NEARLY * memory_bytes
 
 
 def bound(memory_bytes: int, cpu_s: int, file_bytes: int, niceness: int) -> None:
