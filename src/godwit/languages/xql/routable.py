@@ -5,8 +5,10 @@ mean *look into the document*, is told there; here it is used:
 
 - a comparison of numbers asks for the numbers: all readings are held;
 - a comparison of texts asks for the texts, and for '' and ' ';
-- a search for a part without white space asks for texts that have it, and for ' ': white space makes no difference;
-  and, if the part may be one of a number, for numbers, unless all numbers of that name are held as texts, too;
+- a search for a part asks for texts that have it, and for ' ', not for '': a part whose words have one space between
+  them is in a text only if it is in what is held of it, which has one space wherever the text has any. Without white
+  space in the part it is also the other way round;
+- if the part may be one of a number, it asks for numbers, too, unless all numbers of that name are held as texts, too;
 - a filter may rely on a value (`somewhere`) only at a path where no '' or ' ' is: then each value is the whole text of
   an element.
 
@@ -69,7 +71,7 @@ from godwit.languages.query import AssumedBounds, Certainty
 from godwit.languages.xml_flattening import Assumption
 from godwit.languages.xml_names import ANYWHERE, NAMESPACES, NUMERALS, PREFIXES, REPEATED
 from godwit.languages.xml_texts import LOOK, UNHELD
-from godwit.languages.xml_values import PART_OF_NUMBER, WHITE, values_of_text
+from godwit.languages.xml_values import PART_OF_NUMBER, WHITE, normalised, values_of_text
 from godwit.languages.xql.tree import Attribute, Element, Expression
 from godwit.languages.xql.weakening import Claim, Weakening
 
@@ -399,7 +401,7 @@ def _texts(operator: str, text: str) -> _Sets:
     if operator not in TEXT_SETS or len(text) > TEXT_LENGTH_MAX:  # without regard to case, or longer than what is held
         return UNTOLD
     inside, outside = TEXT_SETS[operator](text)
-    may = [inside, UNHELD_SET if operator not in OPPOSITE and _is_part(text) else LOOK_SET]
+    may = [inside, UNHELD_SET if operator not in OPPOSITE and _is_kept(text) else LOOK_SET]
     if operator in OPPOSITE:
         may.append(all_of_kind(Kind.NUMBER))
     return _Sets(
@@ -414,6 +416,11 @@ def _texts(operator: str, text: str) -> _Sets:
 def _is_part(text: str) -> bool:
     """Whether white space around a text or doubled in it makes no difference to whether this is in it."""
     return text != "" and not any(white in text for white in WHITE)
+
+
+def _is_kept(text: str) -> bool:
+    """Whether a text that has this in it still has it with one space in place of all white space."""
+    return text != "" and normalised(text) == text
 
 
 def _order(inside: Callable[[str], ValueSet], outside: Callable[[str], ValueSet]) -> "_TextSets":

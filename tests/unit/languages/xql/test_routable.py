@@ -19,7 +19,9 @@ from godwit.languages.xml_documents import xml_event
         ("User/Zip $ne$ 3", "User/Zip < 3 OR User/Zip > 3"),
         ("1040 < User/Zip", "User/Zip > 1040"),
         ("User/Zip!text() $ge$ 3", "User/Zip >= 3"),
-        ("User[Name $contains$ 'a c']", "User/Name LIKE '%a c%' OR User/Name IN ('', ' ')"),
+        ("User[Name $contains$ 'a c']", "User/Name LIKE '%a c%' OR User/Name = ' '"),
+        ("User[Name $contains$ 'a  c']", "User/Name LIKE '%a  c%' OR User/Name IN ('', ' ')"),
+        ("User[Name $contains$ ' c']", "User/Name LIKE '% c%' OR User/Name IN ('', ' ')"),
         (
             "User[Zip $contains$ '048']",
             """User/Zip LIKE '%048%' OR User/Zip = ' '
