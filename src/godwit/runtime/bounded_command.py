@@ -30,9 +30,11 @@ def main(words: list[str]) -> None:
 
 def is_memory_used_up(memory_bytes: int) -> bool:
     """Whether this process has come close to its bound of memory, as far as the system tells."""
+    from pathlib import Path
+
     try:
-        with open("/proc/self/status", encoding="ascii") as told:
-            peak_kb = next(int(line.split()[1]) for line in told if line.startswith("VmPeak:"))
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        peak_kb = next(int(line.split()[1]) for line in lines if line.startswith("VmPeak:"))
     except (OSError, StopIteration, ValueError):
         return False
     return peak_kb * 1024 > NEARLY * memory_bytes
