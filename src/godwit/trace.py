@@ -60,7 +60,7 @@ KINDS: dict[str, str] = {
     "revoked": "A subscription was ended or narrowed, because rights have changed.",
     "suspended": "A subscription gets no more events, because the exact tests of its queries take too long.",
     "fault": "The peer broke the protocol.",
-    "session_ended": "A client's session is over, with whatever its queue held.",
+    "session_ended": "A client's session has ended, and its queue is dropped.",
     "relocating": "A client has turned up here, and its session is asked for where it was.",
     "replayed": "A session went to where its client is, with the events that waited in its queue.",
     "relocated": "A session has come to where its client turned up.",

@@ -119,7 +119,10 @@ def test_bench_measures_and_says_what(place: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["pub", "n=1", "--broker", "127.0.0.1:1"], "127.0.0.1:1: connection refused\nStart one with `godwit serve`"),
+        (
+            ["pub", "n=1", "--broker", "127.0.0.1:1"],
+            "127.0.0.1:1: connection refused\nIs a broker running? Start one with `godwit serve`",
+        ),
         (["sub", "--broker", "127.0.0.1:1"], "connection refused"),
         (["sub", "--broker", "nowhere:x"], "'nowhere:x' is no address of a broker: it must be host:port"),
         (["pub", "n"], "'n' is no attribute: write name=value, or name:=JSON"),

@@ -190,7 +190,7 @@ def test_whoever_came_with_a_token_goes_when_the_token_is_over(tmp_path: Path) -
             said = {"sub": "ann", "exp": time() + 1.5, "godwit": {"publish": ["*"], "subscribe": ["*"]}}
             reader, writer = await broker.open()
             writer.write(Frames.packed([Intro(token=jwt.encode(said, SECRET))]))
-            assert await heard(reader, 1) == [Bye("your token is over")]
+            assert await heard(reader, 1) == [Bye("token expired")]
             assert await heard(reader, 1) == []
             writer.close()
 

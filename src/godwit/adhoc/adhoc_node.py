@@ -309,7 +309,7 @@ class AdHocNode:
                 client = broker.sessions.client_of(circuit.name)
                 if client is not None:
                     self.device.emit(*broker.lost_with(client))
-                    self.device.let("broker", broker.handle(Heard(circuit.name, Bye("the lease is over")), now))
+                    self.device.let("broker", broker.handle(Heard(circuit.name, Bye("the lease has expired")), now))
                 self.device.drop(circuit, now)
 
     def _retire(self, now: float) -> None:

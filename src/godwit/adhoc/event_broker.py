@@ -159,7 +159,7 @@ class EventBroker:
         """What waits for a client whose lease is over, on record. Rule 3."""
         session = self.sessions.session(client)
         events = [] if session is None else session.queue.events()
-        return [Trace(Record("lost", client, "", *event.id, detail="the lease is over")) for event in events]
+        return [Trace(Record("lost", client, "", *event.id, detail="the lease has expired")) for event in events]
 
 
 def _grow(tree: TreeRouting, peer: NodeId) -> list[Answer]:

@@ -1,6 +1,6 @@
 """The mode `naive`: a session of its own at each broker, to compare with.
 
-What an earlier broker keeps stays there until its time is over, or until the client comes back there. Events fall
+What an earlier broker keeps stays there until it expires, or until the client comes back there. Events fall
 between two sessions, or are in both. [rebeca §3.2, Fig. 2: sub, unsub, sub]
 """
 
@@ -20,7 +20,7 @@ NAIVE = Mode(
     unique=False,
     ordered=False,
     cost="a subscription and its removal",
-    leaves="a session, until its time is over",
+    leaves="a session, until it expires",
 )
 
 

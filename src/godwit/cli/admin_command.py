@@ -31,7 +31,10 @@ def sessions(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """List the sessions of a broker: who is attached, who is away, and what waits for them."""
+    """List the sessions of a broker: who is attached, who is away, and what waits for them.
+
+    Example: godwit sessions ann
+    """
     desk = office(http, token, user, password, ca)
     if client is None:
         _list("sessions", desk.ask("/sessions"), in_short)
@@ -47,7 +50,10 @@ def routes(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """List the routing table of a broker: which filters lead where."""
+    """List the routing table of a broker: which filters lead where.
+
+    Example: godwit routes --links
+    """
     desk = office(http, token, user, password, ca)
     path = "/links" if links else "/routes"
     _list(path.strip("/"), desk.ask(path))
@@ -65,7 +71,10 @@ def trace(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Print what happens in a broker as it happens, until Ctrl-C."""
+    """Print what happens in a broker as it happens, until Ctrl-C.
+
+    Example: godwit trace --client ann
+    """
     desk = office(http, token, user, password, ca)
     shown = 0
     try:

@@ -74,6 +74,8 @@ def bench(
 
     Publishers and receivers are clients in this process, spread over the brokers of --broker. The figures are those of
     broker and client together.
+
+    Example: godwit bench --events 20000 --receivers 10
     """
     visitor = ClientOptions(brokers, token, user, password, tls, ca)
     run(_bench(visitor, Load(events, publishers, receivers, subscriptions, size, rate, seconds)))

@@ -134,7 +134,7 @@ async def wait_until_attached(client: "NetworkClient", visitor: ClientOptions) -
     reasons = "; ".join(dict.fromkeys(failed))
     hint = ""
     if "connection refused" in reasons:
-        hint = "\nStart one with `godwit serve`, or name one with --broker HOST:PORT."
+        hint = "\nIs a broker running? Start one with `godwit serve`, or name another with --broker HOST:PORT."
     elif "the connection was lost" in reasons and not (visitor.tls or visitor.ca):
         hint = "\nIf the broker uses TLS, add --tls or --ca FILE."
     raise GodwitError(f"{reasons}{hint}")

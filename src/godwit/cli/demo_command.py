@@ -21,6 +21,8 @@ def demo(
 
     Half of the cars are plain MQTT clients. The map of the dashboard shows them; its address is printed.
     The last lines count published, delivered, lost and duplicate events.
+
+    Example: godwit demo --open
     """
     import asyncio
     import webbrowser

@@ -38,7 +38,10 @@ def explain(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Explain, broker by broker, why CLIENT did or did not receive an event. Exit status 0 if it did, else 1."""
+    """Explain, broker by broker, why CLIENT did or did not receive an event. Exit status 0 if it did, else 1.
+
+    Example: godwit explain van-7:3 ann
+    """
     from godwit.runtime.explanations import is_delivered, with_reasons
 
     publisher, _, number = event.rpartition(":")

@@ -43,7 +43,10 @@ Context = Annotated[
 
 @app.command()
 def check(source: One, language: LanguageName = NATIVE, operators: OperatorModules = None) -> None:
-    """Check the syntax of a filter, or of a query in another language: show the filter that brokers route it by."""
+    """Check the syntax of a filter, or of a query in another language: show the filter that brokers route it by.
+
+    Example: godwit filter check "cost < 3"
+    """
     from godwit.filters.language import to_text
     from godwit.filters.references import references_of
 
@@ -60,7 +63,10 @@ def check(source: One, language: LanguageName = NATIVE, operators: OperatorModul
 
 @app.command()
 def explain(source: One, context: Context = None) -> None:
-    """Show the tree, normal form and negation of a filter, and its conditions on the sender."""
+    """Show the tree, normal form and negation of a filter, and its conditions on the sender.
+
+    Example: godwit filter explain "cost < 3 OR NOT size = 'van'"
+    """
     from godwit.filters.algebra import is_never, normal_form
     from godwit.filters.filters import all_of, attributes_of, negation
     from godwit.filters.language import to_text
@@ -85,7 +91,10 @@ def explain(source: One, context: Context = None) -> None:
 
 @app.command()
 def covers(wide: Wide, narrow: Narrow) -> None:
-    """Test whether WIDE covers NARROW: every event that matches NARROW matches WIDE. Prints the reason."""
+    """Test whether WIDE covers NARROW: every event that matches NARROW matches WIDE. Prints the reason.
+
+    Example: godwit filter covers "price < 10" "price < 5"
+    """
     from godwit.filters.language import to_text
     from godwit.filters.reasons import why_covers
 
@@ -107,7 +116,10 @@ def covers(wide: Wide, narrow: Narrow) -> None:
 
 @app.command()
 def intersects(left: Left, right: Right) -> None:
-    """Test whether some event can match both A and B. Prints the reason or an example."""
+    """Test whether some event can match both A and B. Prints the reason or an example.
+
+    Example: godwit filter intersects "zip < 2000" "zip > 5000"
+    """
     from godwit.filters.language import to_text
     from godwit.filters.reasons import why_intersects
 
@@ -133,7 +145,10 @@ def merge(
         ),
     ] = 0.0,
 ) -> None:
-    """Merge A and B into one filter, if possible."""
+    """Merge A and B into one filter, if possible.
+
+    Example: godwit filter merge "sym = 'A'" "sym = 'B'"
+    """
     from godwit.filters.language import to_text
     from godwit.filters.merging import merged
 
@@ -150,7 +165,10 @@ def merge(
 
 @app.command("json")
 def json_form(source: One) -> None:
-    """Print a filter in its JSON form."""
+    """Print a filter in its JSON form.
+
+    Example: godwit filter json "cost < 3"
+    """
     from godwit.filters.language import to_json
 
     data = to_json(_read(source))
@@ -163,7 +181,10 @@ def format_text(
     width: Annotated[int, typer.Option(metavar="CHARS", min=1, help="Line width in characters.")] = 100,
     context: Context = None,
 ) -> None:
-    """Print a filter as text, on several lines where it is long."""
+    """Print a filter as text, on several lines where it is long.
+
+    Example: godwit filter format "cost<3 and size='van'"
+    """
     from godwit.filters.language import pretty
 
     typer.echo(pretty(bound(_read(source), context), width))

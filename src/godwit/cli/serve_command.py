@@ -109,6 +109,8 @@ def check_config(
     """Check a broker's configuration, with the environment as it is, and start nothing.
 
     Exit status 0 means that a broker can be started with it, as far as can be seen from here, 1 that it cannot.
+
+    Example: godwit check-config broker.toml --print
     """
     from godwit.runtime.broker_server import check_parts
     from godwit.runtime.configuration import load

@@ -24,7 +24,10 @@ EXCESS_MAX = 0.5  # the share of what a merged filter matches that nobody wants
 
 
 def tour() -> None:
-    """See the filters at work on a small event stream, and brokers on a network that breaks."""
+    """See the filters at work on a small event stream, and brokers on a network that breaks.
+
+    Example: godwit tour
+    """
     from rich.console import Console
 
     from godwit.cli.match_command import matcher_named

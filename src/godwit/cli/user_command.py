@@ -56,7 +56,10 @@ def add(
         bool, typer.Option("--no-password", help="No password: the user authenticates by token or certificate.")
     ] = False,
 ) -> None:
-    """Add a user, or replace one. The password is asked for, or read from standard input."""
+    """Add a user, or replace one. The password is asked for, or read from standard input.
+
+    Example: godwit user add ann --subscribe "kind = 'parking'"
+    """
     from godwit.errors import GodwitError, SecurityError
     from godwit.runtime.users import User, hashed, principal_of, with_user, write_private
 
@@ -92,7 +95,10 @@ def add(
 
 @app.command()
 def remove(name: Name, file: File = DEFAULT_FILE) -> None:
-    """Remove a user. Exit status 1 if there is no such user."""
+    """Remove a user. Exit status 1 if there is no such user.
+
+    Example: godwit user remove ann
+    """
     from godwit.runtime.users import with_user, write_private
 
     users = _users(file)
@@ -105,7 +111,10 @@ def remove(name: Name, file: File = DEFAULT_FILE) -> None:
 
 @app.command("list")
 def list_users(file: File = DEFAULT_FILE) -> None:
-    """Show the users and what each may do."""
+    """Show the users and what each may do.
+
+    Example: godwit user list
+    """
     users = _users(file)
     if not sys.stdout.isatty():
         for name, user in users.items():
@@ -127,7 +136,10 @@ def list_users(file: File = DEFAULT_FILE) -> None:
 
 @app.command()
 def check(name: Name, file: File = DEFAULT_FILE) -> None:
-    """Check a password. Exit status 1 if it is wrong."""
+    """Check a password. Exit status 1 if it is wrong.
+
+    Example: godwit user check ann
+    """
     from godwit.runtime.users import is_right
 
     user = _users(file).get(name)

@@ -515,7 +515,7 @@ class MqttSession:
                     "a session that was to end with its connection cannot be prolonged"
                 )  # [mqtt5 §3.14.2.2.2]
             self._expiry_s = min(expiry_s, self._settings.session_expiry_max_s)
-        return [Close(connection.name, "the client said good-bye"), *self._gone(now, packet.reason_code != 0)]
+        return [Close(connection.name, "the client disconnected"), *self._gone(now, packet.reason_code != 0)]
 
     # ------------------------------------------------------------ subscriptions
 

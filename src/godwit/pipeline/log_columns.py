@@ -47,7 +47,7 @@ class Wanted:
         forms: dict[str, Form] = {}
         for name, form in _said(attributes):
             if name in forms:
-                raise PipelineError(f"attribute {name!r} is said twice")
+                raise PipelineError(f"attribute {name!r} is given twice")
             forms[name] = Form.parse(form)
         return Wanted(tuple(forms.items()), _checked_rest(rest, forms))
 

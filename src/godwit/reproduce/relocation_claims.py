@@ -72,7 +72,7 @@ def relocating(setting: Setting) -> Claim:
         paper="complete, ordered, no duplicates",
         ours="; ".join(told),
         holds=holds,
-        note="Several publishers at different brokers; nobody says good-bye. The graph family is ours.",
+        note="Several publishers at different brokers; nobody disconnects cleanly. The graph family is ours.",
     )
 
 

@@ -214,7 +214,7 @@ class EventExplanations:
         if session.connection is not None:
             return f"it would be delivered for {names}"
         rules = self._told_rules(session, None)
-        lifetime = "" if event.expires_at is None else ", until its time is over"
+        lifetime = "" if event.expires_at is None else ", until it expires"
         return f"it would wait in the client's queue for {names}, for the client is away{lifetime}{rules}"
 
     def _end(self, told: dict[str, Any], record: dict[str, Any]) -> str:

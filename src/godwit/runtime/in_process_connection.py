@@ -54,7 +54,7 @@ class InProcessConnection:
         self._end: asyncio.TimerHandle | None = None
         if principal.until is not None:
             wait_s = max(0.0, principal.until - time())
-            self._end = asyncio.get_running_loop().call_later(wait_s, principal.end, "your token is over")
+            self._end = asyncio.get_running_loop().call_later(wait_s, principal.end, "token expired")
         principal.on_end += (self._over,)
         if principal.ended_because:
             asyncio.get_running_loop().call_soon(self._over, principal.ended_because)

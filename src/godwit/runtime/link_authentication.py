@@ -70,7 +70,7 @@ class LinkGuard:
             return ""
         said, _, digest = greeting[:GREETING_CHARS_MAX].rpartition(":")
         if not compare_digest(digest.encode(), self._digest("greeting", peer, self.name, said).encode()):
-            raise NotAdmitted(f"whoever says it is {peer} does not know the secret of this network", LINK)
+            raise NotAdmitted(f"the peer that calls itself {peer} does not know the secret of this network", LINK)
         at, _, number = said.partition(":")
         if not at.replace(".", "", 1).isdigit() or abs(float(at) - now) > FRESH_S:
             raise NotAdmitted(f"the greeting of {peer} is not of now: do the clocks of the two machines agree?", LINK)
@@ -82,7 +82,7 @@ class LinkGuard:
         if self._secret:
             right = self._digest("answer", peer, self.name, said.rpartition(":")[0])
             if not compare_digest(answer[:GREETING_CHARS_MAX].encode(), right.encode()):
-                raise NotAdmitted(f"whoever answers for {peer} does not know the secret of this network", LINK)
+                raise NotAdmitted(f"the broker at the address of {peer} does not know the secret of this network", LINK)
 
     def _check_names(self, peer: str, names: tuple[str, ...]) -> None:
         if self._needs_certificate and peer not in names:
@@ -94,7 +94,7 @@ class LinkGuard:
 
     def _remember(self, number: str, now: float) -> None:
         if number in self._heard:
-            raise NotAdmitted("this greeting was said before", LINK)
+            raise NotAdmitted("this greeting was used before", LINK)
         for old in [old for old, until in self._heard.items() if until < now]:
             del self._heard[old]
         if len(self._heard) >= HEARD_MAX:

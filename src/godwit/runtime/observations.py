@@ -8,7 +8,7 @@ The last events begin with those that are remembered anyway (`activity_monitor.p
 does not begin with nothing.
 
 *Rules.*
-1. Nothing is observed before somebody asks, and nothing is kept after the lease is over and a turn has come.
+1. Nothing is observed before somebody asks, and nothing is kept after the lease has expired and a turn has come.
 2. The last events are at most `EVENTS_MAX`, of at most `BYTES_MAX` bytes.
 3. Events are those that clients have published at this broker: in a network each is kept once.
 """

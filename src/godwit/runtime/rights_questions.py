@@ -58,7 +58,7 @@ def _attributes(text: str) -> dict[str, Any]:
     try:
         said = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise GodwitError(f"an event is said by its attributes, as a JSON object: {error}") from None
+        raise GodwitError(f"an event is given by its attributes, as a JSON object: {error}") from None
     if not isinstance(said, dict):
-        raise GodwitError("an event is said by its attributes, as a JSON object")
+        raise GodwitError("an event is given by its attributes, as a JSON object")
     return said

@@ -317,7 +317,7 @@ class NativeConnection(asyncio.Protocol):
         principal.on_end += (self._refuse,)
         self._rate = self.server.rates.enter(principal.user, loop.time())
         if principal.until is not None:
-            self._end = loop.call_later(max(0.0, principal.until - now), principal.end, "your token is over")
+            self._end = loop.call_later(max(0.0, principal.until - now), principal.end, "token expired")
         self.server.welcome(self)
         self._admission = None
         self._take_rest()

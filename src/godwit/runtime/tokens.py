@@ -126,8 +126,8 @@ def _why(error: Exception) -> str:
     import jwt
 
     reasons = [
-        (jwt.ExpiredSignatureError, "it is over"),
-        (jwt.ImmatureSignatureError, "its time has not come"),
+        (jwt.ExpiredSignatureError, "it has expired"),
+        (jwt.ImmatureSignatureError, "it is not valid yet"),
         (jwt.InvalidIssuerError, "it is from another issuer"),
         (jwt.InvalidAudienceError, "it is for another audience"),
         (jwt.InvalidSignatureError, "its signature is wrong"),

@@ -228,7 +228,7 @@ def _trace(roaming: Roaming, space: MovementSpace, homes: Mapping[str, str]) -> 
     found = {id: plausible(fixes, roaming.speed_max_kmh) for id, fixes in fixes_of(roaming.file or "").items()}
     if len(found) < len(homes):
         raise ScenarioError(
-            f"{roaming.file}: it has {len(found)} ids, and {len(homes)} clients shall move like them "
+            f"{roaming.file}: it has {len(found)} ids, and {len(homes)} clients are to move like them "
             "(clients.roaming.who): allowed are as many clients as ids, or fewer"
         )
     seen = Rectangle.around((lon, lat) for fixes in found.values() for _, lon, lat in fixes.rows())

@@ -90,7 +90,7 @@ class CommandChannel:
         self._under_way.add(task)
         try:
             if len(self._under_way) > COMMANDS_MAX:
-                _say(writer, {"error": f"{COMMANDS_MAX} commands are under way: wait until one has ended"})
+                _say(writer, {"error": f"{COMMANDS_MAX} commands are running: wait until one has ended"})
             elif (request := await _read(reader)) is not None and hmac.compare_digest(request.token, self._token):
                 _say(writer, {"taken": True})
                 await writer.drain()

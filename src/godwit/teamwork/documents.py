@@ -465,7 +465,7 @@ def _set_only(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_given(fields: Mapping[str, Any]) -> None:
     if own := sorted(fields.keys() & set(OF_A_VERSION)):
-        raise Refused(f"{own[0]!r} is said by the file itself: give other fields of the profile")
+        raise Refused(f"{own[0]!r} comes from the file itself: give other fields of the profile")
 
 
 def _check_file_name(name: str) -> None:

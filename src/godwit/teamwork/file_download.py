@@ -194,7 +194,7 @@ class Download:
             done = f"{draft.bytes_written:,} of {draft.manifest.size:,} bytes are here, and stay for the next attempt"
         return (
             f"cannot fetch the file {wanted.name.hex()} of {wanted.record} in {wanted.scope}: "
-            f"{'; '.join(peers) or 'no peer that has it has answered'}; {done}"
+            f"{'; '.join(peers) or 'no peer with this file has answered'}; {done}"
         )
 
     # ------------------------------------------------------------ workers

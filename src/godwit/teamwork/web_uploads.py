@@ -39,7 +39,7 @@ class Uploads:
         """The body as an open file, which is gone afterwards."""
         self._check_size(int(request.headers.get("content-length") or 0))
         if self.under_way >= UPLOADS_MAX:
-            raise Problem(503, f"{UPLOADS_MAX} uploads are under way: try again later")
+            raise Problem(503, f"{UPLOADS_MAX} uploads are running: try again later")
         self.under_way += 1
         try:
             with TemporaryFile(dir=self._folder) as file:

@@ -173,7 +173,7 @@ def test_a_leader_that_is_left_alone_gives_up_when_the_last_lease_has_ended():
     assert net.node("a").is_leading
     net.run(10)
     assert not net.node("a").is_leading
-    assert net.excused == {("b", ("a", 1)): "the lease is over"}
+    assert net.excused == {("b", ("a", 1)): "the lease has expired"}
     assert not net.node("a").device.circuits
 
 

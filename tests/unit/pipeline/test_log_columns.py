@@ -206,7 +206,7 @@ def test_what_does_not_fit_is_said_or_goes_to_the_rest(tmp_path: Path, form: str
     [
         ("price", "", "'price' is no name and form"),
         ("price flaot", "", "'flaot' is no form of a column"),
-        ("a int, a text", "", "attribute 'a' is said twice"),
+        ("a int, a text", "", "attribute 'a' is given twice"),
         ("a int", "a", "there is a column 'a' already"),
         ("", "day", "there is a column 'day' already"),
         ("{", "", "this is no JSON"),

@@ -194,10 +194,10 @@ def test_a_token_lets_its_user_in(
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (claims(exp=1), "it is over"),
+        (claims(exp=1), "it has expired"),
         ({"sub": "ann"}, "sub and exp"),
         ({"exp": FAR}, "sub and exp"),
-        (claims(nbf=FAR), "its time has not come"),
+        (claims(nbf=FAR), "it is not valid yet"),
         (claims(sub="a/b"), "no slash"),
         (claims(aud="others"), "another audience"),
         (claims(godwit={"publsh": []}), "unknown field"),

@@ -111,7 +111,7 @@ def test_a_connection_that_ends_after_a_refused_login_has_no_second_line() -> No
 
 def test_a_broker_that_does_not_prove_its_name_is_a_refused_login() -> None:
     kept = Kept()
-    kept.log.connection("native", "192.0.2.7", "whoever says it is b2 does not know the secret", "link")
+    kept.log.connection("native", "192.0.2.7", "the peer that calls itself b2 does not know the secret", "link")
     assert [line["event"] for line in kept.lines] == ["refused login"]
     assert kept.log.logins == {("native", "link"): 1}
 

@@ -246,7 +246,7 @@ def test_more_clients_than_ids_are_refused(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("time,id,lon,lat\n0,a,8.50,47.30\n")
     few = with_changes(TREE, [f"clients.roaming={{model='trace', file='{trace}'}}"])
-    with pytest.raises(ScenarioError, match="it has 1 ids, and 9 clients shall move like them"):
+    with pytest.raises(ScenarioError, match="it has 1 ids, and 9 clients are to move like them"):
         Simulation(few, seed=1)
 
 

@@ -161,7 +161,7 @@ def test_there_is_a_bound_on_commands(tmp_path: Path, monkeypatch: pytest.Monkey
             _, writer = await asyncio.open_connection(said["host"], said["port"])
             writer.write(request(said["token"], "wait"))
             await until(lambda: peer.begun == ["wait"], "the command has begun")
-            with pytest.raises(GodwitError, match="1 commands are under way"):
+            with pytest.raises(GodwitError, match="1 commands are running"):
                 await asked(tmp_path, "count", to=1)
             writer.close()
 

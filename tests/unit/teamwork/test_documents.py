@@ -208,7 +208,7 @@ def test_bad_names_and_fields_and_missing_rights_are_refused_before_anything_is_
                     add(ann, scope, name=name)
             with pytest.raises(ProfileError, match="there is no element artefact/colour: allowed are"):
                 add(ann, scope, colour="red")
-            with pytest.raises(Refused, match="is said by the file itself"):
+            with pytest.raises(Refused, match="comes from the file itself"):
                 add(ann, scope, size=7)
             with pytest.raises(Refused, match="the role of bob is reader, and editor is needed"):
                 add(bob, scope)

@@ -234,7 +234,7 @@ def test_a_file_that_nobody_gives_is_an_error_that_names_everybody(tmp_path: Pat
             assert "cid.phone: 127.0.0.1:1: [Errno 111] Connection refused; no address: " in str(failed.value)
             assert bob.sources.asked > 1
             bob.sources.sources = []
-            with pytest.raises(TransferError, match="no peer that has it has answered; nothing of it is here yet"):
+            with pytest.raises(TransferError, match="no peer with this file has answered; nothing of it is here yet"):
                 await bob.fetcher.fetch(wanted(manifest))
             bob.sources.sources = [second.source]
             assert (await bob.fetcher.fetch(wanted(manifest))).read_bytes() == b"x"

@@ -55,6 +55,8 @@ def analyse(
 
     For each run: deliveries, those that came twice or out of order, how long they took; the share of probes that
     arrived; moves, and messages of control for each; entries in brokers' tables; events that came in vain.
+
+    Example: godwit pipeline analyse runs/ --out figures
     """
     with spark_runner.one_line_errors(debug):
         from godwit.pipeline import analytics, tables

@@ -42,7 +42,10 @@ def dryrun(
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
-    """Show how many and which events of a table a filter would have matched."""
+    """Show how many and which events of a table a filter would have matched.
+
+    Example: godwit pipeline dryrun quakes --filter "mag >= 4.5"
+    """
     with one_line_errors(debug):
         from godwit.pipeline.schemas import about
 

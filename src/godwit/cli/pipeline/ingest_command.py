@@ -66,6 +66,8 @@ def ingest(
     """Convert files to a table, or add them to one.
 
     Rows that cannot be read go to TABLE/_quarantine, with file, line and reason.
+
+    Example: godwit pipeline ingest quakes.csv --format csv --time time --out quakes
     """
     if format is Format.log and (journals := _journals(sources)):
         from tempfile import TemporaryDirectory

@@ -35,6 +35,8 @@ def match(
 
     Without --out the pairs are counted, which takes a fraction of the time. A subscription may name the language that
     its filter is written in.
+
+    Example: godwit pipeline match --events quakes --subscriptions wishes.jsonl --count
     """
     with one_line_errors(debug):
         from godwit.pipeline import tables

@@ -51,6 +51,8 @@ def mobility(
 
     Writes a movement graph, a model of the next place, dwell times, proxy sets and their tables to a folder, and says
     how well the model predicts the last 30 % of each client's steps from the first 70 %, beside a first-order model.
+
+    Example: godwit pipeline mobility cabs/ --out mined --brokers masts.csv --radius 800
     """
     began = time.perf_counter()
     with one_line_errors(debug):

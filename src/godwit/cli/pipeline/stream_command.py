@@ -78,6 +78,8 @@ def stream(
     """Match events as they arrive against subscriptions that may change.
 
     Start it again with the same folders, and it goes on where it was; however it ended, each match is there once.
+
+    Example: godwit pipeline stream quakes --subscriptions wishes.jsonl --out matches
     """
     with one_line_errors(debug):
         from godwit.pipeline.streaming import stream as run

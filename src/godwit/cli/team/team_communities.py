@@ -18,7 +18,7 @@ Description = Annotated[str | None, typer.Option(metavar="TEXT", help="Purpose o
 Join = Annotated[str | None, typer.Option(metavar="WAY", help="How users join: open, approval or rule.")]
 Rule = Annotated[
     str | None,
-    typer.Option(metavar="QUERY", help="With --join rule: query over profiles; whoever matches is a member."),
+    typer.Option(metavar="QUERY", help="With --join rule: query over profiles; users that match are members."),
 ]
 Language = Annotated[str | None, typer.Option(metavar="NAME", help="Language of the rule (default: xql).")]
 COLUMNS = {
@@ -33,13 +33,19 @@ COLUMNS = {
 
 @app.command("list")
 def list_communities(folder: Folder = DEFAULT_FOLDER) -> None:
-    """List your communities, and those of the team that you can join."""
+    """List your communities, and those of the team that you can join.
+
+    Example: godwit team community list
+    """
     show_rows(answers_of(folder, "communities"), COLUMNS, "The team has no communities that you may know of.")
 
 
 @app.command()
 def show(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Show a community and its members."""
+    """Show a community and its members.
+
+    Example: godwit team community show optics
+    """
     show_facts(answer_of(folder, "community", community=community))
 
 
@@ -103,7 +109,10 @@ def archive(
     reopen: Annotated[bool, typer.Option("--reopen", help="Open an archived community again.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Archive a community: it can be read, and nothing in it be changed."""
+    """Archive a community: it can be read, and nothing in it be changed.
+
+    Example: godwit team community archive optics
+    """
     answer = answer_of(folder, "change community", community=community, fields={"archived": not reopen})
     show_answer(answer, f"{answer['name']} is {'open again' if reopen else 'archived'}.")
 
@@ -120,31 +129,46 @@ def invite(community: Community, user: User, role: RoleName = "reader", folder: 
 
 @app.command()
 def add(community: Community, user: User, role: RoleName = "reader", folder: Folder = DEFAULT_FOLDER) -> None:
-    """Make a user a member, or change a member's role."""
+    """Make a user a member, or change a member's role.
+
+    Example: godwit team community add optics bob
+    """
     answer = answer_of(folder, "add member", community=community, user=user, role=role)
     show_answer(answer, f"{user} is a member of {answer['name']} as {role}.")
 
 
 @app.command()
 def remove(community: Community, user: User, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Remove a member. What comes from now on is encrypted with a key that the member does not get."""
+    """Remove a member. What comes from now on is encrypted with a key that the member does not get.
+
+    Example: godwit team community remove optics bob
+    """
     answer = answer_of(folder, "remove member", community=community, user=user)
     show_answer(answer, f"{user} is no longer a member of {answer['name']}.")
 
 
 @app.command()
 def join(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Join a community that is open, or that has invited you."""
+    """Join a community that is open, or that has invited you.
+
+    Example: godwit team community join optics
+    """
     show_answer(answer_of(folder, "join community", community=community), f"You have joined {community}.")
 
 
 @app.command()
 def ask(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Ask the owners of a community to be taken in."""
+    """Ask the owners of a community to be taken in.
+
+    Example: godwit team community ask optics
+    """
     show_answer(answer_of(folder, "ask community", community=community), f"The owners of {community} are asked.")
 
 
 @app.command()
 def leave(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Leave a community. What was shared until now stays on this disk."""
+    """Leave a community. What was shared until now stays on this disk.
+
+    Example: godwit team community leave optics
+    """
     show_answer(answer_of(folder, "leave community", community=community), f"You have left {community}.")

@@ -93,13 +93,19 @@ def list_documents(
     community: Annotated[str, typer.Option("--community", metavar="COMMUNITY", help="Only of this community.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List documents: size, version, whether the content is here, lock, conflicts."""
+    """List documents: size, version, whether the content is here, lock, conflicts.
+
+    Example: godwit team document list
+    """
     show_rows(answers_of(folder, "documents", community=community), COLUMNS, "No documents.")
 
 
 @app.command()
 def show(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Show a document: its profile and versions."""
+    """Show a document: its profile and versions.
+
+    Example: godwit team document show report.pdf
+    """
     show_facts(answer_of(folder, "document", document=document))
 
 
@@ -125,20 +131,29 @@ def describe(document: Document, fields: Fields = None, folder: Folder = DEFAULT
 
 @app.command()
 def history(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
-    """List all changes of a document, with those that lost a conflict and those that were refused."""
+    """List all changes of a document, with those that lost a conflict and those that were refused.
+
+    Example: godwit team document history report.pdf
+    """
     show_rows(answers_of(folder, "history", document=document), HISTORY, "No changes.")
 
 
 @app.command()
 def lock(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Lock a document: nobody but you and owners may change it."""
+    """Lock a document: nobody but you and owners may change it.
+
+    Example: godwit team document lock report.pdf
+    """
     answer = answer_of(folder, "lock document", document=document)
     show_answer(answer, f"{answer['name']} is locked by {answer['locked_by']}.")
 
 
 @app.command()
 def unlock(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Unlock a document."""
+    """Unlock a document.
+
+    Example: godwit team document unlock report.pdf
+    """
     answer = answer_of(folder, "unlock document", document=document)
     show_answer(answer, f"{answer['name']} is unlocked.")
 
@@ -149,7 +164,10 @@ def move(
     community: Annotated[str, typer.Argument(metavar="COMMUNITY", help="Community, or team for the whole team.")],
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Move a document to another community, with its versions."""
+    """Move a document to another community, with its versions.
+
+    Example: godwit team document move report.pdf optics
+    """
     answer = answer_of(folder, "move document", document=document, community=community)
     show_answer(answer, f"{answer['name']} is in {community} now.")
 
@@ -174,7 +192,10 @@ def share(
 
 @app.command()
 def delete(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Delete a document for all. Its history stays."""
+    """Delete a document for all. Its history stays.
+
+    Example: godwit team document delete report.pdf
+    """
     answer = answer_of(folder, "delete document", document=document)
     show_answer(answer, f"{answer['name']} is deleted.")
 

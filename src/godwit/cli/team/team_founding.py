@@ -59,7 +59,7 @@ def invite(
 ) -> None:
     """Invite a user's device to the team: print a text with which it joins. Only owners of the team may.
 
-    The text is a secret: whoever has it acts as that user. Send it by a way that others cannot read.
+    The text is a secret: anyone who has it acts as that user. Send it by a way that others cannot read.
 
     Example: godwit team invite bob --field skill=optics > bob.txt
     """

@@ -62,7 +62,10 @@ def list_meetings(
     community: Annotated[str, typer.Option("--community", metavar="COMMUNITY", help="Only of this community.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List meetings: proposed times, answers, and the time that was chosen."""
+    """List meetings: proposed times, answers, and the time that was chosen.
+
+    Example: godwit team meeting list
+    """
     show_rows(answers_of(folder, "meetings", community=community), COLUMNS, "No meetings.", _in_short)
 
 
@@ -94,14 +97,20 @@ def choose(
     ] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Fix the time of a meeting."""
+    """Fix the time of a meeting.
+
+    Example: godwit team meeting choose review
+    """
     said = answer_of(folder, "choose meeting", meeting=meeting, time=_seconds(time) if time else None)
     show_answer(said, f"{said['title']}: {shown('time', said['chosen'])}")
 
 
 @app.command()
 def cancel(meeting: Meeting, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Cancel a meeting."""
+    """Cancel a meeting.
+
+    Example: godwit team meeting cancel review
+    """
     said = answer_of(folder, "cancel meeting", meeting=meeting)
     show_answer(said, f"{said['title']} is cancelled.")
 

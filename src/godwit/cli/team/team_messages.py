@@ -54,7 +54,10 @@ def list_messages(
     unread: Annotated[bool, typer.Option("--unread", help="Only messages that you have not read.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List messages, the oldest first, with receipts of their readers."""
+    """List messages, the oldest first, with receipts of their readers.
+
+    Example: godwit team message list
+    """
     rows = answers_of(folder, "messages", conversation=conversation or [], unread=unread)
     if not is_terminal():
         show_rows(rows, {}, "")

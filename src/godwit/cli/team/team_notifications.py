@@ -108,7 +108,10 @@ def notifications(
     mark: Annotated[bool, typer.Option("--mark-read", help="Mark those that are listed as read.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List what you were notified of, the latest last; at most 100."""
+    """List what you were notified of, the latest last; at most 100.
+
+    Example: godwit team notifications
+    """
     show_rows(answers_of(folder, "notifications", only_unread=unread, marks=mark), TOLD, "No notifications.")
 
 

@@ -111,7 +111,10 @@ def _show(served: "Served") -> None:
 
 
 def status(folder: Folder = DEFAULT_FOLDER) -> None:
-    """Show how the peer is: user, device, broker, what waits to go out, bytes on disk, devices seen."""
+    """Show how the peer is: user, device, broker, what waits to go out, bytes on disk, devices seen.
+
+    Example: godwit team status
+    """
     show_facts(answer_of(folder, "status"))
 
 
@@ -121,7 +124,7 @@ def presence(
     ],
     status: Annotated[str, typer.Option("--status", metavar="TEXT", help="What you are doing.")] = "",
     shown_to: Annotated[
-        list[str] | None, typer.Option("--shown-to", metavar="USER", help="Only this user is told. Repeatable.")
+        list[str] | None, typer.Option("--shown-to", metavar="USER", help="Notify only this user. Repeatable.")
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -140,7 +143,10 @@ def audit(
     user: Annotated[str, typer.Option(metavar="USER", help="Only what was shown to this user.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List what this device has shown to whom: answers to searches, documents, web pages, memberships."""
+    """List what this device has shown to whom: answers to searches, documents, web pages, memberships.
+
+    Example: godwit team audit
+    """
     try:
         at = datetime.fromisoformat(since).timestamp() if since else 0.0
     except ValueError:

@@ -28,7 +28,10 @@ COLUMNS = {"user": "user", "name": "name", "role": "role", "state": "state", "he
 
 @app.command("list")
 def list_users(folder: Folder = DEFAULT_FOLDER) -> None:
-    """List the users of the team: role, state, presence and devices."""
+    """List the users of the team: role, state, presence and devices.
+
+    Example: godwit team user list
+    """
     show_rows(answers_of(folder, "users"), COLUMNS, "The team has no users.")
 
 
@@ -39,7 +42,10 @@ def show(
     ] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Show the profile of a user."""
+    """Show the profile of a user.
+
+    Example: godwit team user show bob
+    """
     show_facts(answer_of(folder, "user", name=name))
 
 
@@ -81,13 +87,19 @@ def profile(
 
 @app.command()
 def suspend(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Take all rights of a user away, in the team and its communities, until `resume`."""
+    """Take all rights of a user away, in the team and its communities, until `resume`.
+
+    Example: godwit team user suspend bob
+    """
     _show(answer_of(folder, "suspend user", name=name), "is suspended")
 
 
 @app.command()
 def resume(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Give a suspended user the rights back."""
+    """Give a suspended user the rights back.
+
+    Example: godwit team user resume bob
+    """
     _show(answer_of(folder, "resume user", name=name), "is a member again")
 
 
@@ -96,7 +108,10 @@ def end_device(
     device: Annotated[str, typer.Argument(metavar="DEVICE", help="Name of a device that was lost or given away.")],
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Accept nothing more from a device. What it has sent until now stays."""
+    """Accept nothing more from a device. What it has sent until now stays.
+
+    Example: godwit team user end-device bob-phone
+    """
     show_answer(answer_of(folder, "end device", device=device), f"Nothing more is accepted from {device}.")
 
 
@@ -107,7 +122,10 @@ def password(
     ] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Set the password for the web pages of this peer. It is asked for, or read from standard input."""
+    """Set the password for the web pages of this peer. It is asked for, or read from standard input.
+
+    Example: godwit team user password bob
+    """
     from godwit.teamwork.web_accounts import WebAccounts, new_hash
 
     user = answer_of(folder, "user", name=name)["user"]
