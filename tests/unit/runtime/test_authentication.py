@@ -314,7 +314,7 @@ def test_brokers_that_know_the_secret_know_each_other() -> None:
     assert SECRET not in said
     answer = b2.check_dialler("b1", said, ELSEWHERE, (), 1_030.0)
     b1.check_answer("b2", said, answer)
-    with pytest.raises(PeerFault, match="said before"):
+    with pytest.raises(PeerFault, match="used before"):
         b2.check_dialler("b1", said, ELSEWHERE, (), 1_031.0)
     with pytest.raises(PeerFault, match="does not know the secret"):
         b1.check_answer("b2", b1.said_to("b2", (), 1_000.0), answer)  # of another greeting
