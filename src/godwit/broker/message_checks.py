@@ -84,6 +84,8 @@ def check_attach(message: Any) -> None:
         raise PeerFault(f"Attach.received is {shown(message.received)}: it must be a whole number, 0 or more")
     if not all(map(is_whole, (message.receipt, message.attempt, message.since))):
         raise PeerFault(f"Attach.receipt, attempt and since must lie between {-WHOLE_MAX} and {WHOLE_MAX}")
+    if not all(is_whole(number) and number >= 0 for number in message.numbers.values()):
+        raise PeerFault("Attach.numbers must be whole numbers, 0 or more")
     if message.fresh_start and message.mode != "named":
         raise PeerFault("Attach.fresh_start is for the mode named: in others a client says Bye to end its session")
     if not all(map(_is_possible, message.log)):

@@ -367,6 +367,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     origin: NodeId = ""  # with proxies: the broker that they are near to, as `Attached` named it
     renewed_at: float = 0.0  # and when they were last told to go on, by brokers' clocks, as `Attached` said
     fresh_start: bool = False  # mode named: end the session that there is, wherever it is, and begin a new one
+    numbers: dict[str, int] = {}  # mode junction: by subscription, the last delivery that has come for it
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ decides which groups are told.
 *Symbols.* outAds, outSubs: the two `Outgoing` of each neighbour.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -150,11 +151,15 @@ class Nothing:
 
 
 class Simple:
-    """Every entry under its own id. [rebeca §2.2: "simple routing"]"""
+    """Every entry under its own id. [rebeca §2.2: "simple routing"]
+
+    Two entries of one subscription, on the old and on the new way to its client, may share an id (`repointing.py`).
+    """
 
     def __init__(self, name: str, excess_max: float = 0.0) -> None:
         self._told = ToldFilters(name)
         self._ids: dict[Hashable, EntryId] = {}
+        self._shared: dict[EntryId, int] = {}  # by id of several entries: how many
 
     @property
     def told(self) -> Mapping[EntryId, Filter]:
@@ -162,17 +167,33 @@ class Simple:
 
     def add(self, key: Hashable, id: EntryId, filter: Filter, effort: Effort | None = None) -> list[Change]:
         mine = self._ids.get(key)
-        if mine is None:
+        if mine is not None and self.told[mine] == filter:
+            return []
+        if mine is None or self._leave(mine):
             while id in self.told:  # two neighbours, or a client and a neighbour, use one name
                 id = self._told.new_id()
             mine = self._ids[key] = id
-        elif self.told[mine] == filter:
-            return []
         return [self._told.tell(mine, filter)]
+
+    def share(self, key: Hashable, other: Hashable, filter: Filter) -> bool:
+        """Let what was told for `other` stand for `key`, too, if it is this filter; whether it does."""
+        id = self._ids.get(other)
+        if id is None or key in self._ids or self.told[id] != filter:
+            return False
+        self._ids[key] = id
+        self._shared[id] = self._shared.get(id, 1) + 1
+        return True
+
+    def _leave(self, id: EntryId) -> bool:
+        """An entry has this id no longer; whether others still have it."""
+        count = self._shared.pop(id, 1)
+        if count > 2:
+            self._shared[id] = count - 1
+        return count > 1
 
     def remove(self, key: Hashable, effort: Effort | None = None) -> list[Change]:
         id = self._ids.pop(key, None)
-        return [] if id is None else [self._told.take_back(id)]
+        return [] if id is None or self._leave(id) else [self._told.take_back(id)]
 
     def keys(self) -> Iterable[Hashable]:
         return self._ids.keys()
@@ -188,6 +209,8 @@ class Simple:
     def restore(self, state: SimpleState) -> None:
         self._told.restore(state.told, state.ids_made)
         self._ids = dict(state.ids)
+        counts = Counter(self._ids.values())
+        self._shared = {id: count for id, count in counts.items() if count > 1}
 
 
 # ------------------------------------------------------------ groups of equal filters

@@ -120,6 +120,7 @@ class TreeRouting:
         self.name = name
         self.neighbours = tuple(neighbours)
         self.floods = reduction == "flooding"
+        self.keeps_ids = reduction == "simple"  # what is told on has the id of the client's own entry
         self.advertised = advertised and not self.floods
         self.in_subs: Entries = {source: {} for source in (HERE, *self.neighbours)}
         self.in_ads: Entries = {source: {} for source in (HERE, *self.neighbours)}
@@ -340,6 +341,10 @@ class TreeRouting:
         if type(message) in self.further.messages:
             return self.further.demand_of(message)
         return Demand(message.filter) if type(message) is Subscribe else Demand()
+
+    def has_room_for(self, id: EntryId, peer: NodeId) -> bool:
+        """Whether a neighbour may tell this entry, too."""
+        return id in self.in_subs[peer] or len(self.in_subs[peer]) < ENTRIES_MAX
 
     def _check(self, id: EntryId, filter: Filter, entries: dict[EntryId, Filter]) -> None:
         if is_open(filter):

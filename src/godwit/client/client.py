@@ -50,7 +50,6 @@ from godwit.broker.messages import (
     Context,
     Delivery,
     NodeId,
-    PastConnection,
     Publish,
     Quench,
     QueueRules,
@@ -74,6 +73,7 @@ from godwit.client.connection_log import ConnectionLog
 from godwit.client.exact_queries import ExactQueries
 from godwit.client.own_context import OwnContext, asked, written
 from godwit.client.request_outbox import CONTEXT, SESSION_EXPIRY, Control, RequestOutbox, Topic, Wish, topic_of
+from godwit.client.subscription_numbers import SubscriptionNumbers
 from godwit.errors import PeerFault, SubscriptionError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
@@ -125,6 +125,7 @@ class Client:
         self._receipt = 0  # and of a receipt
         self._early: deque[Refused] = deque(maxlen=config.in_flight_max)  # told before it is known of which session
         self._confirmations = Confirmations(config)
+        self._numbers = SubscriptionNumbers(config.mode)
         self.queries = ExactQueries()
         window = max(config.seen_window, SEEN_WINDOW) if config.mode == "carry" else config.seen_window
         self._seen = Seen(window, config.seen_publishers_max)
@@ -340,11 +341,9 @@ class Client:
         self.attempt += 1
         self._strayed = self._strayed or broker != self.home
         may_have_moved = self.session != "" and (self._strayed or self._starts_over)
-        log: tuple[PastConnection, ...] = ()
-        if self.config.mode == "carry":
-            log, dropped = self._log.greet(broker, self.attempt, now)
-            effects += dropped
-        self._brought = ()
+        is_carried, self._brought = self.config.mode == "carry", ()
+        log, dropped = self._log.greet(broker, self.attempt, now) if is_carried else ((), [])
+        effects += dropped
         if may_have_moved or (self.session != "" and log):
             self._brought = wishes_to_bring(self.config.mode, self.wanted, self._granted, self._under_way)
         tried = tuple(name for name in self._tried if name != broker)[-TRIED_MAX:]
@@ -367,7 +366,7 @@ class Client:
             origin=self._origin,
             renewed_at=self._renewed_at,
         )
-        return [*effects, Tell(broker, attach)]
+        return [*effects, Tell(broker, self._numbers.greeting(attach))]
 
     @property
     def _starts_over(self) -> bool:
@@ -427,8 +426,7 @@ class Client:
         self.session = message.session
         self._received = 0
         self._numbered = message.accepted
-        if message.fresh:
-            self._brought = ()
+        self._brought = () if message.fresh else self._brought
         if not is_first:
             self._say_all_again(now)
         return self._sent(self.config.in_flight_max)
@@ -537,6 +535,7 @@ class Client:
             is_unsure = self.config.mode == "named"  # else the broker knows
             return self._confirmations.due(cast(str, self.connection), now) if is_unsure else []
         self._received = message.number
+        self._numbers.came(self.session, message)
         effects: list[Effect] = []
         names = message.subscriptions
         is_naive = self.config.mode == "naive"  # it takes what any session has, but for what it does not want any more

@@ -56,6 +56,7 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import from_json, to_json
 from godwit.mobility.attach_policies.carry import CarryState
+from godwit.mobility.attach_policies.junction import JunctionState
 from godwit.mobility.location_tree import FollowedFiltersState
 from godwit.mobility.overlay_routes import OverlayRoutesState
 from godwit.mobility.publisher_presence import PublisherPresenceState
@@ -140,6 +141,7 @@ STATES = TypeRegistry(
         TransferBarrierState,
         PublisherPresenceState,
         CarryState,
+        JunctionState,
         DriverState,
     ],
 )

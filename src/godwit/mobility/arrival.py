@@ -36,7 +36,17 @@ from godwit.filters.filters import Filter, any_of
 from godwit.filters.references import is_open
 from godwit.mobility.move_messages import AskInterests, Relocate, Replay
 
-__all__ = ["TRANSITIONS", "Arrival", "ArrivalState", "ArrivalVariant", "FlushKey", "Phase", "Step", "diagram"]
+__all__ = [
+    "TRANSITIONS",
+    "Arrival",
+    "ArrivalState",
+    "ArrivalVariant",
+    "FlushKey",
+    "Phase",
+    "SessionSearch",
+    "Step",
+    "diagram",
+]
 
 BUFFER_MAX = 10_000
 
@@ -228,6 +238,10 @@ class Arrival:
         self.asks += 1
         return Relocate(attach.client, attach.home, broker, attach.attempt, incarnation)
 
+    def look_around(self) -> None:
+        """Others are asked for the session, whoever has it."""
+        self.asks += 1
+
     def learn(self, wanted: tuple[Subscribe | Advertise, ...]) -> None:
         """What the client wants is known now."""
         self.attach = structs.replace(self.attach, wanted=wanted)
@@ -339,6 +353,16 @@ class ArrivalVariant(Protocol):
 
     def begin_without(self, arrival: Arrival, now: float) -> list[Effect]:
         """The session is lost."""
+
+
+class SessionSearch(Protocol):
+    """Looks for the session of a client that has turned up here, if nobody knows where it is."""
+
+    def search(self, arrival: Arrival, now: float) -> list[Effect]:
+        """Look for it, or look again."""
+
+    def search_further(self, arrival: Arrival, now: float) -> list[Effect] | None:
+        """It was not found: where else it is looked for, or None if nowhere."""
 
 
 def _either(before: Filter, now: Filter, largest: int) -> Filter:

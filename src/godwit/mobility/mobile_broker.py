@@ -14,6 +14,7 @@ from godwit.broker.standard_components import standard_components
 from godwit.mobility.attach_policies.ask import AskPolicy
 from godwit.mobility.attach_policies.carry import CarryPolicy
 from godwit.mobility.attach_policies.explicit import ExplicitPolicy
+from godwit.mobility.attach_policies.junction import JunctionPolicy
 from godwit.mobility.attaching import Attaching, AttachPolicy
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.extensions import attach_policies, further_components
@@ -49,10 +50,12 @@ def mobile_broker(
     presence = PublisherPresence(relocation, moving)
     whereabouts = Whereabouts(relocation, standard.gossip)
     ask, carry, explicit = AskPolicy(relocation), CarryPolicy(relocation), ExplicitPolicy(relocation)
+    junction = JunctionPolicy(relocation)
     others = attach_policies(config.attach_policies, relocation)
     policies: dict[str, AttachPolicy] = {
         "relocate": relocation,
         "ask": ask,
+        "junction": junction,
         "named": whereabouts,
         "carry": carry,
         "explicit": explicit,
@@ -75,6 +78,7 @@ def mobile_broker(
             barrier,
             relocation,
             ask,
+            junction,
             carry,
             explicit,
             *others.values(),

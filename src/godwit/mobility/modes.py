@@ -61,6 +61,15 @@ MODES: dict[str, Mode] = {
         ordered=True,
         cost="O(d), one round trip more",
     ),
+    "junction": Mode(
+        paper="rebeca §4",
+        what="nobody knows where the session is: routing tables lead to it, from the junction of the old and the new way",
+        complete=True,
+        unique=True,
+        ordered=True,
+        cost="O(d) with the reduction simple; with others, a search behind every filter that covers the client's",
+        for_all=True,
+    ),
     "named": Mode(
         paper="mobile §4.3",
         what="the client brings its name alone; brokers tell each other where sessions are, and then as ask",

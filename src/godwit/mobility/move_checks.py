@@ -23,7 +23,7 @@ from godwit.broker.message_checks import (
 from godwit.broker.messages import Advertise, Attach, SessionState, Subscribe
 from godwit.errors import PeerFault
 from godwit.filters.references import is_open
-from godwit.mobility.move_messages import Collected, Interests, Prefetch, Proxy, Replay
+from godwit.mobility.move_messages import Collected, FetchSession, Interests, Prefetch, Proxy, Replay
 
 __all__ = ["check_move", "check_wanted"]
 
@@ -38,7 +38,7 @@ def check_move(message: Any) -> None:
     """`PeerFault` unless client, brokers, attempt and all it carries are what they must be."""
     if any(getattr(message, field, None) == "" for field in ("client", "home", "to", "via", "by")):
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
-    if not all(is_whole(getattr(message, field, 0)) for field in ("attempt", "latest", "to_incarnation")):
+    if not all(is_whole(getattr(message, field, 0)) for field in ("attempt", "latest", "to_incarnation", "round")):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
     if isinstance(message, Replay | Collected):
         _check_items(message)
@@ -46,6 +46,8 @@ def check_move(message: Any) -> None:
         _check_state(message.state, message.client)
     if isinstance(message, Collected):
         _check_seen(message.seen)
+    if isinstance(message, FetchSession):
+        _check_fetch(message)
     if isinstance(message, Interests):
         _check_held(message.wanted, message.client)
     if isinstance(message, Prefetch | Proxy):
@@ -58,6 +60,17 @@ def check_wanted(message: Attach, limits: Limits) -> None:
         raise PeerFault("Attach.wanted is longer than what a client may ask for")
     if any(wish.id[0] != message.client for wish in message.wanted):
         raise PeerFault("Attach.wanted holds what the client itself has asked for")
+
+
+def _check_fetch(message: FetchSession) -> None:
+    """`PeerFault` unless these are subscriptions of the client that can be routed, and those that are told are."""
+    if len(message.subscriptions) > WISHES_MAX or len(message.told) > WISHES_MAX:
+        raise PeerFault(f"what a client wants must be a tuple of at most {WISHES_MAX}")
+    for each in message.subscriptions:
+        if not is_whole(each.received) or each.received < 0 or is_open(each.filter):
+            raise PeerFault(f"{shown(each)} is no subscription of {message.client!r} that can be routed")
+    if not {each.name for each in message.subscriptions}.issuperset(message.told):
+        raise PeerFault(f"{shown(message.told)}: what is told must be among the subscriptions")
 
 
 def _check_advertisements(message: Prefetch | Proxy) -> None:

@@ -11,6 +11,8 @@ __all__ = [
     "Collect",
     "Collected",
     "EndOlderSession",
+    "FetchSession",
+    "FetchedSubscription",
     "Flush",
     "Flushed",
     "Follow",
@@ -23,6 +25,7 @@ __all__ = [
     "Relocate",
     "Replay",
     "SessionElsewhere",
+    "SessionNotFound",
     "SessionUnknown",
     "Superseded",
     "TrimConnectionLog",
@@ -144,6 +147,42 @@ class EndOlderSession(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     by: NodeId
+
+
+# ------------------------------------------------------------ the mode junction (attach_policies/junction.py)
+
+
+class FetchedSubscription(msgspec.Struct, frozen=True):
+    """A subscription of a client that has moved, and the last number that it has received for it. [rebeca §4.1]"""
+
+    name: str
+    filter: Filter
+    received: int
+
+
+class FetchSession(msgspec.Struct, frozen=True, tag=True):
+    """The client is at `to` now: tell those behind you who lead to its session, and whoever has it. [rebeca §4.1: fetch]
+
+    Of its subscriptions you are told those in `told` by this message: as by a `Subscribe` under the client's own id.
+    """
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    to_incarnation: int
+    session: str  # that the numbers count in
+    subscriptions: tuple[FetchedSubscription, ...]
+    told: tuple[str, ...] = ()
+    round: int = 0  # above 0: the tables have not led to it, so all are asked
+
+
+class SessionNotFound(msgspec.Struct, frozen=True, tag=True):
+    """Neither I nor anybody behind me has the session that this round of `to` asks for."""
+
+    client: NodeId
+    to: NodeId
+    attempt: int
+    round: int
 
 
 # ------------------------------------------------------------ the other ways to move (handoffs.py)

@@ -51,9 +51,8 @@ was; the paper finds out by flooding towards the producers.
 
 from collections.abc import Container
 from operator import attrgetter
-from typing import Any, ClassVar, cast
+from typing import cast
 
-import msgspec
 from msgspec import structs
 
 from godwit.broker.broker import EVERYTHING
@@ -65,7 +64,9 @@ from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId, Sessio
 from godwit.broker.session import Session
 from godwit.broker.sessions import not_addressed
 from godwit.filters.events import Event
-from godwit.mobility.arrival import Arrival, ArrivalState, ArrivalVariant, Phase, Step
+from godwit.filters.references import is_open
+from godwit.mobility.arrival import Arrival, ArrivalVariant, Phase, SessionSearch, Step
+from godwit.mobility.client_memory import remember
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.move_checks import check_move
 from godwit.mobility.move_messages import (
@@ -79,6 +80,7 @@ from godwit.mobility.move_messages import (
     Superseded,
 )
 from godwit.mobility.overlay_routes import HOLD_S, OverlayRoutes, lost_items
+from godwit.mobility.relocation_state import RelocationState
 from godwit.mobility.transfer_barrier import FLUSH_S, Barrier
 from godwit.trace import Record
 
@@ -87,18 +89,8 @@ __all__ = ["Relocation", "RelocationState"]
 RELOCATE_S = 120.0
 ASK_AGAIN_S = 10.0
 REPLAY_ITEMS = 64  # in one message, so that a long queue does not block a link
-MOVED_MAX = 10_000
 
 ELSEWHERE = "the client is elsewhere"
-
-
-class RelocationState(msgspec.Struct, frozen=True, tag=True):
-    """Sessions that are awaited, those that went elsewhere, and those that have come."""
-
-    version: ClassVar[int] = 2
-    arrivals: dict[NodeId, ArrivalState]
-    moved: dict[NodeId, Relocate]
-    received: dict[NodeId, int]
 
 
 class Relocation:
@@ -118,6 +110,7 @@ class Relocation:
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
         self.received: dict[NodeId, int] = {}  # clients whose session has come, and the attempt it came for
         self._variants: dict[str, ArrivalVariant] = {}  # by mode; for the others, this
+        self._searches: dict[str, SessionSearch] = {}  # by mode, if nobody knows where a session is
         barrier.serve(self)
         routes.watch(self._on_reached)
         following.also_ask(self._context_of)
@@ -147,12 +140,16 @@ class Relocation:
     def restore(self, state: RelocationState) -> None:
         """Take over a snapshot."""
         for arrival in state.arrivals.values():
-            self._put_arrival(Arrival.restored(arrival))
+            self.put_arrival(Arrival.restored(arrival))
         self.moved, self.received = dict(state.moved), dict(state.received)
 
     def vary(self, mode: str, variant: ArrivalVariant) -> None:
         """Clients of this mode want it otherwise."""
         self._variants[mode] = variant
+
+    def search_by(self, mode: str, search: SessionSearch) -> None:
+        """Sessions of clients of this mode are looked for like this."""
+        self._searches[mode] = search
 
     def _variant(self, attach: Attach) -> ArrivalVariant:
         return self._variants.get(attach.mode, self)
@@ -168,6 +165,8 @@ class Relocation:
         """Ask for a session, and again after a while."""
         attach = arrival.attach
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
+        if arrival.superseded_by is None and not attach.home and attach.mode in self._searches:
+            return effects + self._searches[attach.mode].search(arrival, now)
         if not self.routes.knows(attach.home) or arrival.superseded_by is not None:
             return effects
         asks_wishes = self._variant(attach).asks_wishes
@@ -207,7 +206,7 @@ class Relocation:
         vouched, knows_wishes = host.sessions.vouched(connection), not self._variant(message).asks_wishes
         arrival = Arrival(message, connection, vouched, gives_up_at=now + RELOCATE_S, knows_wishes=knows_wishes)
         arrival.losses_heard = host.sessions.losses.count
-        self._put_arrival(arrival)
+        self.put_arrival(arrival)
         self.expect(arrival, effects, now)
         effects.append(Trace(Record("relocating", client, detail=f"{message.home} to {host.name}")))
         return effects + self.ask(arrival, now)
@@ -232,8 +231,11 @@ class Relocation:
         """Whether one more client can wait for its session, or have one."""
         return len(self.host.sessions) + len(self.arrivals) < self.host.config.limits.sessions_max
 
-    def expect(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
-        """Subscribe and advertise for a client whose session is not here: for all that the session may hold."""
+    def expect(self, arrival: Arrival, effects: list[Effect], now: float, *, claims: bool = False) -> None:
+        """Subscribe and advertise for a client whose session is not here: for all that the session may hold.
+
+        `claims`: its subscriptions are told otherwise, but for those on its own state.
+        """
         host, client, context = self.host, arrival.attach.client, arrival.attach.context
         for wish in arrival.attach.wanted:
             arrival.want(wish, host.config.limits, self.following.movements)
@@ -244,7 +246,8 @@ class Relocation:
         if host.config.advertisements == "optional" and not arrival.advertisements:
             host.advertise_everything(client, effects, now)
         for name, subscribe in arrival.subscriptions.items():
-            host.subscribe((client, name), subscribe.filter, effects, now)
+            if not claims or is_open(subscribe.filter):
+                host.subscribe((client, name), subscribe.filter, effects, now)
             effects += host.demand_added(self.following.weakest(subscribe.filter), now)
 
     def _forget_expected(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
@@ -268,7 +271,7 @@ class Relocation:
 
     # ------------------------------------------------------------ while it waits
 
-    def _put_arrival(self, arrival: Arrival) -> None:
+    def put_arrival(self, arrival: Arrival) -> None:
         self.arrivals[arrival.attach.client] = arrival
         self.host.intercept_local(self.label, self._keep)
 
@@ -361,7 +364,7 @@ class Relocation:
 
     def remember_moved(self, message: Relocate) -> None:
         """Remember where a session went. (rule 3)"""
-        _remember(self.moved, message.client, message)
+        remember(self.moved, message.client, message)
 
     def forget_moved(self, client: NodeId) -> None:
         """The session is here again, or another is."""
@@ -409,13 +412,13 @@ class Relocation:
                 return [Trace(Record("lost", client, "Replay", detail="no room for one more session"))]
             arrival = Arrival(Attach(client, attempt=message.attempt), None, gives_up_at=now + RELOCATE_S)
             arrival.losses_heard = self.host.sessions.losses.count
-            self._put_arrival(arrival)
+            self.put_arrival(arrival)
             effects += self.ask(arrival, now)
         for event in arrival.take(message, self.host.config.limits):
             effects.append(Trace(Record("lost", client, "", *event.id, detail="no room in the queue")))
         if not message.is_last:
             return effects
-        _remember(self.received, client, message.attempt)
+        remember(self.received, client, message.attempt)
         flushes = (client, message.attempt, peer)
         if not message.has_published or self.barrier.has_flushed(flushes):
             return [*effects, *self.barrier.drop(flushes), *self.finish(arrival, now)]
@@ -527,7 +530,7 @@ class Relocation:
             # it has come here again since; of two devices with equal attempts the one that came first goes on
             return self.ask(arrival, now)
         effects = arrival.hang_up(ELSEWHERE)
-        if arrival.asks > 1 or arrival.is_coming:  # another of our questions may have set the session going to us
+        if arrival.asks > 1 or arrival.is_coming or not arrival.attach.home:  # the session may be on its way to us
             arrival.supersede(message.by)
             after = arrival.next
             is_known = after is None or message.by in (self.host.name, after.to)
@@ -558,6 +561,9 @@ class Relocation:
         """The broker that was asked has no session: ask another, or go on without if the client is still here."""
         if arrival.is_coming:
             return self.finish(arrival, now)
+        search = None if arrival.attach.home else self._searches.get(arrival.attach.mode)
+        if search is not None and (further := search.search_further(arrival, now)) is not None:
+            return further
         while arrival.trail and arrival.superseded_by is None:
             home = arrival.trail.pop()
             if home not in (self.host.name, arrival.attach.home) and self.routes.knows(home):
@@ -589,11 +595,3 @@ class Relocation:
         self.remember_moved(Relocate(client, host.name, message.by, message.attempt))
         ended = host.sessions.end(client, now, f"the client has another session at {message.by}")
         return effects + host.withdraw(ended, now, client)
-
-
-def _remember(memory: dict[NodeId, Any], client: NodeId, what: Any) -> None:
-    """Put it last, and forget the first when there is no room."""
-    memory.pop(client, None)
-    memory[client] = what
-    if len(memory) > MOVED_MAX:
-        del memory[next(iter(memory))]

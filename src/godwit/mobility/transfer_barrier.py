@@ -157,7 +157,7 @@ class TreeBarrier:
     def refer(self, message: Relocate, home: NodeId, now: float) -> list[Effect]:
         """The question goes on."""
         client, to, attempt = message.client, message.to, message.attempt
-        if home == to:  # the trail ends where it began
+        if home in ("", to):  # nobody knows more, or the trail ends where it began
             return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
         return self.routes.send_to(home, Relocate(client, home, to, attempt, message.to_incarnation), now)
 

@@ -35,7 +35,7 @@ from godwit.broker.messages import (
     Subscribe,
 )
 from godwit.filters.events import Event
-from godwit.mobility.move_messages import Collected, Follow, FollowUpdate, Interests, Prefetch, Proxy, Replay
+from godwit.mobility.move_messages import Collected, FetchSession, Follow, FollowUpdate, Interests, Prefetch, Proxy, Replay
 
 __all__ = ["size_of", "sizes"]
 
@@ -90,6 +90,9 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + sum(map(size_of, message.advertisements))
     if kind is Attach:
         return 4 * HEADER_BYTES + 16 * len(message.log) + sum(map(size_of, message.wanted))
+    if kind is FetchSession:
+        entries = (8 + LITERAL_BYTES * int(each.filter.size) for each in message.subscriptions)
+        return 4 * HEADER_BYTES + sum(entries)
     if kind is Interests:
         return 2 * HEADER_BYTES + sum(map(size_of, message.wanted))
     if kind is Collected:

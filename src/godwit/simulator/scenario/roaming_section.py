@@ -115,8 +115,8 @@ def check_mode(roaming: Roaming, family: str, *, lose_disks: bool, settle_s: flo
             f"{time} {said}: the subscriber_mode {mode!r} leaves sessions behind that only time ends; "
             f"allowed is less than run.settle_s, {settle_s:g}"
         )
-    if mode == "carry" and family != "tree":
-        raise ScenarioError(f"{key} is 'carry': it is for the tree family only, so far")
+    if mode in ("carry", "junction") and family != "tree":
+        raise ScenarioError(f"{key} is {mode!r}: it is for the tree family only, so far")
     if mode != "relocate" and lose_disks:
         raise ScenarioError(f"{key} is {mode!r}: only 'relocate' keeps the laws while brokers lose their disks")
 
