@@ -39,6 +39,16 @@ SCENARIOS = {
     "tree": with_changes(TREE, ROAMING),
     "tree with advertisements": with_changes(TREE, [*ROAMING, "routing.advertisements=required"]),
     "tree that merges": with_changes(TREE, [*ROAMING, "routing.reduction=merging"]),
+    "tree whose tables lead to sessions": with_changes(
+        TREE,
+        [
+            *ROAMING,
+            "routing.reduction=simple",
+            "routing.advertisements=required",
+            "clients.roaming.subscriber_mode=junction",
+            "clients.roaming.publisher_mode=junction",
+        ],
+    ),
     "tree of quiet publishers": with_changes(TREE, [*ROAMING, "routing.quenching=true"]),
     "graph": with_changes(GRAPH, ROAMING),
     "graph with contexts": with_changes(

@@ -35,7 +35,7 @@ LINE = "b1-b2 b2-b3"
 LEAVES = "r-l1 r-l2 r-l3"
 FAMILIES = {"tree": STAR, "graph": RING}
 SOURCE = {"tree": "b4", "graph": "b2"}
-SUBSCRIBER_MODES = ("relocate", "ask", "named", "carry", "explicit", "naive")
+SUBSCRIBER_MODES = ("relocate", "ask", "junction", "named", "carry", "explicit", "naive")
 PUBLISHER_MODES = ("standard", "delayed", "prefetching", "prefetching+delayed", "proxy")
 
 
@@ -50,9 +50,9 @@ def begin(
     net.run(run_s)
 
 
-def subscriber(mode: str, family: str) -> Network:
+def subscriber(mode: str, family: str, reduction: str = "covering") -> Network:
     """A subscriber moves twice, the first time while events are under way, and leaves."""
-    net = Network(FAMILIES[family], family=family)
+    net = Network(FAMILIES[family], family=family, reduction=reduction)
     begin(net, SOURCE[family], "b1", mode)
     net.publish("P", 1, 2)
     net.run(0.5)
@@ -156,11 +156,11 @@ def silent_publisher(mode: str) -> Network:
     return net
 
 
-def superseded(family: str) -> Network:
+def superseded(family: str, mode: str = "relocate", reduction: str = "covering") -> Network:
     """A client moves on before its session has come, twice, and comes back to where it was."""
-    net = Network(STAR if family == "tree" else RING4, family=family)
+    net = Network(STAR if family == "tree" else RING4, family=family, reduction=reduction)
     net.latency["b2", "b3"] = net.latency["b1", "b2"] = 0.2
-    begin(net, "b4", "b1", start_s=3.0)
+    begin(net, "b4", "b1", mode, start_s=3.0)
     net.publish("P", 1)
     net.come("C", "b3")
     net.run(0.25)
@@ -537,6 +537,9 @@ SCRIPTS: dict[str, Callable[[], Network]] = {
     **{
         f"moving_{mode}_{family}": partial(subscriber, mode, family) for mode in SUBSCRIBER_MODES for family in FAMILIES
     },
+    "moving_junction_simple": partial(subscriber, "junction", "tree", "simple"),
+    "moving_junction_superseded": partial(superseded, "tree", "junction", "simple"),
+    "moving_publisher_junction": partial(relocating_publisher, "junction", "tree"),
     **{f"moving_publisher_relocate_{family}": partial(relocating_publisher, "relocate", family) for family in FAMILIES},
     "moving_publisher_named_tree": partial(relocating_publisher, "named", "tree"),
     **{f"moving_publisher_{mode}": partial(publisher, mode) for mode in PUBLISHER_MODES},
@@ -547,7 +550,10 @@ SCRIPTS: dict[str, Callable[[], Network]] = {
     **{f"moving_asked_again_{family}": partial(asked_again, family) for family in FAMILIES},
     **{
         f"moving_session_lost_{mode}_{family}": partial(session_lost, mode, family)
-        for mode, family in (("relocate", "tree"), ("relocate", "graph"), ("ask", "tree"), ("named", "tree"))
+        for mode, family in (
+            *(("relocate", "tree"), ("relocate", "graph")),
+            *(("ask", "tree"), ("junction", "tree"), ("named", "tree")),
+        )
     },
     "moving_given_up_relocate": partial(given_up, "relocate"),
     "moving_given_up_named": partial(given_up, "named"),

@@ -63,11 +63,11 @@ MODES: dict[str, Mode] = {
     ),
     "junction": Mode(
         paper="rebeca §4",
-        what="nobody knows where the session is: routing tables lead to it, from the junction of the old and the new way",
+        what="nobody knows where the session is; routing tables lead to it from the junction of the old and the new way",
         complete=True,
         unique=True,
         ordered=True,
-        cost="O(d) with the reduction simple; with others, a search behind every filter that covers the client's",
+        cost="O(d) and a search towards publishers; without the reduction simple, also behind filters that cover",
         for_all=True,
     ),
     "named": Mode(

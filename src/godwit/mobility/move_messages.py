@@ -161,7 +161,7 @@ class FetchedSubscription(msgspec.Struct, frozen=True):
 
 
 class FetchSession(msgspec.Struct, frozen=True, tag=True):
-    """The client is at `to` now: tell those behind you who lead to its session, and whoever has it. [rebeca §4.1: fetch]
+    """The client is at `to` now: send its session there, or pass this on to where it may be. [rebeca §4.1: fetch]
 
     Of its subscriptions you are told those in `told` by this message: as by a `Subscribe` under the client's own id.
     """

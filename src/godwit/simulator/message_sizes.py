@@ -35,7 +35,16 @@ from godwit.broker.messages import (
     Subscribe,
 )
 from godwit.filters.events import Event
-from godwit.mobility.move_messages import Collected, FetchSession, Follow, FollowUpdate, Interests, Prefetch, Proxy, Replay
+from godwit.mobility.move_messages import (
+    Collected,
+    FetchSession,
+    Follow,
+    FollowUpdate,
+    Interests,
+    Prefetch,
+    Proxy,
+    Replay,
+)
 
 __all__ = ["size_of", "sizes"]
 

@@ -13,16 +13,19 @@ its rules for clients that move on before their session has come.
 
 Where no entry leads on, the fetch goes towards the publishers of what the client wants; with a reduction that has one
 entry for many clients also towards every neighbour that has told a filter which covers it. A broker with nowhere to go
-on says `SessionNotFound`; one that has heard it from all whom it has asked says so, too. If that comes back to where the
-client is, everybody is asked once: round 1. If that comes back as well, the session is lost.
+on says `SessionNotFound`; one that has heard it from all whom it has asked says so, too. If that comes back to where
+the client is, everybody is asked once: round 1. If that comes back as well, the session is lost.
 
 *Rules.*
 1. A client without a session, or whose session is here, is attached as in the mode `relocate`.
 2. Of two fetches of one client the one of its later greeting goes on. A broker that has passed on a later one stops the
    earlier one, and tells its border broker (`Superseded`).
-3. A fetch that finds a broker where the client was expected, too, waits there for the session: it is sent on.
-4. A fetch is answered by everybody: the session comes, or `SessionNotFound`, or `Superseded`. What got lost with a disk
-   is asked for again, in another round, after `relocation.ASK_AGAIN_S`.
+3. A fetch that finds a broker where the client is expected, too, leaves word to send the session on when it comes, and
+   goes on: two such brokers may otherwise wait for each other. Such a broker does not say that nothing was found.
+4. A fetch is answered: the session comes, or `SessionNotFound` from all who were asked. A broker that has heard neither
+   asks again, in another round, after `relocation.ASK_AGAIN_S`. It gives the session up, or forgets a client that is
+   elsewhere, only when all rounds are answered, or after `relocation.RELOCATE_S`: until then the session may be on its
+   way, and what was kept for the client belongs to it.
 5. What a broker remembers of fetches is bounded (`client_memory.py`); so are those that wait for whole tables.
 6. Where the tables cannot lead, everybody is asked at once: for a client without subscriptions, or with such on its own
    state alone, since these are no entries of one form. With flooding, round 0 asks everybody.
@@ -75,11 +78,20 @@ class Passage(msgspec.Struct, frozen=True):
     waits: tuple[NodeId, ...]
 
 
+class Round(msgspec.Struct, frozen=True):
+    """A fetch for a client that has turned up here, and who has still to answer."""
+
+    attempt: int
+    round: int
+    waits: tuple[NodeId, ...]
+
+
 class JunctionState(msgspec.Struct, frozen=True, tag=True):
-    """The last fetch of each client, and those that wait for whole tables."""
+    """The last fetch of each client, those for clients that are here, and those that wait for whole tables."""
 
     version: ClassVar[int] = 1
     passages: dict[NodeId, Passage]
+    searches: dict[NodeId, tuple[Round, ...]]
     held: tuple[tuple[NodeId, FetchSession], ...]
 
 
@@ -93,6 +105,7 @@ class JunctionPolicy:
         self.relocation = relocation
         self.routes = relocation.routes
         self.passages: dict[NodeId, Passage] = {}  # by client, the latest last
+        self.searches: dict[NodeId, tuple[Round, ...]] = {}  # by client that has turned up here
         self.held: list[tuple[NodeId, FetchSession]] = []
         relocation.search_by("junction", self)
 
@@ -106,11 +119,14 @@ class JunctionPolicy:
 
     def snapshot(self) -> JunctionState | None:
         """All state."""
-        return JunctionState(dict(self.passages), tuple(self.held)) if self.passages or self.held else None
+        if not self.passages and not self.searches and not self.held:
+            return None
+        return JunctionState(dict(self.passages), dict(self.searches), tuple(self.held))
 
     def restore(self, state: JunctionState | None) -> None:
         """Take over a snapshot."""
-        self.passages, self.held = ({}, []) if state is None else (dict(state.passages), list(state.held))
+        state = JunctionState({}, {}, ()) if state is None else state
+        self.passages, self.searches, self.held = dict(state.passages), dict(state.searches), list(state.held)
         if self.held:
             self.host.when_whole(self._on_whole)
 
@@ -135,6 +151,7 @@ class JunctionPolicy:
         vouched = host.sessions.vouched(connection)
         arrival = Arrival(structs.replace(message, home=""), connection, vouched, gives_up_at=now + RELOCATE_S)
         arrival.losses_heard = host.sessions.losses.count
+        self.searches.pop(client, None)
         self.relocation.put_arrival(arrival)
         self.relocation.expect(arrival, effects, now, claims=tree.keeps_ids)
         effects.append(Trace(Record("relocating", client, detail=f"to {host.name}")))
@@ -143,13 +160,15 @@ class JunctionPolicy:
     def search(self, arrival: Arrival, now: float) -> list[Effect]:
         """Look for a session by the tables; when that was in vain, or takes long, everywhere."""
         attach, host, tree = arrival.attach, self.host, self._tree()
-        client, last = attach.client, self.passages.get(attach.client)
+        client, rounds = attach.client, self._rounds(arrival)
+        if arrival.asks and self._is_elsewhere(arrival):
+            return []  # what was found before is passed on when it comes
         wanted = tuple(
             FetchedSubscription(name, each.filter, attach.numbers.get(name, 0))
             for name, each in arrival.subscriptions.items()
             if not is_open(each.filter)
         )
-        round = last.round + 1 if last is not None and self._is_mine(last, arrival) else 0
+        round = max((each.round + 1 for each in rounds if each.attempt == attach.attempt), default=0)
         if not wanted:  # rule 6
             round = max(round, 1)
         told = tuple(each.name for each in wanted if (client, each.name) not in tree.in_subs[HERE])
@@ -159,18 +178,22 @@ class JunctionPolicy:
 
     def search_further(self, arrival: Arrival, now: float) -> list[Effect] | None:
         """The session was not found by some, or by all: look everywhere, once."""
-        last = self.passages.get(arrival.attach.client)
-        if arrival.superseded_by is not None or now >= arrival.gives_up_at:
+        if now >= arrival.gives_up_at:
             return None
-        if last is not None and self._is_mine(last, arrival):
-            if last.waits:  # others may still find it
-                return []
-            if last.round > 0:
-                return None
-        return self.search(arrival, now)
+        rounds = self._rounds(arrival)
+        is_open = any(each.waits for each in rounds)  # then it may still be found, or be on its way (rule 4)
+        if arrival.superseded_by is None and not self._is_elsewhere(arrival):
+            if not any(each.round > 0 for each in rounds):
+                return self.search(arrival, now)
+        return [] if is_open else None
 
-    def _is_mine(self, passage: Passage, arrival: Arrival) -> bool:
-        return passage.to == self.host.name and passage.attempt == arrival.attach.attempt
+    def _is_elsewhere(self, arrival: Arrival) -> bool:
+        """Whether a fetch of a later greeting of the client has come by."""
+        last = self.passages.get(arrival.attach.client)
+        return last is not None and last.attempt > arrival.attach.attempt
+
+    def _rounds(self, arrival: Arrival) -> tuple[Round, ...]:
+        return self.searches.get(arrival.attach.client, ())
 
     # ------------------------------------------------------------ fetches that come
 
@@ -216,13 +239,18 @@ class JunctionPolicy:
                 effects += self._superseded(message, before.attempt, before.to, now)
             return effects + self._not_found(source, message, now)
         is_here = source != HERE and self._knows(client, attempt)
-        targets = [] if is_here else self._targets(source, message)
+        is_expected = source != HERE and self._is_expected(client, attempt)
+        targets = [] if is_here and not is_expected else self._targets(source, message)
         told = self._claim(source, message, targets, effects, now)
-        remember(self.passages, client, Passage(attempt, message.round, message.to, source, tuple(targets)))
-        if is_here:
-            return effects + self._found(source, message, now)
+        waits = (HERE, *targets) if is_here else tuple(targets)
+        remember(self.passages, client, Passage(attempt, message.round, message.to, source, waits))
+        if source == HERE:
+            rounds = self.searches.get(client, ())
+            remember(self.searches, client, (*rounds, Round(attempt, message.round, tuple(targets))))
         for n in targets:
             self.host.send(n, structs.replace(message, told=tuple(told.get(n, ()))), effects, now)
+        if is_here:
+            return effects + self._found(source, message, now)
         return effects if targets else effects + self._not_found(source, message, now)
 
     def _targets(self, source: NodeId, message: FetchSession) -> list[NodeId]:
@@ -262,6 +290,11 @@ class JunctionPolicy:
         is_expected = client in self.relocation.arrivals or self.host.sessions.session(client) is not None
         return is_expected or self.relocation.given_since(client, attempt)
 
+    def _is_expected(self, client: NodeId, attempt: int) -> bool:
+        """Whether the client came here before, and its session has not. (rule 3)"""
+        arrival = self.relocation.arrivals.get(client)
+        return arrival is not None and arrival.attach.attempt < attempt and self.host.sessions.session(client) is None
+
     def _found(self, source: NodeId, message: FetchSession, now: float) -> list[Effect]:
         """Give the session, or say who has it. [rebeca §4.1: "B6 as last recipient replays"]"""
         client, attempt, relocation = message.client, message.attempt, self.relocation
@@ -298,6 +331,8 @@ class JunctionPolicy:
     def on_session_not_found(self, peer: NodeId, message: SessionNotFound, now: float) -> list[Effect]:
         """One of those that were asked has nothing; the last one says it for all. (rule 4)"""
         check_move(message)
+        if message.to == self.host.name:
+            return self._on_own_not_found(peer, message, now)
         passage = self.passages.get(message.client)
         asked = (message.attempt, message.round, message.to)
         if passage is None or (passage.attempt, passage.round, passage.to) != asked or peer not in passage.waits:
@@ -305,6 +340,15 @@ class JunctionPolicy:
         waits = tuple(n for n in passage.waits if n != peer)
         self.passages[message.client] = structs.replace(passage, waits=waits)
         return [] if waits else self._not_found(passage.source, message, now)
+
+    def _on_own_not_found(self, peer: NodeId, message: SessionNotFound, now: float) -> list[Effect]:
+        asked, rounds = (message.attempt, message.round), self.searches.get(message.client, ())
+        ended = [each for each in rounds if (each.attempt, each.round) == asked and peer in each.waits]
+        if not ended:
+            return []
+        left = structs.replace(ended[0], waits=tuple(n for n in ended[0].waits if n != peer))
+        self.searches[message.client] = tuple(left if each is ended[0] else each for each in rounds)
+        return [] if left.waits else self._not_found(HERE, message, now)
 
 
 def _ids(message: FetchSession) -> list[EntryId]:
