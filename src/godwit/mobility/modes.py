@@ -63,7 +63,7 @@ MODES: dict[str, Mode] = {
     ),
     "junction": Mode(
         paper="rebeca §4",
-        what="nobody knows where the session is; routing tables lead to it from the junction of the old and the new way",
+        what="nobody knows where the session is; routing tables lead to it, from the junction of old and new way",
         complete=True,
         unique=True,
         ordered=True,

@@ -182,9 +182,9 @@ class JunctionPolicy:
             return None
         rounds = self._rounds(arrival)
         is_open = any(each.waits for each in rounds)  # then it may still be found, or be on its way (rule 4)
-        if arrival.superseded_by is None and not self._is_elsewhere(arrival):
-            if not any(each.round > 0 for each in rounds):
-                return self.search(arrival, now)
+        is_gone = arrival.superseded_by is not None or self._is_elsewhere(arrival)
+        if not is_gone and not any(each.round > 0 for each in rounds):
+            return self.search(arrival, now)
         return [] if is_open else None
 
     def _is_elsewhere(self, arrival: Arrival) -> bool:
