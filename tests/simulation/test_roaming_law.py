@@ -2,6 +2,7 @@
 
 import pytest
 
+from godwit.mobility.attach_policies import junction
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
@@ -46,6 +47,41 @@ def test_clients_that_move_on_before_they_have_arrived_miss_nothing(scenario: Sc
     assert summary.receipts["sessions_lost"] == 0
     assert summary.moves > 100
     assert summary.owed > 300
+
+
+BY_TABLES = [*OFTEN, "clients.roaming.subscriber_mode=junction", "clients.roaming.publisher_mode=junction"]
+
+
+@pytest.mark.parametrize("seed", few((8, 20, 1, 2), 1))
+@pytest.mark.parametrize(
+    ("reduction", "advertisements"), [("simple", "required"), ("simple", "off"), ("covering", "required")]
+)
+def test_clients_whose_sessions_are_found_by_the_tables_miss_nothing(
+    reduction: str, advertisements: str, seed: int
+) -> None:
+    routing = [f"routing.reduction={reduction}", f"routing.advertisements={advertisements}"]
+    summary = outcome(with_changes(TREE, [*BY_TABLES, *routing]), seed)
+    assert summary.violations == ()
+    assert (summary.lost, summary.excused, summary.duplicated, summary.out_of_order) == (0, 0, 0, 0)
+    assert summary.receipts["sessions_lost"] == 0
+    assert summary.moves > 100
+
+
+@pytest.mark.parametrize("seed", few((20, 1, 2, 3), 1))
+@pytest.mark.parametrize("reduction", ["simple", "flooding", "merging"])
+def test_the_law_holds_under_all_faults_that_disks_survive_while_tables_lead_to_sessions(
+    reduction: str, seed: int
+) -> None:
+    survived = [change for change in ALL_FAULTS if "diskless" not in change]
+    roaming = [*ROAMING, "clients.roaming.subscriber_mode=junction", "clients.roaming.publisher_mode=junction"]
+    scenario = with_changes(TREE, [*roaming, f"routing.reduction={reduction}", *survived, *CHURN, *AWAY])
+    assert outcome(scenario, seed).violations == ()
+
+
+def test_a_fetch_that_does_not_subscribe_on_its_way_is_seen_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(junction, "claim", lambda tree, id, filter, source: [])
+    scenario = with_changes(TREE, [*BY_TABLES, "routing.reduction=simple", "routing.advertisements=required"])
+    assert "nothing lost" in {violation.law for violation in outcome(scenario, 1).violations}
 
 
 @pytest.mark.parametrize("base", [TREE, GRAPH], ids=["tree", "graph"])

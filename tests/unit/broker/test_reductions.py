@@ -366,3 +366,27 @@ def test_what_stands_for_an_entry_is_told_and_covers_it_whatever_came_and_went(n
             assert standing in told(out)
             assert standing.covers(mine)
     assert out.standing_for("nobody") is None
+
+
+def test_two_entries_of_one_subscription_share_what_was_told_until_both_have_gone() -> None:
+    out = Simple("b")
+    assert out.add("old", ANN, WIDE) == [(ANN, WIDE)]
+    assert out.share("new", "old", WIDE)
+    assert out.add("new", ANN, WIDE) == []
+    again = Simple("b")
+    again.restore(out.snapshot())
+    for each in (out, again):
+        assert each.remove("old") == []
+        assert each.standing_for("new") == WIDE
+        assert each.remove("new") == [(ANN, None)]
+
+
+def test_an_entry_that_shares_and_changes_is_told_under_an_id_of_its_own() -> None:
+    out = Simple("b")
+    out.add("old", ANN, WIDE)
+    assert not out.share("new", "old", NARROW)  # it wants something else
+    assert out.share("new", "old", WIDE)
+    [(id, filter)] = out.add("new", ANN, NARROW)
+    assert (id != ANN, filter) == (True, NARROW)
+    assert out.remove("old") == [(ANN, None)]
+    assert out.remove("new") == [(id, None)]
