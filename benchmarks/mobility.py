@@ -51,7 +51,7 @@ EVERY_S = 0.1  # a publisher publishes
 class Town:
     """An overlay with publishers and subscribers, of whom some can be moved."""
 
-    def __init__(self, overlay: Overlay, mode: str, *, seed: int = SEED) -> None:
+    def __init__(self, overlay: Overlay, mode: str, reduction: str = "covering", *, seed: int = SEED) -> None:
         self.overlay, self.mode = overlay, mode
         self.rng = Random(f"{seed}/{mode}")
         self.world = World(seed)
@@ -68,7 +68,7 @@ class Town:
         self.neighbours = {broker: tuple(others) for broker, others in beside.items()}
         places = leaves(overlay)
         self.visits = {f"{who}{k}": self._way(places) for who in "ps" for k in range(MOVING)}
-        config = BrokerConfig(advertisements="required")
+        config = BrokerConfig(advertisements="required", reduction=reduction)
         nearest = {place: self._nearest(place, set(places)) for place in places} if mode == "proxy" else {}
         moving = PublisherConfig(nearest=nearest, predictor=Itineraries(self.visits))
         for name in overlay.brokers:
@@ -175,9 +175,9 @@ class Town:
         return frontier
 
 
-def by_mode(overlay: Overlay, where: str, mode: str, moves: int) -> Iterator[Row]:
+def by_mode(overlay: Overlay, where: str, mode: str, moves: int, reduction: str = "covering") -> Iterator[Row]:
     """What a move costs in one mode."""
-    counted, timed = Town(overlay, mode), Town(overlay, mode)
+    counted, timed = Town(overlay, mode, reduction), Town(overlay, mode, reduction)
     counted.world.on_record = counted.count
     counted.world.traces_messages = True
     gaps: list[float] = []
@@ -189,7 +189,7 @@ def by_mode(overlay: Overlay, where: str, mode: str, moves: int) -> Iterator[Row
     for number in range(moves):
         timed.move_on(number % MOVING, number // MOVING + 1)
     seconds = perf_counter() - started
-    name = f"{where} {mode}"
+    name = f"{where} {mode}" if reduction == "covering" else f"{where} {mode}, {reduction}"
     yield Row(name, "control messages a move", counted.messages / moves, "messages")
     yield Row(name, "bytes of control a move", counted.bytes / moves, "bytes")
     if gaps:
@@ -227,6 +227,9 @@ def main(
         for where, overlay in (("city", city), ("large", large)):
             for mode in MODES if only is None else (only,):
                 rows += by_mode(overlay, where, mode, moves)
+            for mode in ("relocate", "junction"):  # with entries of each client's own the tables lead straight to it
+                if only in (None, mode):
+                    rows += by_mode(overlay, where, mode, moves, "simple")
         rows += curve((4, 5) if quick else (4, 5, 6, 7), moves)
     machine = this_machine()
     if json or not sys.stdout.isatty():
