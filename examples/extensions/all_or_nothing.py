@@ -8,6 +8,7 @@ import msgspec
 from godwit.broker.messages import EntryId
 from godwit.broker.reductions import Change, register_reduction
 from godwit.codec import register_states
+from godwit.filters.effort import Effort
 from godwit.filters.filters import TRUE, Filter
 
 
@@ -29,12 +30,12 @@ class AllOrNothing:
     def told(self) -> Mapping[EntryId, Filter]:
         return {self.id: TRUE} if self.entries else {}
 
-    def add(self, key: Hashable, id: EntryId, filter: Filter) -> list[Change]:
+    def add(self, key: Hashable, id: EntryId, filter: Filter, effort: Effort | None = None) -> list[Change]:
         is_first = not self.entries
         self.entries[key] = None
         return [(self.id, TRUE)] if is_first else []
 
-    def remove(self, key: Hashable) -> list[Change]:
+    def remove(self, key: Hashable, effort: Effort | None = None) -> list[Change]:
         if key not in self.entries:
             return []
         del self.entries[key]

@@ -7,6 +7,8 @@ installed packages. Either is loaded only then.
 *Rules.*
 1. A name means one part. Registering another part under a name that is taken is an error.
 2. An unknown name is a `ConfigurationError` that lists the known ones.
+3. A registry with `by_module` also takes `module:Name`, which is imported. Only settings of this machine may name its
+   parts: a registry whose names come from peers, such as that of languages, must not import what a peer names.
 """
 
 from importlib import import_module
@@ -23,9 +25,10 @@ Part = TypeVar("Part")
 class Registry(Generic[Part]):
     """Parts of one kind by name. `what` names the kind in messages, `group` is the group of entry points."""
 
-    def __init__(self, what: str, group: str) -> None:
+    def __init__(self, what: str, group: str, *, by_module: bool = False) -> None:
         self.what = what
         self.group = group
+        self.by_module = by_module
         self.registered: dict[str, Part] = {}
         self._modules: dict[str, str] = {}  # by a name that they register when they are loaded
         self._found: tuple[EntryPoint, ...] | None = None
@@ -44,8 +47,21 @@ class Registry(Generic[Part]):
         """Every name that can be used, sorted."""
         return tuple(sorted({*self.registered, *self._modules, *(each.name for each in self._installed())}))
 
+    def fault(self, name: str) -> str | None:
+        """What is wrong with a name, as the end of a sentence; None: it can be used. (rules 2, 3)"""
+        if self.by_module and ":" in name and name not in self.registered:
+            try:
+                self.part(name)
+            except ConfigurationError as error:
+                return f"is {name!r}: {error}"
+            return None
+        known = self.names()
+        return None if name in known else f"is {name!r}: allowed is {', '.join(map(repr, known))}"
+
     def part(self, name: str) -> Part:
-        """The part of that name; an installed one is loaded. (rule 2)"""
+        """The part of that name; an installed one is loaded. (rules 2, 3)"""
+        if self.by_module and ":" in name and name not in self.registered:
+            self.registered[name] = self._imported(name)
         if name not in self.registered and name in self._modules:
             try:
                 import_module(self._modules[name])
@@ -61,6 +77,16 @@ class Registry(Generic[Part]):
             loaded = found[0].load()
             self.registered.setdefault(name, loaded)  # the module that was loaded may have registered it itself
         return self.registered[name]
+
+    def _imported(self, name: str) -> Part:
+        module, _, attribute = name.partition(":")
+        try:
+            found: Part = getattr(import_module(module), attribute)
+        except ImportError as error:
+            raise ConfigurationError(f"cannot import the {self.what} {name!r}: {error}") from None
+        except AttributeError:
+            raise ConfigurationError(f"cannot import the {self.what} {name!r}: {module} has no {attribute!r}") from None
+        return found
 
     def _installed(self) -> tuple[EntryPoint, ...]:
         if self._found is None:  # looking for them takes milliseconds

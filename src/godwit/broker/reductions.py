@@ -322,7 +322,7 @@ def merging(name: str, excess_max: float = 0.0) -> Grouped:
     return Grouped(name, BundledGroups, excess_max)
 
 
-_REDUCTIONS: Registry[MakeOutgoing] = Registry("reduction", "godwit.reductions")
+_REDUCTIONS: Registry[MakeOutgoing] = Registry("reduction", "godwit.reductions", by_module=True)
 
 REDUCTIONS = _REDUCTIONS.registered
 """Those that are registered, by name."""
@@ -336,6 +336,11 @@ def register_reduction(name: str, made: MakeOutgoing) -> None:
 def reductions() -> tuple[str, ...]:
     """The names of all reductions: those registered, and entry points of the group `godwit.reductions`."""
     return _REDUCTIONS.names()
+
+
+def reduction_fault(name: str) -> str | None:
+    """What is wrong with the name of a reduction in settings; None: it can be used."""
+    return _REDUCTIONS.fault(name)
 
 
 def reduction_of(name: str) -> MakeOutgoing:

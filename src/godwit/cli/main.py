@@ -20,6 +20,7 @@ try:
     from godwit.cli import (
         admin_command,
         bench_command,
+        compare_command,
         declare_command,
         demo_command,
         explain_command,
@@ -159,6 +160,7 @@ app.command("trace")(admin_command.trace)
 app.command("explain")(explain_command.explain)
 app.command("bench")(bench_command.bench)
 app.command("simulate")(simulate_command.simulate)
+app.command("compare")(compare_command.compare)
 app.command("plan")(plan_command.plan)
 app.command("reproduce")(reproduce_command.reproduce)
 app.add_typer(filter_command.app, name="filter")

@@ -32,7 +32,7 @@ mobility prediction".
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any, Protocol
@@ -41,8 +41,9 @@ import msgspec
 
 from godwit.broker.messages import NodeId
 from godwit.errors import GodwitError
+from godwit.registry import Registry
 
-__all__ = ["Itineraries", "MovementModel", "NoisyPredictor", "Predictor", "model_of"]
+__all__ = ["PREDICTORS", "Itineraries", "MovementModel", "NoisyPredictor", "Predictor", "model_of"]
 
 
 class Predictor(Protocol):
@@ -53,6 +54,11 @@ class Predictor(Protocol):
 
         `before`: the last other broker that it was at, if the broker here knows it.
         """
+
+
+PREDICTORS: Registry[Callable[[], Predictor]] = Registry("predictor", "godwit.predictors", by_module=True)
+"""By name, what makes a predictor without arguments; `perfect` and `model` are made from a run or a file."""
+PREDICTORS.expect("godwit.mobility.predictors", "perfect", "model")
 
 
 class Itineraries(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from godwit import settings
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import WINDOW, Limits
 from godwit.broker.links import LinkConfig
-from godwit.broker.reductions import reductions
+from godwit.broker.reductions import reduction_fault, reductions
 from godwit.errors import BadValue, ConfigurationError, GodwitError
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.languages.operators import Operator, operators_named
@@ -398,7 +398,9 @@ def _broker_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[s
             f"{where(('broker', 'name'))} is {broker.name!r}: it is the name of a folder, too; allowed are up to "
             f"{NAME_LENGTH_MAX} characters, no slash or control character, and no dot in front"
         )
-    if broker.reduction not in (known := reductions()):
+    if ":" in broker.reduction and (fault := reduction_fault(broker.reduction)):
+        yield f"{where(('broker', 'reduction'))} {fault}"
+    elif ":" not in broker.reduction and broker.reduction not in (known := reductions()):
         at, near = where(("broker", "reduction")), settings.nearest(broker.reduction, known)
         yield f"{at} is {broker.reduction!r}: allowed is {', '.join(map(repr, known))}{near}"
     for key, listed, known in (

@@ -42,6 +42,7 @@ from godwit.errors import BadValue, ScenarioError
 from godwit.mobility.movement_graphs import parse
 from godwit.simulator.base_stations import BaseStations, broker_positions, itinerary_along, station_positions
 from godwit.simulator.itineraries import Itinerary, Move, MovementSpace, joined_moves
+from godwit.simulator.movement_registry import MOVEMENT_MODELS
 from godwit.simulator.scenario.roaming_section import Roaming
 from godwit.simulator.topologies import Overlay
 from godwit.simulator.tracks import Plane, Rectangle, Spot, Track, fixes_of, plausible
@@ -56,7 +57,7 @@ def planned_itineraries(roaming: Roaming, space: MovementSpace, homes: Mapping[s
     """The way of each client that moves, by its name; `homes` are their first brokers unless they begin elsewhere."""
     if not roaming.is_on:
         return {client: Itinerary(home) for client, home in homes.items()}
-    return MODELS[roaming.model](roaming, space, homes)
+    return dict(MOVEMENT_MODELS.part(roaming.model)(roaming, space, homes))
 
 
 # ---------------------------------------------------------------- at random
@@ -252,10 +253,11 @@ def _trace(roaming: Roaming, space: MovementSpace, homes: Mapping[str, str]) -> 
     return planned
 
 
-MODELS: dict[str, Callable[[Roaming, MovementSpace, Mapping[str, str]], dict[str, Itinerary]]] = {
-    "random": _random,
-    "line": _line,
-    "walk": _walk,
-    "waypoint": _waypoint,
-    "trace": _trace,
-}
+for _name, _model in (
+    ("random", _random),
+    ("line", _line),
+    ("walk", _walk),
+    ("waypoint", _waypoint),
+    ("trace", _trace),
+):
+    MOVEMENT_MODELS.register(_name, _model)

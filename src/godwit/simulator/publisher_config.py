@@ -7,11 +7,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from godwit.mobility.predictors import Itineraries, NoisyPredictor, Predictor, model_of
+from godwit.mobility.predictors import PREDICTORS, Itineraries, NoisyPredictor, Predictor, model_of
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.simulator.scenario.roaming_section import Roaming
 
 __all__ = ["publisher_config"]
+
+OWN_PREDICTORS = ("perfect", "model")
 
 
 def publisher_config(
@@ -20,7 +22,9 @@ def publisher_config(
     """The settings of every broker: who is near whom along the street, and a predictor. `visits`: by client, where."""
     settings = roaming.publishers
     predictor: Predictor = Itineraries(visits)
-    if settings.predictor == "model":
+    if settings.predictor not in OWN_PREDICTORS:
+        predictor = PREDICTORS.part(settings.predictor)()
+    elif settings.predictor == "model":
         predictor = model_of(Path(settings.model_file).read_text(encoding="utf-8"), settings.model_file)
     if settings.wrong_rate:
         predictor = NoisyPredictor(predictor, settings.wrong_rate, street)

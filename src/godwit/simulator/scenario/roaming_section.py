@@ -13,7 +13,9 @@ import msgspec
 from godwit.errors import ScenarioError
 from godwit.mobility.extensions import mode_names, mode_of
 from godwit.mobility.modes import NOTHING
+from godwit.mobility.predictors import PREDICTORS
 from godwit.settings import Where
+from godwit.simulator.movement_registry import MOVEMENT_MODELS
 from godwit.simulator.scenario.extension_names import check_name
 from godwit.simulator.topologies import BROKERS_MAX
 
@@ -42,7 +44,7 @@ class PublisherMoves(msgspec.Struct, frozen=True, kw_only=True):
     delay_s: Seconds = 10.0  # delayed: how long the last broker goes on
     proxies: Annotated[int, msgspec.Meta(ge=1, le=BROKERS_MAX)] = 5  # proxy: so many along the street
     prefetch_s: Seconds = 30.0  # prefetching: how long a broker waits for who does not come
-    predictor: Literal["perfect", "model"] = "perfect"  # prefetching
+    predictor: Text = "perfect"  # prefetching: perfect, model, or one of `mobility.predictors.PREDICTORS`
     model_file: str = ""  # a movement model (mobility/predictors.py)
     wrong_rate: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0  # how often the predictor is made to be wrong
 
@@ -58,7 +60,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
     """Clients that turn up at another broker, without a word to the one before."""
 
-    model: Literal["random", "line", "walk", "waypoint", "trace"] = "random"  # how they move (movement_models.py)
+    model: Text = "random"  # how they move: one of `movement_registry.MOVEMENT_MODELS`
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # random: moves, over all of them together
     away_s: Seconds = 1.0  # out of reach between two brokers; random: on average, and 0 is at once
@@ -137,6 +139,10 @@ def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_
         return ScenarioError(f"{where(('clients', 'roaming', *key.split('.')))} {text}")
 
     publishers = roaming.publishers
+    if wrong := PREDICTORS.fault(publishers.predictor):
+        raise fault("publishers.predictor", wrong)
+    if wrong := MOVEMENT_MODELS.fault(roaming.model):
+        raise fault("model", wrong)
     if publishers.predictor == "model" and not Path(publishers.model_file).is_file():
         raise fault(
             "publishers.model_file", f"is {publishers.model_file!r}: it must be a file, for a predictor of 'model'"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from godwit.broker.reductions import reductions
+from godwit.broker.reductions import reduction_fault, reductions
 from godwit.errors import ScenarioError
 from godwit.mobility.extensions import component_names
 from godwit.settings import Where
@@ -41,7 +41,10 @@ class RoutingSection(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_names(routing: RoutingSection, where: Where) -> None:
     """Raise `ScenarioError` unless the reduction and the components are known. (rule 2)"""
-    check_name(routing.reduction, reductions(), where(("routing", "reduction")))
+    if ":" not in routing.reduction:
+        check_name(routing.reduction, reductions(), where(("routing", "reduction")))
+    elif fault := reduction_fault(routing.reduction):
+        raise ScenarioError(f"{where(('routing', 'reduction'))} {fault}")
     for number, name in enumerate(routing.components):
         check_name(name, component_names(), where(("routing", "components", number)))
 

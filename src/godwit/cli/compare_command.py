@@ -1,0 +1,95 @@
+"""`godwit compare`: routing reductions side by side, your own among them."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from godwit.reproduce.reduction_comparison import Row
+
+__all__ = ["compare"]
+
+STATUS_NO = 1
+
+
+def compare(
+    reduction: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="REDUCTION", help="Your reductions: names of installed ones, or module:Class."),
+    ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Scenario name or TOML file; repeatable (default: city and roam, from the papers)."
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of all scenarios, as in clients.publishers=20."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed, the same for all runs.", min=0)] = 1,
+    only: Annotated[bool, typer.Option("--only", help="Run only the named reductions, not the built-in ones.")] = False,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder for comparison.json, comparison.png and comparison.svg.")
+    ] = None,
+) -> None:
+    """Compare routing reductions in simulated networks: messages, table sizes, deliveries.
+
+    Runs each scenario once with each of flooding, simple, identity, covering and merging, and with yours. Exit status 1
+    if a run violated a delivery guarantee.
+
+    Example: godwit compare my_module:MyReduction --out results
+    """
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    import msgspec
+
+    from godwit.errors import GodwitError
+    from godwit.reproduce import reduction_comparison as comparison
+
+    if only and not reduction:
+        raise typer.BadParameter("--only needs the name of a reduction")
+    if out is not None and find_spec("matplotlib") is None:
+        raise GodwitError("--out draws a figure, which needs matplotlib: pip install 'godwit[plots]'")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # module:Class may be a file of this folder
+    names = list(dict.fromkeys([*(() if only else comparison.REDUCTIONS), *(reduction or ())]))
+    is_terminal = sys.stdout.isatty()
+
+    def tell(number: int, total: int, name: str) -> None:
+        if sys.stderr.isatty():
+            typer.echo(f"run {number} of {total}: {name}", err=True)
+
+    rows = comparison.compare(names, scenario or comparison.PAPER_SCENARIOS, seed, changes or (), tell)
+    data = [msgspec.to_builtins(row) for row in rows]
+    if is_terminal:
+        _show(rows)
+    else:
+        for row in data:
+            typer.echo(json.dumps(row))
+    if out is not None:
+        comparison.draw(rows, Path(out))
+        Path(out, "comparison.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    if not all(row.passed for row in rows):
+        raise typer.Exit(STATUS_NO)
+
+
+def _show(rows: "list[Row]") -> None:
+    import msgspec
+    from rich.console import Console
+    from rich.table import Table
+
+    fields = [field for field in msgspec.to_builtins(rows[0]) if field not in {"bytes_sent", "seconds"}]
+    table = Table(*[field.replace("_", " ") for field in fields], box=None)
+    for row in rows:
+        values = msgspec.to_builtins(row)
+        table.add_row(
+            *[
+                f"{value:,}" if isinstance(value, int) and value is not True else str(value)
+                for value in map(values.get, fields)
+            ]
+        )
+    Console().print(table)
