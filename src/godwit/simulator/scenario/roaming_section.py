@@ -139,9 +139,13 @@ def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_
         return ScenarioError(f"{where(('clients', 'roaming', *key.split('.')))} {text}")
 
     publishers = roaming.publishers
-    if wrong := PREDICTORS.fault(publishers.predictor):
+    if ":" not in publishers.predictor:
+        check_name(publishers.predictor, PREDICTORS.names(), where(("clients", "roaming", "publishers", "predictor")))
+    elif wrong := PREDICTORS.fault(publishers.predictor):
         raise fault("publishers.predictor", wrong)
-    if wrong := MOVEMENT_MODELS.fault(roaming.model):
+    if ":" not in roaming.model:
+        check_name(roaming.model, MOVEMENT_MODELS.names(), where(("clients", "roaming", "model")))
+    elif wrong := MOVEMENT_MODELS.fault(roaming.model):
         raise fault("model", wrong)
     if publishers.predictor == "model" and not Path(publishers.model_file).is_file():
         raise fault(
