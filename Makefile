@@ -1,7 +1,7 @@
 # Every target makes .venv from requirements.lock first, with plain venv and pip. Another Python: make test PYTHON=python3.12
 
 PYTHON  ?= python3
-WORKERS ?= 2
+WORKERS ?= 3
 EXTRAS  := dev languages pipeline plots server teamwork
 
 BIN   := .venv/bin

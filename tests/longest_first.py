@@ -5,7 +5,11 @@ given out last keeps one process busy while the others have nothing left to do. 
 took before, the longest first (`file_seconds.json`, which holds those of two seconds and more). Files that wait for
 other processes come before all others: Spark's tests run beside them at that time, and use what they leave.
 
-What the conventions look at is parsed once for all of their files, so these go to one process.
+What the conventions look at is parsed once for all of their files, so these go to one process; so do all tests of
+pages, which share one Chromium.
+
+Tests are compiled by pytest, which takes 17 s of processor time for all of them in each process. What it has compiled is
+kept, also where PYTHONDONTWRITEBYTECODE is set; see `at_once.py`. While tests run, that variable counts again.
 
 `make test STORE=1` stores how long files took: do so when the report at the end shows that they have changed.
 """
@@ -13,6 +17,7 @@ What the conventions look at is parsed once for all of their files, so these go 
 import json
 import os
 import resource
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -22,10 +27,11 @@ import pytest
 STORED = Path(__file__).with_name("file_seconds.json")
 STORED_FROM_S = 2.0
 WAITING = ("tests/browser/", "tests/chaos/", "tests/network/")
-TOGETHER = ("tests/conventions/",)
+TOGETHER = ("tests/browser/", "tests/conventions/")
 SHOWN = 10
 PROCESSOR = "processor_s"  # the property of a report
 BEGUN = pytest.StashKey[float]()
+DONT_WRITE_BYTECODE = pytest.StashKey[bool]()
 
 
 def unit(nodeid: str) -> str:
@@ -60,6 +66,15 @@ def processor_s() -> float:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store-seconds", action="store_true", help=f"store in {STORED.name} how long each file took")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[DONT_WRITE_BYTECODE] = sys.dont_write_bytecode
+    sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    sys.dont_write_bytecode = session.config.stash[DONT_WRITE_BYTECODE]
 
 
 @pytest.hookimpl(trylast=True)
