@@ -38,6 +38,7 @@ vendor: $(READY) ## fetch the libraries of the dashboard again, and check their 
 slow: $(READY) ## run the tests that `make test` leaves out, but for Spark's: more seeds, long runs, more cases of each law
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'slow and not spark' --ignore=tests/property
 	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'not spark' tests/property
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'hypothesis and not spark' --ignore=tests/property
 
 spark: $(READY) ## run the tests of the pipeline alone, all in one Spark session, the slow ones too
 	@$(BIN)/python -m pytest -q -m spark tests/spark

@@ -16,7 +16,7 @@ COMMON = settings(
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],  # a loaded machine is no fault of a law
 )
-settings.register_profile("default", COMMON, max_examples=40, derandomize=True, database=None)
+settings.register_profile("default", COMMON, max_examples=25, derandomize=True, database=None)
 settings.register_profile("long", COMMON, max_examples=300, derandomize=True, database=None)
 settings.register_profile("thorough", COMMON, max_examples=5_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -8,8 +8,8 @@ other processes come before all others: Spark's tests run beside them at that ti
 What the conventions look at is parsed once for all of their files, so these go to one process; so do all tests of
 pages, which share one Chromium.
 
-Tests are compiled by pytest, which takes 17 s of processor time for all of them in each process. What it has compiled is
-kept, also where PYTHONDONTWRITEBYTECODE is set; see `at_once.py`. While tests run, that variable counts again.
+Tests are compiled by pytest, which takes 17 s of processor time for all of them in each process. What it has compiled
+is kept, also where PYTHONDONTWRITEBYTECODE is set; see `at_once.py`. While tests run, that variable counts again.
 
 `make test STORE=1` stores how long files took: do so when the report at the end shows that they have changed.
 """

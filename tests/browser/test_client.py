@@ -285,7 +285,7 @@ def test_a_broker_that_is_cut_off_without_a_word_is_left_for_another() -> None:
             proxy = Proxy(running.web)
             await proxy.start()
             try:
-                await at.call("connect", "c", [f"http://{proxy.address}", running.url], {"silenceS": 0.4, "name": "c"})
+                await at.call("connect", "c", [f"http://{proxy.address}", running.url], {"silenceS": 2.0, "name": "c"})
                 await at.call("subscribe", "c", "r", "n > 0")
                 await at.call("accepted", "c", "r")
                 taken = proxy.taken
@@ -322,9 +322,9 @@ def test_users_and_tokens_come_in_and_others_are_told_why_not(tmp_path: Path) ->
                 await at.call("call", "ann", "publish", {"n": 1})
                 await at.call("connect", "eve", url, {"user": "ann", "password": "wrong"})
                 with pytest.raises(
-                    ClientError, match=r"NotConnected: after 300 ms the client is connecting: .*password"
+                    ClientError, match=r"NotConnected: after 3000 ms the client is connecting: .*password"
                 ):
-                    await at.call("call", "eve", "attached", 300)
+                    await at.call("call", "eve", "attached", 3_000)
                 with pytest.raises(ClientError, match="InvalidValue: the token does not tell the user"):
                     await at.call("connect", "x", url, {"token": "opaque"})
         finally:

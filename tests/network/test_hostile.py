@@ -162,10 +162,11 @@ def test_an_intro_that_comes_byte_by_byte_or_never_is_not_waited_for(monkeypatch
                 assert await broker.closes(raw=said) in (b"", Frames.packed([Bye("")]))
                 await is_served()
             reader, writer = await broker.open()
-            for byte in begun[:-1]:
-                writer.write(bytes([byte]))
-                await writer.drain()
-            assert await reader.read() == b""
+            with contextlib.suppress(ConnectionError):  # which may be closed before all bytes are written
+                for byte in begun[:-1]:
+                    writer.write(bytes([byte]))
+                    await writer.drain()
+                assert await reader.read() == b""
             writer.close()
             await until(lambda: len(broker.clients) == 1)
 

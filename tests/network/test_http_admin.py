@@ -275,7 +275,7 @@ def test_one_broker_is_asked_and_all_of_them_answer(family: str) -> None:
 
 def test_a_broker_that_is_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
-        monkeypatch.setattr("godwit.runtime.network_questions.NetworkQuestions.ask.__defaults__", (0.1,))
+        monkeypatch.setattr("godwit.runtime.network_questions.NetworkQuestions.ask.__defaults__", (2.0,))
         async with broker("b1", {"b2": None}) as (_, client):
             found = await get(client, "/everywhere/network")
             assert (list(found["answers"]), found["unanswered"]) == (["b1"], ["b2"])

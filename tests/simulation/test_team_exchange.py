@@ -4,6 +4,7 @@ import pytest
 
 from godwit.teamwork.machine import exchange
 from godwit.teamwork.machine.peer_effects import ChangeRecord
+from tests.seeds import few
 from tests.simulation.team_bus import SCOPE, Bus
 
 
@@ -17,7 +18,7 @@ def played(seed: int) -> Bus:
     return bus
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 8))
 def test_peers_that_are_together_have_the_same_changes_and_records(seed: int) -> None:
     bus = played(seed)
     first, *others = bus.vectors()
@@ -37,7 +38,7 @@ def test_peers_that_lack_nothing_are_silent_but_for_one_of_them_at_times() -> No
     assert 5 <= since["have"] <= 60  # and not 200: peers with the same slot speak at once
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", few(range(5), 2))
 def test_what_was_lost_between_brokers_while_peers_were_attached_is_noticed(seed: int) -> None:
     bus = Bus(seed, peers=6)
     bus.come_together()

@@ -36,7 +36,8 @@ NICENESS = 10
 LINE_BYTES_MAX = 64 * 2**10
 LINES_KEPT = 40
 ERROR = "error: "
-NO_MEMORY = ("Unable to allocate", "failed to map segment")  # as NumPy and the loader of libraries say it
+# As NumPy, the loader of libraries, and Python of a library that does not say it.
+NO_MEMORY = ("Unable to allocate", "failed to map segment", "error return without exception set")
 
 
 class Job:
@@ -73,7 +74,7 @@ class Job:
         if self.state == "failed":
             said = [line.removeprefix(ERROR) for line in self._lines if line.startswith(ERROR)]
             last = "\n".join(said or self._lines[-3:])
-            self.error = _bound_met(status, last) or last or f"the command ended with status {status}"
+            self.error = _bound_met(status, "\n".join(self._lines)) or last or f"the command ended with status {status}"
 
     @property
     def files(self) -> list[str]:

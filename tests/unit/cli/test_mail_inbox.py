@@ -14,7 +14,7 @@ def hand_in(port: int, text: str) -> None:
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = "peer@example.org", "ann@example.org", "Grüße"
     message.set_content(text)
-    with smtplib.SMTP("127.0.0.1", port, timeout=10) as connection:
+    with smtplib.SMTP("127.0.0.1", port, timeout=60) as connection:
         connection.send_message(message)
 
 
@@ -22,7 +22,7 @@ def test_a_mail_comes_as_it_was_handed_in() -> None:
     async def scene() -> None:
         async with MailInbox() as inbox:
             await asyncio.to_thread(hand_in, inbox.port, "first\n.\n..dots\n.end\n")
-            mail = await inbox.mail(timeout=10)
+            mail = await inbox.mail(timeout=60)
             assert (mail["Subject"], mail["To"]) == ("Grüße", "ann@example.org")
             assert mail.get_content().splitlines() == ["first", ".", "..dots", ".end"]
 

@@ -46,6 +46,22 @@ def test_a_bound_ends_a_job_and_is_named(
     assert said in told["error"]
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["error: SystemError: error return without exception set"],
+        ["Exception ignored on building sys.unraisablehook arguments:", "MemoryError", "error: ImportError: "],
+        ["error: OSError: [Errno 12] Cannot allocate memory: '/somewhere'"],
+    ],
+)
+def test_a_job_without_memory_is_known_by_any_of_its_words(lines: list[str], tmp_path: Path) -> None:
+    job = jobs.Job(1, "test", tmp_path)
+    for line in lines:
+        job.hear(line)
+    job.end(70)
+    assert "bytes of memory" in job.error
+
+
 def test_a_job_that_keeps_within_bounds_gives_its_files() -> None:
     async def scene() -> None:
         some = Jobs()

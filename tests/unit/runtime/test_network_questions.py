@@ -65,7 +65,7 @@ class Network:
 
     async def ask(self, subject: str = "links", **parameters: str) -> network_questions.Answers:
         self.loop = asyncio.get_running_loop()
-        return await self.brokers["a"].ask(subject, parameters, wait_s=0.05 if self.down else 60.0)
+        return await self.brokers["a"].ask(subject, parameters, wait_s=1.0 if self.down else 60.0)
 
 
 @pytest.mark.parametrize("links", [("a-b",), ("a-b", "b-c", "c-d"), ("a-b", "b-c", "c-a"), ("a-b", "a-c", "a-d")])

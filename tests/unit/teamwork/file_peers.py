@@ -23,7 +23,7 @@ from godwit.teamwork.sealing import opened_by_device
 
 __all__ = ["FixedSources", "Giver", "Keys", "data_of", "fetching", "giving", "me", "wanted"]
 
-QUICK = FetchLimits(idle_s=5.0, retry_s=0.01, ask_s=0.01, give_up_s=10.0)
+QUICK = FetchLimits(idle_s=60.0, retry_s=0.01, ask_s=0.01, give_up_s=60.0)
 SCOPE, RECORD = "community/ann.1", "artefact/1"
 
 

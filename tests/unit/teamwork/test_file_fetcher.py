@@ -189,7 +189,7 @@ def test_a_manifest_with_another_root_is_a_lie(tmp_path: Path) -> None:
     async def scene(team: Team, all: list[Giver]) -> None:
         manifest = all[0].has(b"true")
         asked = msgspec.structs.replace(wanted(manifest), root=bytes(32))
-        limits = msgspec.structs.replace(QUICK, give_up_s=0.2)
+        limits = msgspec.structs.replace(QUICK, give_up_s=2.0)
         async with fetching(tmp_path, team, [all[0].source], limits) as bob:
             with pytest.raises(TransferError, match=r"ann.0: was dropped, since it lied: .* has another hash"):
                 await bob.fetcher.fetch(asked)
@@ -224,7 +224,7 @@ def test_a_file_that_nobody_gives_is_an_error_that_names_everybody(tmp_path: Pat
         second.has(b"x")
         first.permission = Permission("no")
         gone = Source("cid.phone", ("127.0.0.1:1", "no address"))
-        limits = msgspec.structs.replace(QUICK, give_up_s=0.2)
+        limits = msgspec.structs.replace(QUICK, give_up_s=2.0)
         async with fetching(tmp_path, team, [first.source, gone], limits) as bob:
             with pytest.raises(TransferError) as failed:
                 await bob.fetcher.fetch(wanted(manifest))

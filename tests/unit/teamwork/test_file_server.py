@@ -334,7 +334,7 @@ def test_a_connection_whose_other_end_does_not_read_is_closed(tmp_path: Path) ->
             asking.cancel()
             writer.close()
 
-    play(tmp_path, scene, ServerLimits(idle_s=0.2))
+    play(tmp_path, scene, ServerLimits(idle_s=2.0))
 
 
 def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
