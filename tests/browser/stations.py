@@ -23,6 +23,7 @@ CLIENT = PACKAGE / "runtime" / "web" / "client.js"
 NODE_MIN = (20, 10)  # with a WebSocket, behind a flag
 NODE_WITH_SOCKETS = (22, 0)
 MESSAGE_BYTES_MAX = 64 * 2**20
+PATIENCE_MS = 120_000  # four times Playwright's own: a busy machine is no fault of a page
 
 
 class ClientError(Exception):
@@ -180,9 +181,10 @@ async def browser_page() -> AsyncIterator[Any]:
     need(chromium(), "Chromium")
     playwright = pytest.importorskip("playwright.async_api", reason="playwright is missing: it is in the extra dev")
     async with playwright.async_playwright() as running:
-        browser = await running.chromium.connect(await asyncio.to_thread(chromium_server))
+        browser = await running.chromium.connect(await asyncio.to_thread(chromium_server), timeout=PATIENCE_MS)
         try:
             page = await browser.new_page()  # in a context of its own
+            page.set_default_timeout(PATIENCE_MS)
             page.faults = []
             page.on("pageerror", lambda error: page.faults.append(str(error)))
             yield page

@@ -35,7 +35,6 @@ def positions(folder: Path, text: str = f"west,8.5,47.0,2500\n{HOSTILE},8.55,47.
 @asynccontextmanager
 async def plan_page() -> AsyncIterator[tuple[Any, Running]]:
     async with broker() as (running, _), dashboard(running.url) as page:
-        page.set_default_timeout(100_000)
         await show(page, "plan")
         yield page, running
 

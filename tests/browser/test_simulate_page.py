@@ -35,7 +35,6 @@ def recorded(folder: Path) -> Path:
 @asynccontextmanager
 async def simulate_page() -> AsyncIterator[Any]:
     async with broker() as (running, _), dashboard(running.url) as page:
-        page.set_default_timeout(100_000)
         page.posted = []
         page.on("request", lambda asked: page.posted.append(asked.url) if asked.method == "POST" else None)
         await show(page, "simulate")

@@ -9,7 +9,7 @@ from tests.chaos.broker_processes import NetworkPlan
 from tests.chaos.run import CHAIN, SHAPES, hasten, run_chaos
 from tests.network.waiting import run
 
-LIMIT_S = 110.0
+LIMIT_S = 300.0
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from tests.network import warm
 from tests.network.test_native import Running, start
 from tests.network.waiting import new_loop, until
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Apart:

@@ -17,7 +17,7 @@ from godwit.runtime.tcp import Address, NativeConnection, NativeServer
 from godwit.runtime.users import hashed
 from godwit.runtime.wire import Frames
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 ASSERTED = ("role",)
 HASHES: dict[str, str] = {}
 

@@ -17,7 +17,7 @@ from godwit.runtime import Address
 __all__ = ["Mortal", "Nursery", "chain", "nursery"]
 
 PROGRAM = Path(__file__).with_name("broker_process.py")
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @cache

@@ -20,7 +20,7 @@ from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address, NativeServer
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 CONFIG = BrokerConfig()
 
 

@@ -21,7 +21,7 @@ from godwit.runtime.wire import NATIVE
 
 PAYLOAD = b"x" * 2_000
 AT_ONCE = 50
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Device:

@@ -20,7 +20,7 @@ from tests.network.mortal import Mortal, nursery
 
 PROGRAM = Path(__file__).with_name("storing_client.py")
 LIMIT_S = 240.0
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 QUERIES = [
     ("xql", "//user[name = 'Anna' $and$ age > 17]"),
     ("xpath", "//user[name = 'Anna' and age > 30]"),

@@ -25,7 +25,7 @@ from tests.network.mortal import Mortal, nursery
 from tests.network.test_native import start
 from tests.network.waiting import a_turn, run, until
 
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 EVENTS = 40  # in a round
 
 

@@ -14,7 +14,7 @@ from godwit.runtime.configuration import Override, load
 from godwit.runtime.log import make_log
 from tests.network.waiting import run
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from tests.network.serving import ANY_PORT, PROGRAM, fails, free_address, servin
 from tests.network.waiting import run
 from tests.seeds import few
 
-LIMIT_S = 100.0
+LIMIT_S = 300.0
 
 
 async def reached(publisher: NetworkClient, wanted: Subscription) -> None:

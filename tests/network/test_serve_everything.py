@@ -16,7 +16,7 @@ from tests.conventions.repository import ROOT
 from tests.network.serving import PROGRAM, Served, fails, serving
 from tests.network.waiting import run
 
-LIMIT_S = 100.0
+LIMIT_S = 300.0
 LOOPBACK = ("--native", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--http", "127.0.0.1:0")
 
 

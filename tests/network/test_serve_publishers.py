@@ -19,7 +19,7 @@ from godwit.runtime.inspection import Inspection
 from tests.network.test_reconfigured import station
 from tests.network.waiting import run, until
 
-LIMIT_S = 100.0
+LIMIT_S = 300.0
 TO_B2 = {"transitions": {"b1": {"b2": 3, "b9": 2}}}
 BACK_TO_B2 = {"transitions": {"b1": {"b3": 1}}, "pairs": {"b2": {"b1": {"b2": 90}}}}
 Entry = tuple[str, str]

@@ -21,7 +21,7 @@ from tests.network.team_peers import team_peer
 from tests.network.waiting import pause, run
 
 GUIDE = ROOT / "docs" / "guides" / "work_together.md"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 LOOK_S = 0.5
 
 

@@ -18,7 +18,7 @@ from tests.network.waiting import pause, run
 
 NOWHERE = "127.0.0.1:1"
 LOOK_S = 0.1
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 async def until(peer: TeamPeer, command: str, holds: Any, **arguments: Any) -> list[Any]:

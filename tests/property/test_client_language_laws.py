@@ -15,7 +15,7 @@ from godwit.languages import parse_query
 from godwit.languages.xml_documents import xml_event
 from godwit.testing import network
 
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 NAMES = ("Anna", "Bob", "", "17")
 WHOLE = (7, 17, 18)  # CESQL writes no others
 NUMBERS = (*WHOLE, 18.5)

@@ -10,7 +10,7 @@ from godwit.errors import SubscriptionError
 from godwit.filters.events import Event
 from godwit.testing import network
 
-LIMIT_S = 30.0
+LIMIT_S = 300.0
 
 
 def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:

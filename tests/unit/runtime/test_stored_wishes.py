@@ -17,7 +17,7 @@ from godwit.runtime.subscription_store import StoredSubscription, SubscriptionSt
 from godwit.testing import network
 from tests.network.waiting import a_turn
 
-LIMIT_S = 30.0
+LIMIT_S = 300.0
 LONG = "//user[name = 'Anna' $and$ age > 17]"
 SAME_PERSON = b"<r><user><name>Anna</name><age>18</age></user></r>"
 TWO_PEOPLE = b"<r><user><name>Anna</name><age>7</age></user><user><name>Bob</name><age>18</age></user></r>"

@@ -14,7 +14,7 @@ from godwit.languages.xml_documents import xml_event
 from godwit.runtime.wanted_queries import restored, wanted
 from godwit.testing import network
 
-LIMIT_S = 30.0
+LIMIT_S = 300.0
 CALL = "begins_like(name, 'Anna')"
 
 

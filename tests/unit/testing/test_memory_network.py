@@ -13,7 +13,7 @@ from godwit.errors import GodwitError, PeerFault
 from godwit.runtime.authentication import Credentials, Principal
 from godwit.testing import network
 
-LIMIT_S = 30.0
+LIMIT_S = 300.0
 FAMILIES = ("tree", "graph")
 
 

@@ -72,7 +72,7 @@ def test_a_document_is_stored_changed_and_found(tmp_path: Path) -> None:
         got = await one(team, "get document", document=added["id"][:6], version=1)
         assert Path(got["path"]).is_absolute()
         assert Path(got["path"]).read_text() == "brass"
-        everything = {"language": "xql", "communities": [], "wait_s": 0.1, "stays_open": False, "kinds": ["artefact"]}
+        everything = {"language": "xql", "communities": [], "wait_s": 2.0, "stays_open": False, "kinds": ["artefact"]}
         *results, last = await asked(team, "search", query="", words="aluminium", **everything)
         assert [each["result"]["id"] for each in results] == [added["id"]]
         assert last["progress"]["found"] == 1
