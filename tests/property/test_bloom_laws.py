@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from godwit.baselines.bloom import BYTES_MAX, HASHES_MAX, BloomFilter, check_bloom, shape_of
 from godwit.errors import PeerFault
+from tests.seeds import diagonal
 
 ELEMENTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=12), max_size=200)
 RATES = st.sampled_from([0.5, 0.1, 0.01, 0.0001])
@@ -41,8 +42,7 @@ def test_the_size_is_what_the_formula_says_in_whole_bytes(count, rate):
     assert hashes == max(1, round(best / count * math.log(2)))
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.01, 0.001])
-@pytest.mark.parametrize("count", [5, 20, 100, 1_000])
+@pytest.mark.parametrize(("rate", "count"), diagonal([0.1, 0.01, 0.001], [5, 20, 100, 1_000]))
 def test_false_positives_are_about_as_many_as_stated(count, rate):
     """Over many filters: of few elements a single one may be lucky."""
     filters, strangers = max(1, 2_000 // count), 100_000

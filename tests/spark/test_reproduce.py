@@ -12,6 +12,7 @@ from godwit.reproduce import PAPERS, Claim, Setting, architecture_claims, claims
 from godwit.reproduce.trace_tables import read
 from godwit.simulator import replication_experiment
 from godwit.trace import Record, TraceSink, TraceWriter
+from tests.seeds import slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +38,12 @@ def test_every_claim_of_these_papers_holds(paper: str, setting: Setting) -> None
 
 
 @pytest.mark.parametrize(
-    "decide", [architecture_claims.quenching, architecture_claims.broadcast_and_multicast, architecture_claims.purging]
+    "decide",
+    [
+        architecture_claims.quenching,
+        architecture_claims.broadcast_and_multicast,
+        slow(architecture_claims.purging),
+    ],
 )
 def test_claims_on_architectures_hold(decide: Any, setting: Setting) -> None:
     claim: Claim = decide(setting)

@@ -3,10 +3,10 @@
 import pytest
 
 from godwit.baselines.bloom import MASK_BITS_MAX, RATE, BloomFilter, shape_of
+from tests.seeds import diagonal
 
 
-@pytest.mark.parametrize("count", [1, 3, 5, 10, 50, 400])
-@pytest.mark.parametrize("rate", [0.001, RATE, 0.1, 0.5])
+@pytest.mark.parametrize(("count", "rate"), diagonal([1, 3, 5, 10, 50, 400], [0.001, RATE, 0.1, 0.5]))
 def test_false_positives_come_at_the_stated_rate_also_in_small_filters(count: int, rate: float) -> None:
     found = tested = 0
     for number in range(max(400 // count, 4)):
