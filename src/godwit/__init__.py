@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from godwit.errors import GodwitError, NotConnected, Refused
     from godwit.filters.events import Event, event
     from godwit.runtime.blocking import connect_blocking
-    from godwit.runtime.network_client import connect
+    from godwit.runtime.connecting import connect
 
 __all__ = [
     "Event",
@@ -43,7 +43,7 @@ _ROOMS = {
     "NotConnected": "errors",
     "QueueRules": "broker.messages",
     "Refused": "errors",
-    "connect": "runtime.network_client",
+    "connect": "runtime.connecting",
     "connect_blocking": "runtime.blocking",
     "event": "filters.events",
 }  # where each thing is that is offered here

@@ -67,8 +67,8 @@ def disorders(overlays: list[Overlay]) -> set[str]:
 def test_a_client_that_does_not_wait_for_the_other_replica_loses_events(monkeypatch: pytest.MonkeyPatch) -> None:
     on_attached = CompleteMerge.on_attached
 
-    def unawaited(self: CompleteMerge, replica: NodeId, now: float, *, resumed: bool) -> list[Effect]:
-        effects = on_attached(self, replica, now, resumed=resumed)
+    def unawaited(self: CompleteMerge, replica: NodeId, now: float, **how: bool) -> list[Effect]:
+        effects = on_attached(self, replica, now, **how)
         self.awaited[replica] = False
         return effects
 

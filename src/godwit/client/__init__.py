@@ -16,6 +16,17 @@
 
 from godwit.client.client import Client, ClientConfig, Refusal
 from godwit.client.complete_merge import MergeBounds
+from godwit.client.merge_receipt import MergeReceipt, MissingEvent
 from godwit.client.replicas import FILTERS, ReplicaConfig, ReplicatedClient
 
-__all__ = ["FILTERS", "Client", "ClientConfig", "MergeBounds", "Refusal", "ReplicaConfig", "ReplicatedClient"]
+__all__ = [
+    "FILTERS",
+    "Client",
+    "ClientConfig",
+    "MergeBounds",
+    "MergeReceipt",
+    "MissingEvent",
+    "Refusal",
+    "ReplicaConfig",
+    "ReplicatedClient",
+]

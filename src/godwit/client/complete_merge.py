@@ -109,12 +109,20 @@ class CompleteMerge:
         self._sources: dict[str, _Source] = {}  # the latest to be heard of last
         self._waiting: dict[str, None] = {}  # publishers of whom something is held
         self._has_forgotten = False
+        self._inherited: set[NodeId] = set()  # replicas whose session began with another process of this name
         self._seen = Seen(bounds.seen_window, bounds.publishers_max)
 
     # ------------------------------------------------------------ replicas come and go
 
-    def on_attached(self, replica: NodeId, now: float, *, resumed: bool) -> list[Effect]:
-        """A replica is there: wait for it. What a new session has is all still to come."""
+    def on_attached(self, replica: NodeId, now: float, *, resumed: bool, inherited: bool = False) -> list[Effect]:
+        """A replica is there: wait for it. What a new session has is all still to come.
+
+        `inherited`: another process of this name has displayed what is before its first delivery.
+        """
+        if inherited:
+            self._inherited.add(replica)
+        elif not resumed:
+            self._inherited.discard(replica)
         if not resumed:
             for source in self._sources.values():
                 source.passed.pop(replica, None)
@@ -168,7 +176,8 @@ class CompleteMerge:
         source = self._source(publisher)
         passed = source.passed.get(replica, 0)
         if predecessor >= 0 and sequence > passed:
-            if predecessor > passed and (replica in source.passed or not self._has_forgotten):
+            is_first = replica not in source.passed
+            if predecessor > passed and not (is_first and (self._has_forgotten or replica in self._inherited)):
                 effects += self._miss(publisher, source, predecessor, replica)
             source.passed[replica] = sequence
         if is_new:
@@ -273,6 +282,11 @@ class CompleteMerge:
             source.asks_at = min(times)
             effects.append(StartTimer(("ask", publisher), source.asks_at))
         return effects
+
+    def check_fetched_events(self, replica: NodeId, message: FetchedEvents) -> None:
+        """`PeerFault` unless the replica answers what it was asked."""
+        question, _ = self.asked[replica].get(message.publisher, (None, 0.0))
+        _check_fetched_events(message, question)
 
     def on_fetched_events(self, replica: NodeId, message: FetchedEvents, now: float) -> list[Effect]:
         """An answer: the replica has passed what it was asked about, or as much as fits."""

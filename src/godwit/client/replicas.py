@@ -51,10 +51,11 @@ from godwit.broker.effects import (
     TimerDue,
     Trace,
 )
-from godwit.broker.messages import Attach, Delivery, FetchedEvents, NodeId, QueueRules, Receipt
+from godwit.broker.messages import Attach, Attached, Delivery, FetchedEvents, NodeId, QueueRules, Receipt
 from godwit.client.broker_message_checks import check_delivery
 from godwit.client.client import Client, ClientConfig
 from godwit.client.complete_merge import CompleteMerge, MergeBounds
+from godwit.client.merge_receipt import MergeReceipt, ReceiptKeeper
 from godwit.client.own_context import asked, written
 from godwit.client.request_outbox import Topic
 from godwit.errors import PeerFault, SubscriptionError
@@ -62,6 +63,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import as_filter
 from godwit.filters.values import Value
+from godwit.languages.query import Query
 from godwit.seen import Seen
 from godwit.trace import Record
 
@@ -112,10 +114,16 @@ class ReplicatedClient:
         self.publishes_through = replicas[0]  # when it publishes through one
         self.sequence = config.client.sequence_start
         self.notified = 0
+        self._receipt = ReceiptKeeper()
         self._recent: deque[Event] = deque(maxlen=config.again_max if config.publish == "one" else 0)
         self.merge = CompleteMerge(replicas, config.bounds) if config.filter == "complete" else None
         window = {"none": 0, "unique": config.unique_window, "ordered": 1, "complete": 0}[config.filter]
         self._seen = Seen(window, config.publishers_max) if window else None
+
+    @property
+    def receipt(self) -> MergeReceipt:
+        """What became of all events so far: displayed, suppressed, missing."""
+        return self._receipt.receipt
 
     @property
     def receipts(self) -> dict[NodeId, list[Receipt]]:
@@ -127,7 +135,7 @@ class ReplicatedClient:
     def subscribe(
         self,
         name: str,
-        filter: Filter | str,
+        filter: Filter | str | Query,
         now: float,
         *,
         sender: Filter | str | None = None,
@@ -135,6 +143,10 @@ class ReplicatedClient:
         queue: QueueRules | None = None,
     ) -> list[Effect]:
         """Want what `filter` matches, from publishers whose context `sender` matches, at every replica."""
+        if isinstance(filter, Query):
+            query, options = filter, {"sender": sender, "expires": expires, "queue": queue}
+            asked(query.routable, sender)  # an error before any replica hears of it
+            return self._all(lambda client: client.subscribe(name, query, now, **options), now)  # type: ignore[arg-type]
         wanted = asked(filter, sender)
         return self._all(lambda client: client.subscribe(name, wanted, now, expires=expires, queue=queue), now)
 
@@ -165,6 +177,10 @@ class ReplicatedClient:
     def move_to(self, place: Value, now: float, *, dwell_s: float | None = None) -> list[Effect]:
         """Say to every replica that it is at another place. [rebeca §5]"""
         return self._all(lambda client: client.move_to(place, now, dwell_s=dwell_s), now)
+
+    def set_session_expiry(self, seconds: float | None, now: float) -> list[Effect]:
+        """Have every session kept for so long while the client is away; None: as long as brokers like."""
+        return self._all(lambda client: client.set_session_expiry(seconds, now), now)
 
     def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | str | None = None) -> list[Effect]:
         """Publish an event, through all replicas or through one, under one number and as of one context."""
@@ -216,12 +232,15 @@ class ReplicatedClient:
     def _on_heard(self, replica: NodeId, input: Heard, now: float) -> list[Effect]:
         message, client = input.message, self.clients[replica]
         if client.connection is None or self.merge is None or type(message) not in (Delivery, FetchedEvents):
-            return self._step(replica, lambda client: client.handle(input, now), now)
+            is_fresh = type(message) is not Attached or message.fresh
+            return self._step(replica, lambda client: client.handle(input, now), now, is_fresh=is_fresh)
         try:
             if not client.is_attached:
                 raise PeerFault(f"{type(message).__name__} before Attached")
             if type(message) is FetchedEvents:
-                return self._shown(self.merge.on_fetched_events(replica, message, now))
+                self.merge.check_fetched_events(replica, message)
+                wanted, residues = self._decided(client, message)
+                return self._shown([*residues, *self.merge.on_fetched_events(replica, wanted, now)])
             check_delivery(message)
         except PeerFault as fault:
             return self._shut(replica, message, fault, now)
@@ -229,6 +248,16 @@ class ReplicatedClient:
         is_new = any(type(effect) is Notify for effect in effects)
         merged = self.merge.on_delivery(replica, message, is_new=is_new, now=now)
         return [*(each for each in effects if type(each) is not Notify), *self._shown(merged)]
+
+    def _decided(self, client: Client, message: FetchedEvents) -> tuple[FetchedEvents, list[Trace]]:
+        """The answer without the events that the exact tests of queries turn away."""
+        items, residues = [], []
+        for item in message.items:
+            names, turned_away = client.queries.decide(item.subscriptions, item.event, client.wanted)
+            residues += turned_away
+            if names:
+                items.append(structs.replace(item, subscriptions=names))
+        return structs.replace(message, items=tuple(items)), residues
 
     def _shut(self, replica: NodeId, message: Any, fault: PeerFault, now: float) -> list[Effect]:
         """Rule 1."""
@@ -248,7 +277,9 @@ class ReplicatedClient:
             raise SubscriptionError(f"there is no {topic[0]} {topic[1]!r}")
         return [effect for replica in wanting for effect in self._step(replica, do, now)]
 
-    def _step(self, replica: NodeId, do: Callable[[Client], list[Effect]], now: float) -> list[Effect]:
+    def _step(
+        self, replica: NodeId, do: Callable[[Client], list[Effect]], now: float, *, is_fresh: bool = True
+    ) -> list[Effect]:
         """Let a replica's machine do something, and take notice when it has come or gone by that."""
         client = self.clients[replica]
         was_attached, session = client.is_attached, client.session
@@ -256,7 +287,8 @@ class ReplicatedClient:
         if self.merge is not None and client.is_attached != was_attached:
             if client.is_attached:
                 resumed = session != "" and client.session == session
-                effects += self._shown(self.merge.on_attached(replica, now, resumed=resumed))
+                inherited = session == "" and not is_fresh  # from another process of this name
+                effects += self._shown(self.merge.on_attached(replica, now, resumed=resumed, inherited=inherited))
             else:
                 effects += self.merge.on_gone(replica, now)
         return effects
@@ -287,6 +319,7 @@ class ReplicatedClient:
 
     def _shown(self, effects: list[Effect]) -> list[Effect]:
         self.notified += sum(type(effect) is Notify for effect in effects)
+        self._receipt.count(effects)
         return effects
 
     def _fail_over(self, now: float) -> list[Effect]:

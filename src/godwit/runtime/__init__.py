@@ -21,11 +21,13 @@
 """
 
 from godwit.runtime.authentication import Authenticator, Credentials, Principal
+from godwit.runtime.connecting import connect
 from godwit.runtime.journal import Durability, Journal
 from godwit.runtime.link_authentication import LinkGuard
-from godwit.runtime.network_client import NetworkClient, PendingRequest, State, Subscription, connect
+from godwit.runtime.network_client import NetworkClient, PendingRequest, State, Subscription
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import TrafficLimits
+from godwit.runtime.replicated_client import ReplicatedNetworkClient
 from godwit.runtime.security import SecuritySettings, authenticator_from
 from godwit.runtime.tcp import Address, NativeServer
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
@@ -43,6 +45,7 @@ __all__ = [
     "Node",
     "PendingRequest",
     "Principal",
+    "ReplicatedNetworkClient",
     "SecuritySettings",
     "State",
     "Subscription",

@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -21,9 +21,6 @@ from godwit.filters.filters import Filter
 from godwit.languages.query import NATIVE, Query
 from godwit.runtime.clock import SYSTEM, Clock
 from godwit.runtime.event_callback import Callback, EventCallback
-
-if TYPE_CHECKING:
-    from godwit.runtime.network_client import NetworkClient
 
 __all__ = ["Kind", "OnState", "PendingRequest", "State", "States", "Subscription", "Unclaimed", "Unread"]
 
@@ -136,10 +133,26 @@ class PendingRequest:
             self._when_answered = do
 
 
+class SubscriptionOwner(Protocol):
+    """The client that a subscription belongs to."""
+
+    def taken(self, number: int) -> None:
+        """The application has taken an event of that delivery."""
+
+    def wake(self) -> None:
+        """Something has changed."""
+
+    async def replace(self, subscription: "Subscription", filter: Filter | str | Query) -> None:
+        """Want this instead; the client may take more arguments."""
+
+    async def unsubscribe(self, subscription: "Subscription") -> None:
+        """Want nothing more of that."""
+
+
 class Subscription:
     """What one subscription gives: iterate over it with `async for`, or ask for the `next` event."""
 
-    def __init__(self, name: str, filter: Filter | str, owner: "NetworkClient") -> None:
+    def __init__(self, name: str, filter: Filter | str, owner: SubscriptionOwner) -> None:
         self.name = name
         self.filter = filter  # as the application said it
         self.language = NATIVE
