@@ -15,6 +15,7 @@ from godwit.runtime import connect
 from godwit.runtime.replicated_client import ReplicatedNetworkClient
 from godwit.simulator.replication_checkers import EventId
 from godwit.simulator.replication_experiment import PAPER_TABLE
+from tests.network.cli_broker import broker_apart, godwit, in_background, lines
 from tests.network.fleet import hasten
 from tests.network.proxy import Proxy
 from tests.network.replica_sites import (
@@ -26,6 +27,7 @@ from tests.network.replica_sites import (
     sites_apart,
     took,
 )
+from tests.network.test_native import start
 from tests.network.waiting import run, until
 
 PATIENT = MergeBounds(ask_after_s=0.2, give_up_s=60.0)
@@ -302,8 +304,10 @@ def test_what_every_replica_refuses_is_refused_and_a_client_that_nobody_answers_
     async def refused() -> None:
         async with sites_apart(tmp_path, ("b1", "b2")) as sites, replicated(sites, "ann") as ann:
             await all_attached(ann)
-            with pytest.raises(Refused):
-                await ann.subscribe("n >= 0", name="x" * 100_000)
+            await ann.advertise("n >= 0")
+            with pytest.raises(Refused, match="none of your advertisements"):
+                await ann.publish({"m": 1})
+            assert ann.buffered == 0
             for site in sites:
                 site.proxy.close()
             await until(lambda: ann.state.kind == "away", "both are cut off")
@@ -327,6 +331,42 @@ def test_options_that_replicas_do_not_have_are_errors() -> None:
         ({"filter": "unique"}, "filter can be used only with replicas"),
     ):
         with pytest.raises(GodwitError, match=text):
-            connect(two, **options)  # type: ignore[call-overload]
+            connect(two, **options)
     with pytest.raises(GodwitError, match="given twice"):
         connect([two[0], two[0]], replicas=2)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_sub_and_pub_have_a_session_at_every_broker_and_go_on_without_one_of_them() -> None:
+    with broker_apart() as (apart, first):
+        second = apart.do(start("b2", {}))
+        both = ["--broker", str(first.address), "--broker", str(second.address), "--replicas"]
+        result = in_background("sub", "n > 0", "-C", "3", "--name", "ann", *both)
+
+        def listens() -> bool:
+            found = [broker.node.machine.sessions.session("ann") for broker in (first, second)]  # type: ignore[attr-defined]
+            return all(session is not None and "sub" in session.subscriptions for session in found)
+
+        apart.until(listens)
+        assert godwit("pub", "n=1", *both).exit_code == 0
+        apart.do(second.stop())
+        assert godwit("pub", "n=2", "--through", "one", *both).exit_code == 0
+        assert godwit("pub", "n=3", *both).exit_code == 0
+        status, printed, said = result()
+        assert (status, [line["attributes"]["n"] for line in lines(printed)]) == (0, [1, 2, 3])
+        assert "missing" not in said
+
+
+def test_options_of_replicas_are_errors_without_them() -> None:
+    for words, text in (
+        (["sub", "TRUE", "--replica-filter", "unique"], "--replica-filter needs --replicas"),
+        (["sub", "TRUE", "--replicas", "--share", "g"], "cannot be used with --replicas"),
+        (["pub", "n=1", "--through", "one"], "--through needs --replicas"),
+        (["pub", "n=1", "--replicas", "--retain", "k"], "cannot be used with --replicas"),
+        (["sub", "TRUE", "--replicas", "--replica-filter", "some"], "allowed are none, unique, ordered, complete"),
+    ):
+        result = godwit(*words)
+        assert result.exit_code != 0
+        assert text in result.output

@@ -21,6 +21,7 @@ NAIVE = Mode(
     ordered=False,
     cost="a subscription and its removal",
     leaves="a session, until it expires",
+    live="if configured",
 )
 
 

@@ -16,19 +16,23 @@ if TYPE_CHECKING:
     from asyncio import Timeout
     from ssl import SSLContext
 
+    from godwit.client.merge_receipt import MergeReceipt
     from godwit.runtime.network_client import NetworkClient
+    from godwit.runtime.replicated_client import ReplicatedNetworkClient
 
 __all__ = [
     "BrokerAddresses",
     "CaFile",
     "ClientOptions",
     "Password",
+    "Replicas",
     "Tls",
     "Token",
     "User",
     "assigned",
     "end_with_input",
     "is_terminal",
+    "report_missing",
     "run",
     "trusting",
     "wait_until_attached",
@@ -37,6 +41,7 @@ __all__ = [
 DEFAULT_BROKER = "127.0.0.1:7077"
 LET_IN_S = 10.0
 READ_BYTES = 65_536
+NAMED_MAX = 20  # events that a report names
 
 BrokerAddresses = Annotated[
     list[str] | None,
@@ -52,6 +57,9 @@ User = Annotated[str, typer.Option(metavar="NAME", envvar="GODWIT_USER", help="U
 Password = Annotated[
     str,
     typer.Option(metavar="TEXT", envvar="GODWIT_PASSWORD", help="Password; safer in the variable GODWIT_PASSWORD."),
+]
+Replicas = Annotated[
+    bool, typer.Option("--replicas", help="Keep a session at every --broker, instead of at one of them.")
 ]
 Tls = Annotated[
     bool, typer.Option("--tls", help="Connect over TLS and check the certificate against the system's authorities.")
@@ -75,6 +83,7 @@ class ClientOptions(NamedTuple):
     password: str = ""
     tls: bool = False
     ca: str = ""
+    replicas: dict[str, Any] | None = None  # options of a replicated client; None: it has one session
 
     @property
     def seeds(self) -> list[str]:
@@ -87,16 +96,22 @@ class ClientOptions(NamedTuple):
         from godwit.runtime.network_client import connect
 
         mode = "named" if name and "named" in MODES else None
+        return connect(*self.seeds, **{"name": name, "mode": mode, **self._credentials(), **more})
+
+    def replicated(self, name: str = "", **more: Any) -> "ReplicatedNetworkClient":
+        """A client with a session at each of them."""
+        from godwit.runtime.connecting import connect
+
         return connect(
-            *self.seeds,
-            name=name,
-            token=self.token,
-            user=self.user,
-            password=self.password,
-            tls=self._tls(),
-            mode=mode,
-            **more,
+            self.seeds, replicas=len(self.seeds), name=name, **self._credentials(), **(self.replicas or {}), **more
         )
+
+    def client_of_any_kind(self, name: str = "") -> "NetworkClient | ReplicatedNetworkClient":
+        """A client with one session or, if that was asked for, with several."""
+        return self.client(name) if self.replicas is None else self.replicated(name)
+
+    def _credentials(self) -> dict[str, Any]:
+        return {"token": self.token, "user": self.user, "password": self.password, "tls": self._tls()}
 
     def _tls(self) -> Any:
         return trusting(self.ca) if self.ca else self.tls or None
@@ -112,7 +127,7 @@ def trusting(ca: str) -> "SSLContext":
         raise GodwitError(f"cannot read certificates from {ca}: {error.strerror or error}") from None
 
 
-async def wait_until_attached(client: "NetworkClient", visitor: ClientOptions) -> None:
+async def wait_until_attached(client: "NetworkClient | ReplicatedNetworkClient", visitor: ClientOptions) -> None:
     """Until a broker has let us in. An error when each of them has been tried in vain."""
     import asyncio
 
@@ -131,6 +146,8 @@ async def wait_until_attached(client: "NetworkClient", visitor: ClientOptions) -
             f"no broker answered in {LET_IN_S:g} s; "
             "if this client already has a session, the broker that holds it may be unreachable"
         )
+    if visitor.replicas is not None:
+        failed = failed[-1:]  # each names all replicas that have failed
     reasons = "; ".join(dict.fromkeys(failed))
     hint = ""
     if "connection refused" in reasons:
@@ -138,6 +155,19 @@ async def wait_until_attached(client: "NetworkClient", visitor: ClientOptions) -
     elif "the connection was lost" in reasons and not (visitor.tls or visitor.ca):
         hint = "\nIf the broker uses TLS, add --tls or --ca FILE."
     raise GodwitError(f"{reasons}{hint}")
+
+
+def report_missing(receipt: "MergeReceipt") -> None:
+    """Name on standard error what a replicated client has not displayed, and the replicas that it went on without."""
+    for given_up in receipt.given_up[-NAMED_MAX:]:
+        who = f"without {given_up.replica}" if given_up.replica else "without waiting"
+        typer.echo(f"went on {who}: {given_up.reason}", err=True)
+    for missing in receipt.missing[-NAMED_MAX:]:
+        why = "no replica delivered it" if missing.reason == "gap" else "it came after a later one"
+        typer.echo(f"missing: {missing.publisher}:{missing.sequence}, of {missing.replica}: {why}", err=True)
+    more = receipt.missing_more + max(0, len(receipt.missing) - NAMED_MAX)
+    if more:
+        typer.echo(f"missing: {more:,} events more, before these", err=True)
 
 
 def end_with_input(limit: "Timeout") -> None:

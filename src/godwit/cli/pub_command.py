@@ -12,6 +12,7 @@ from godwit.cli.broker_connection import (
     CaFile,
     ClientOptions,
     Password,
+    Replicas,
     Tls,
     Token,
     User,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from godwit.event_log import PublishProgress
     from godwit.filters.events import Event
     from godwit.runtime.network_client import NetworkClient
+    from godwit.runtime.replicated_client import ReplicatedNetworkClient
 
 __all__ = ["pub"]
 
@@ -93,6 +95,11 @@ def pub(
         bool,
         typer.Option("--until-eof", help="With --log: stop when standard input is closed."),
     ] = False,
+    replicas: Replicas = False,
+    through: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="With --replicas: publish through all (default) or one at a time."),
+    ] = "",
     brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
@@ -127,7 +134,13 @@ def pub(
         raise typer.BadParameter("--until-eof needs --log: otherwise standard input may contain the events")
     if skip_removed and not log:
         raise typer.BadParameter("--skip-removed needs --log")
-    visitor = ClientOptions(brokers, token, user, password, tls, ca)
+    if through and not replicas:
+        raise typer.BadParameter("--through needs --replicas")
+    if replicas and (log or retain):
+        raise typer.BadParameter("--log and --retain cannot be used with --replicas")
+    visitor = ClientOptions(
+        brokers, token, user, password, tls, ca, {"publish": through or "all"} if replicas else None
+    )
     ours = assigned(context or [])
     said: dict[str, Any] = {"to": to or None, "retain": retain or None, "clear": clear}
     if log:
@@ -232,7 +245,7 @@ async def _publish_each(
     from dataclasses import replace
     from time import time
 
-    async with visitor.client(name) as client:
+    async with visitor.client_of_any_kind(name) as client:
         await wait_until_attached(client, visitor)
         if context:
             await client.set_context(context)
@@ -261,7 +274,7 @@ async def _many(
     from godwit.cli.match_command import opened, progress, report
 
     loop = asyncio.get_running_loop()
-    async with visitor.client(name) as client:
+    async with visitor.client_of_any_kind(name) as client:
         await wait_until_attached(client, visitor)
         if context:
             await client.set_context(context)
@@ -352,7 +365,7 @@ def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tu
         yield batch
 
 
-def _tell(client: "NetworkClient", event: "Event") -> None:
+def _tell(client: "NetworkClient | ReplicatedNetworkClient", event: "Event") -> None:
     """Say that a broker has it."""
     if not is_terminal():
         _print(event)

@@ -11,12 +11,14 @@ from godwit.cli.broker_connection import (
     CaFile,
     ClientOptions,
     Password,
+    Replicas,
     Tls,
     Token,
     User,
     assigned,
     end_with_input,
     is_terminal,
+    report_missing,
     run,
     wait_until_attached,
 )
@@ -92,6 +94,14 @@ def sub(
         float | None, typer.Option(metavar="DAYS", help="With --log: remove events that were written longer ago.")
     ] = None,
     until_eof: Annotated[bool, typer.Option("--until-eof", help="Stop when standard input is closed.")] = False,
+    replicas: Replicas = False,
+    replica_filter: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="With --replicas: what to print of their deliveries: none, unique, ordered or complete (default).",
+        ),
+    ] = "",
     brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
@@ -108,6 +118,9 @@ def sub(
     A query in another --language is sent as the filter that lets through at least what it wants; the rest is decided
     here.
 
+    With --replicas the client has a session at every --broker, and an event is printed once: it arrives as long as one
+    of them works. Events that are missing are named on standard error at the end.
+
     Example: godwit sub "kind = 'parking' AND cost < 3" --name ann
     """
     from godwit.client.own_context import asked
@@ -119,7 +132,12 @@ def sub(
     asked(query.routable, sender or None)  # what is no filter needs no broker to be told so
     wanted = {"sender": sender or None, "retained": retained, "share": share}
     ours = assigned(context or [])
-    visitor = ClientOptions(brokers, token, user, password, tls, ca)
+    if replica_filter and not replicas:
+        raise typer.BadParameter("--replica-filter needs --replicas")
+    if replicas and (log or retained or share):
+        raise typer.BadParameter("--log, --retained and --share cannot be used with --replicas")
+    merging = {"filter": replica_filter or "complete"} if replicas else None
+    visitor = ClientOptions(brokers, token, user, password, tls, ca, merging)
     came = EventCount(count)
     if not log and (keep_bytes is not None or keep_days is not None):
         raise typer.BadParameter("--keep-bytes and --keep-days need --log")
@@ -169,12 +187,17 @@ async def _listen(
 ) -> None:
     import asyncio
 
+    client: Any
+
     def on_state(state: "State") -> None:
         _on_state(state)
         if state.kind == "attached" and capture is not None:
             capture.attached(client)
 
-    client = visitor.client(name, confirm="read", on_state=on_state)
+    if visitor.replicas is None:
+        client = visitor.client(name, confirm="read", on_state=on_state)
+    else:
+        client = visitor.replicated(name, on_state=on_state)
     async with client:
         said = None
         if context:
@@ -205,6 +228,9 @@ async def _listen(
                         break
         except TimeoutError:
             pass
+        finally:
+            if visitor.replicas is not None:
+                report_missing(client.receipt)
 
 
 def _shower() -> Any:

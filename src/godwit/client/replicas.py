@@ -53,7 +53,7 @@ from godwit.broker.effects import (
 )
 from godwit.broker.messages import Attach, Attached, Delivery, FetchedEvents, NodeId, QueueRules, Receipt
 from godwit.client.broker_message_checks import check_delivery
-from godwit.client.client import Client, ClientConfig
+from godwit.client.client import Client, ClientConfig, Refusal
 from godwit.client.complete_merge import CompleteMerge, MergeBounds
 from godwit.client.merge_receipt import MergeReceipt, ReceiptKeeper
 from godwit.client.own_context import asked, written
@@ -124,6 +124,11 @@ class ReplicatedClient:
     def receipt(self) -> MergeReceipt:
         """What became of all events so far: displayed, suppressed, missing."""
         return self._receipt.receipt
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """What replicas have refused, each once for each that did."""
+        return [refusal for client in self.clients.values() for refusal in client.refusals]
 
     @property
     def receipts(self) -> dict[NodeId, list[Receipt]]:

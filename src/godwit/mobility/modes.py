@@ -37,6 +37,7 @@ class Mode(msgspec.Struct, frozen=True, kw_only=True):
     leaves: str = NOTHING  # what stays at a broker after a move, besides a bounded memory of where the client went
     for_publishers: bool = False  # a way for who publishes; events that others receive from it are what it promises
     for_all: bool = False  # publishers may use it as subscribers do
+    live: str = "yes"  # whether brokers on real sockets have it, and under which condition
 
     def suits(self, who: Literal["subscribers", "publishers"]) -> bool:
         """Whether such clients can move in this mode."""
@@ -146,12 +147,13 @@ MODES: dict[str, Mode] = {
 
 def table(names: Iterable[str]) -> str:
     """Modes side by side, as they stand in the documentation."""
-    lines = ["| mode | of | what happens | complete | unique | ordered | costs | leaves behind | paper |"]
-    lines.append("|---" * 9 + "|")
+    lines = ["| mode | of | what happens | complete | unique | ordered | costs | leaves behind | live | paper |"]
+    lines.append("|---" * 10 + "|")
     for name in names:
         mode = MODES[name]
         of = "all" if mode.for_all else "publishers" if mode.for_publishers else "subscribers"
         promises = (mode.complete, mode.unique, mode.ordered)
         said = " | ".join("yes" if promise else "no" for promise in promises)
-        lines.append(f"| `{name}` | {of} | {mode.what} | {said} | {mode.cost} | {mode.leaves} | [{mode.paper}] |")
+        what, rest = mode.what, f"{mode.cost} | {mode.leaves} | {mode.live} | [{mode.paper}]"
+        lines.append(f"| `{name}` | {of} | {what} | {said} | {rest} |")
     return "\n".join(lines)

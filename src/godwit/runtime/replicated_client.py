@@ -241,9 +241,17 @@ class ReplicatedNetworkClient:
         await self._ask(self.machine.unadvertise(name, self._clock.time()), ("unadvertisement", name))
 
     def publish(
-        self, said: Mapping[str, Any] | Event, *, to: Filter | str | None = None, number: int | None = None
+        self,
+        said: Mapping[str, Any] | Event,
+        *,
+        to: Filter | str | None = None,
+        retain: str | None = None,
+        clear: bool = False,
+        number: int | None = None,
     ) -> PendingRequest:
         """Publish an event through all replicas or through one at a time. Await it to know that a replica has it."""
+        if retain is not None or clear:
+            raise GodwitError(f"retain={retain!r} cannot be used with replicas: use a client with one session")
         if number is not None:
             self.machine.sequence = number - 1
         effects = self.machine.publish(said, self._clock.time(), to=to)
@@ -313,6 +321,8 @@ class ReplicatedNetworkClient:
                         raise NotConnected("the client was closed")
                     self._changed.clear()
                     await self._changed.wait()
+        except NotConnected:  # which is a TimeoutError, too
+            raise
         except TimeoutError:
             events = self._requests.untaken
             state = f"after {timeout:g} s the client is {self.state}"
