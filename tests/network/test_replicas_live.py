@@ -255,9 +255,9 @@ def test_replicas_follow_the_place_and_the_state_of_their_client(tmp_path: Path)
         async with (
             replica_sites(tmp_path, ("b1", "b2")) as sites,
             replicated(sites, "ann") as ann,
-            replicated(sites, "es") as source,
+            connect(sites[1].broker.address, name="es") as source,
         ):
-            await all_attached(ann, source)
+            await all_attached(ann)
             await source.advertise("at IS NOT NULL")
             here = await ann.subscribe("at = myloc AND floor >= my.floor")
             for step, place in enumerate(["hall", "yard", "roof"]):
@@ -268,7 +268,7 @@ def test_replicas_follow_the_place_and_the_state_of_their_client(tmp_path: Path)
                     for at in ("hall", "yard", "roof"):
                         await source.publish({"at": at, "floor": floor})
                 await back()
-                await all_attached(ann, source)
+                await all_attached(ann)
                 came = [(await here.next()).attributes for _ in range(3 - step)]
                 assert came == [{"at": place, "floor": floor} for floor in range(step, 3)]
             assert len(here) == 0

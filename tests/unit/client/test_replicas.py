@@ -37,9 +37,12 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.predecessor_chain import ITEMS_MAX
-from godwit.client import ClientConfig, MergeBounds, ReplicaConfig, ReplicatedClient
+from godwit.client import ClientConfig, MergeBounds, MissingEvent, ReplicaConfig, ReplicatedClient
+from godwit.client.merge_receipt import NAMED_MAX, ReceiptKeeper
 from godwit.errors import SubscriptionError
 from godwit.filters import TRUE, event, parse
+from godwit.languages.query import parse_query
+from godwit.trace import Record
 from tests.raw_messages import read_all
 
 BOUNDS = MergeBounds(ask_after_s=1.0, give_up_s=5.0)
@@ -466,3 +469,40 @@ def test_the_next_replica_quenches_nothing_that_was_published_in_another_context
         message.wish for message in told(ann.machine.handle(Closed("a"), 1.0), "b") if isinstance(message, Request)
     ]
     assert [wish.event.attributes["sender.place"] for wish in again if isinstance(wish, Publish)] == ["hall"]
+
+
+# ------------------------------------------------------------ receipts, queries, sessions of another process
+
+
+def test_a_receipt_counts_what_is_displayed_and_names_what_is_missing_within_a_bound() -> None:
+    ann = Ann()
+    ann.deliver("a", 1, 0)
+    ann.deliver("b", 1, 0)
+    ann.deliver("a", 3, 2)  # it had 2, and never sent it
+    ann.deliver("b", 3, 1)
+    receipt = ann.machine.receipt
+    assert (receipt.displayed, receipt.suppressed) == (2, 2)
+    assert receipt.missing == (MissingEvent("p", 2, "a", "gap"),)
+    keeper = ReceiptKeeper()
+    keeper.count(Trace(Record("gap", "a", "", "p", n)) for n in range(NAMED_MAX + 5))
+    assert (len(keeper.receipt.missing), keeper.receipt.missing_more) == (NAMED_MAX, 5)
+
+
+def test_what_a_former_process_has_displayed_is_no_gap_and_what_is_lost_afterwards_is_one() -> None:
+    machine = ReplicatedClient("ann", ("a",), ReplicaConfig(bounds=BOUNDS))
+    machine.handle(Opened("a"), 0.0)
+    machine.handle(Heard("a", Attached(0, False, Receipt(number=1), "1", "a")), 0.0)
+    machine.handle(Heard("a", Delivery(8, made(8), ("x",), 7)), 0.0)
+    assert machine.receipt.missing == ()
+    machine.handle(Heard("a", Delivery(10, made(10), ("x",), 9)), 0.0)
+    assert [each.sequence for each in machine.receipt.missing] == [9]
+
+
+def test_an_exact_test_also_decides_on_events_that_were_fetched() -> None:
+    ann = Ann()
+    ann.machine.subscribe("x", parse_query("/alarm[level > 2]", "xpath"), 0.0)
+    ann.machine.subscribe("y", TRUE, 0.0)
+    ann.deliver("a", 2, 0, names=("y",))
+    assert told(ann.due("ask", "p", now=1.0), "b") == [FetchEvents("p", 0, 2)]
+    effects = ann.hear("b", FetchedEvents("p", 0, 2, (QueuedEvent(70, made(1), ("x",), 0.0),)), 1.1)
+    assert (shown(effects), recorded(effects)[0][0]) == ([2], "residue")
