@@ -84,6 +84,7 @@ class ClientOptions(NamedTuple):
     tls: bool = False
     ca: str = ""
     replicas: dict[str, Any] | None = None  # options of a replicated client; None: it has one session
+    mode: str = ""  # how it moves; "": as suits a client that has no memory
 
     @property
     def seeds(self) -> list[str]:
@@ -95,7 +96,7 @@ class ClientOptions(NamedTuple):
         from godwit.mobility.modes import MODES
         from godwit.runtime.network_client import connect
 
-        mode = "named" if name and "named" in MODES else None
+        mode = self.mode or ("named" if name and "named" in MODES else None)
         return connect(*self.seeds, **{"name": name, "mode": mode, **self._credentials(), **more})
 
     def replicated(self, name: str = "", **more: Any) -> "ReplicatedNetworkClient":

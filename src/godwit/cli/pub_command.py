@@ -95,6 +95,14 @@ def pub(
         bool,
         typer.Option("--until-eof", help="With --log: stop when standard input is closed."),
     ] = False,
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="How brokers follow the publisher: relocate, named, standard, delayed, prefetching, proxy or "
+            "prefetching+delayed (default: named with --name, else relocate).",
+        ),
+    ] = "",
     replicas: Replicas = False,
     through: Annotated[
         str,
@@ -136,10 +144,13 @@ def pub(
         raise typer.BadParameter("--skip-removed needs --log")
     if through and not replicas:
         raise typer.BadParameter("--through needs --replicas")
-    if replicas and (log or retain):
-        raise typer.BadParameter("--log and --retain cannot be used with --replicas")
+    if replicas and (log or retain or mode):
+        raise typer.BadParameter("--log, --retain and --mode cannot be used with --replicas")
+    _check_mode(mode)
     visitor = ClientOptions(
-        brokers, token, user, password, tls, ca, {"publish": through or "all"} if replicas else None
+        *(brokers, token, user, password, tls, ca),
+        replicas={"publish": through or "all"} if replicas else None,
+        mode=mode,
     )
     ours = assigned(context or [])
     said: dict[str, Any] = {"to": to or None, "retain": retain or None, "clear": clear}
@@ -158,6 +169,15 @@ def pub(
         return
     event = _one(assigned(words or []) if not json else None, json, payload, content_type)
     run(_publish_each(visitor, name, ours, [event], expires, said))
+
+
+def _check_mode(mode: str) -> None:
+    """That publishers can move so."""
+    from godwit.mobility.modes import MODES
+
+    suitable = [name for name, known in MODES.items() if known.suits("publishers")]
+    if mode and mode not in suitable:
+        raise typer.BadParameter(f"--mode {mode}: allowed are {', '.join(suitable)}")
 
 
 def _one(attributes: dict[str, Any] | None, text: str, payload: str, content_type: str) -> "Event":

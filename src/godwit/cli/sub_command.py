@@ -94,6 +94,24 @@ def sub(
         float | None, typer.Option(metavar="DAYS", help="With --log: remove events that were written longer ago.")
     ] = None,
     until_eof: Annotated[bool, typer.Option("--until-eof", help="Stop when standard input is closed.")] = False,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue",
+            metavar="RULE=VALUE",
+            help="What may leave the queue while no client is connected: age_s_max, newest_per, high_water, count_max, "
+            "bytes_max or importance; repeatable.",
+        ),
+    ] = None,
+    expires: Annotated[
+        str, typer.Option(metavar="SECONDS", help="Subscription lifetime in seconds (default: unlimited).")
+    ] = "",
+    receipt: Annotated[
+        bool,
+        typer.Option(
+            "--receipt", help="Print on standard error, as JSON, what became of events while no client was connected."
+        ),
+    ] = False,
     replicas: Replicas = False,
     replica_filter: Annotated[
         str,
@@ -130,12 +148,13 @@ def sub(
     load_operators(operators)
     query = read_query(filter or EVERYTHING, language)
     asked(query.routable, sender or None)  # what is no filter needs no broker to be told so
-    wanted = {"sender": sender or None, "retained": retained, "share": share}
+    wanted: dict[str, Any] = {"sender": sender or None, "retained": retained, "share": share}
+    wanted |= _queue_options(queue or [], expires)
     ours = assigned(context or [])
     if replica_filter and not replicas:
         raise typer.BadParameter("--replica-filter needs --replicas")
-    if replicas and (log or retained or share):
-        raise typer.BadParameter("--log, --retained and --share cannot be used with --replicas")
+    if replicas and (log or retained or share or receipt):
+        raise typer.BadParameter("--log, --retained, --share and --receipt cannot be used with --replicas")
     merging = {"filter": replica_filter or "complete"} if replicas else None
     visitor = ClientOptions(brokers, token, user, password, tls, ca, merging)
     came = EventCount(count)
@@ -153,11 +172,22 @@ def sub(
 
         keep = Retention(keep_bytes, None if keep_days is None else keep_days * DAY_S)
         with capturing(log, name, user, keep) as capture:
-            run(_listen(visitor, capture.name, query, wanted, ours, place, wait, came, until_eof, capture))
+            run(_listen(visitor, capture.name, query, wanted, ours, place, wait, came, until_eof, capture, receipt))
     else:
-        run(_listen(visitor, name, query, wanted, ours, place, wait, came, until_eof, None))
+        run(_listen(visitor, name, query, wanted, ours, place, wait, came, until_eof, None, receipt))
     if count is not None and came.events < count:
         raise typer.Exit(STATUS_NO)
+
+
+def _queue_options(rules: list[str], expires: str) -> dict[str, Any]:
+    """What --queue and --expires say, as a client takes it."""
+    from time import time
+
+    from godwit.broker.queue_rule_texts import lifetime_of, queue_rules_of
+
+    pairs = [(name, text) for name, _, text in (rule.partition("=") for rule in rules)]
+    until = time() + lifetime_of(expires, "--expires") if expires else None
+    return {"queue": queue_rules_of(pairs, "--queue "), "expires": until}
 
 
 class EventCount:
@@ -184,6 +214,7 @@ async def _listen(
     came: EventCount,
     until_eof: bool,
     capture: "LogCapture | None",
+    shows_receipt: bool,
 ) -> None:
     import asyncio
 
@@ -213,6 +244,10 @@ async def _listen(
             raise GodwitError(f"the subscription was not accepted: {client.state.reason or 'no answer'}") from None
         if said is not None:
             await said
+        if shows_receipt and client.receipt is not None:
+            from msgspec.json import encode
+
+            typer.echo(encode(client.receipt).decode(), err=True)
         _note(f"listening as {client.name}; Ctrl-C ends it")
         try:
             async with asyncio.timeout(wait) as limit:

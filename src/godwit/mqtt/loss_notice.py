@@ -13,15 +13,22 @@ from godwit.mqtt.mqtt_effects import MqttSettings
 from godwit.mqtt.packet_encoder import encode
 from godwit.mqtt.packets import Connack
 
-__all__ = ["LOST_SINCE", "told_of_loss"]
+__all__ = ["LOST_SINCE", "RECEIPT", "told_of_loss", "told_receipt"]
 
 LOST_SINCE = "$lost_since"
+RECEIPT = "$receipt"
 WORDS = "a broker has lost its last inputs: events for you may be among them"
 
 
 def told_of_loss(connack: Connack, since: float, settings: MqttSettings) -> bytes:
     """A CONNACK that also says since when events may be lost, in seconds since 1970; 0: not known."""
-    properties = {**connack.properties, "user_property": ((LOST_SINCE, f"{since:.3f}"),)}
+    others = connack.properties.get("user_property", ())
+    properties = {**connack.properties, "user_property": (*others, (LOST_SINCE, f"{since:.3f}"))}
     if settings.reason_strings:
         properties["reason_string"] = WORDS
     return encode(msgspec.structs.replace(connack, properties=properties), 5)
+
+
+def told_receipt(connack: Connack, receipt: str) -> Connack:
+    """A CONNACK that also says what became of events while the client was away."""
+    return msgspec.structs.replace(connack, properties={**connack.properties, "user_property": ((RECEIPT, receipt),)})

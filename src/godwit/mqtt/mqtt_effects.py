@@ -16,6 +16,7 @@ anyone. Publications are numbered too: one that is asked for again bears the sam
 import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
+from godwit.broker.messages import QueueRules
 from godwit.mqtt.packets import Connect, Packet, Subscription, Will
 from godwit.mqtt.properties import Properties
 from godwit.mqtt.topics import TopicFilter
@@ -145,6 +146,7 @@ class Attached(msgspec.Struct, frozen=True):
     kept: PersistentState | None = None
     doubtful: int = 0  # so many deliveries, the first ones, may have been sent before: nobody knows
     lost_since: float | None = None  # since when events may be lost, in seconds; 0: not known; None: none are
+    receipt: str = ""  # what became of events while it was away, as JSON, if it asked for that
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -307,6 +309,8 @@ class Wish(msgspec.Struct, frozen=True):
     topics: TopicFilter
     identifier: int
     wants_retained: bool
+    queue: QueueRules | None = None
+    expires_in_s: float | None = None  # None: until it is unsubscribed
 
 
 class AddSubscriptions(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ from godwit.broker.effects import StartTimer, StopTimer, TimerDue
 from godwit.errors import MqttFault
 from godwit.languages.client_queries import ParseClientQuery, client_query
 from godwit.mqtt.connect_refusal import packet_with_reason
-from godwit.mqtt.loss_notice import told_of_loss
+from godwit.mqtt.loss_notice import told_of_loss, told_receipt
 from godwit.mqtt.mqtt_effects import (
     NEVER,
     Accepted,
@@ -220,6 +220,10 @@ class MqttSession:
         self._connection = AttachedConnection(input.connection, connect, outgoing, size_max, keep_alive_s, now)
         connack = Connack(0, is_present, self._offer(candidate) if connect.level == 5 else {})
         data = encode(connack, connect.level)
+        if input.receipt and is_present and connect.level == 5:
+            with_receipt = told_receipt(connack, input.receipt)
+            told = encode(with_receipt, 5)
+            connack, data = (with_receipt, told) if len(told) <= size_max else (connack, data)
         if input.lost_since is not None and is_present and connect.level == 5:
             told = told_of_loss(connack, input.lost_since, settings)
             data = told if len(told) <= size_max else data  # [MQTT-3.2.2-19], [MQTT-3.2.2-20]

@@ -8,7 +8,9 @@ before its answer; one that is refused goes, and what stood under the same text 
 1. An answer is told on the connection that asked, and nowhere else.
 2. Content filters come behind a `?` in the topic filter, or as user properties `$where` for all filters of a SUBSCRIBE.
    Those of `$where` are in the language that `$language` names.
-3. The user property `$cloudevents` says in which mode a subscription gets events as CloudEvents; any other word than
+3. User properties `$queue.RULE` say what may leave the queue while the client is away, `$expires_in` for how many
+   seconds the subscriptions of the packet stand. What is wrong in them fails, like a filter that does not parse.
+4. The user property `$cloudevents` says in which mode a subscription gets events as CloudEvents; any other word than
    those of `MODES` fails.
 
 *Standard.* [mqtt5 §3.8.4, §3.9].
@@ -16,6 +18,8 @@ before its answer; one that is refused goes, and what stood under the same text 
 
 import msgspec
 
+from godwit.broker.messages import QueueRules
+from godwit.broker.queue_rule_texts import lifetime_of, queue_rules_of
 from godwit.errors import FilterError
 from godwit.languages import NATIVE
 from godwit.languages.client_queries import ParseClientQuery
@@ -27,6 +31,7 @@ from godwit.mqtt.topics import TopicFilter, topic_filter
 __all__ = ["SubscribeRequests", "queries_in"]
 
 WHERE, LANGUAGE, CLOUD_EVENTS = "$where", "$language", "$cloudevents"
+QUEUE, EXPIRES_IN = "$queue.", "$expires_in"
 MODES = ("structured", "binary")
 
 
@@ -38,11 +43,19 @@ def queries_in(packet: Subscribe) -> tuple[list[str], str]:
 
 
 def _cloud_events_in(packet: Subscribe) -> str:
-    """In which mode a packet wants CloudEvents; "": events are to come as they were published. (rule 3)"""
+    """In which mode a packet wants CloudEvents; "": events are to come as they were published. (rule 4)"""
     modes = [value for name, value in packet.properties.get("user_property", ()) if name == CLOUD_EVENTS]
     if modes and modes[-1] not in MODES:
         raise FilterError(f"{CLOUD_EVENTS} is {modes[-1][:40]!r}: allowed is {' or '.join(MODES)}")
     return modes[-1] if modes else ""
+
+
+def _queue_in(packet: Subscribe) -> tuple[QueueRules | None, float | None]:
+    """The rules of the queue, and for how many seconds the subscriptions stand. (rule 3)"""
+    pairs = packet.properties.get("user_property", ())
+    rules = queue_rules_of(((name[len(QUEUE) :], value) for name, value in pairs if name.startswith(QUEUE)), QUEUE)
+    lifetimes = [lifetime_of(value, EXPIRES_IN) for name, value in pairs if name == EXPIRES_IN]
+    return rules, lifetimes[-1] if lifetimes else None
 
 
 class PendingSubscribe(msgspec.Struct):
@@ -86,7 +99,9 @@ class SubscribeRequests:
             try:
                 mode = _cloud_events_in(packet)
                 topics = topic_filter(subscription.filter, *wheres, language=language, parse=self._parse)
+                queue, expires_in_s = _queue_in(packet)
                 wish = _wish(subscription, topics, identifier, is_new=standing is None)
+                wish = msgspec.structs.replace(wish, queue=queue, expires_in_s=expires_in_s)
             except FilterError as error:
                 request.codes.append(ReasonCode.TOPIC_FILTER_INVALID)
                 why = str(error)

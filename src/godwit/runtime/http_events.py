@@ -299,7 +299,10 @@ class EventStream:
         """Who the client is, so that it can come back."""
         listener = self._listener
         told = msgspec.json.encode({"client": listener.client, "session": listener.session})
-        return b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(listener.seen), told)
+        greeting = b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(listener.seen), told)
+        if listener.receipt is None:
+            return greeting
+        return greeting + b"event: receipt\ndata: %s\n\n" % msgspec.json.encode(listener.receipt)
 
     def next_part(self) -> bytes:
         """The events since the last part."""

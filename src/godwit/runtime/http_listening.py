@@ -17,13 +17,24 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from secrets import token_hex
+from time import time
 from urllib.parse import quote, unquote
 
 from msgspec import structs
 from starlette.datastructures import Headers, QueryParams
 
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Bye, Delivery, Revoked, SetSessionExpiry, Subscribe, SubscribeQuery
+from godwit.broker.messages import (
+    Bye,
+    Delivery,
+    QueueRules,
+    Receipt,
+    Revoked,
+    SetSessionExpiry,
+    Subscribe,
+    SubscribeQuery,
+)
+from godwit.broker.queue_rule_texts import lifetime_of, queue_rules_of
 from godwit.broker.queues import event_size
 from godwit.client.own_context import asked
 from godwit.errors import FilterError
@@ -49,6 +60,7 @@ __all__ = [
 SESSION_EXPIRY_S = 300.0
 SESSION_EXPIRY_S_MAX = 86_400.0
 SUBSCRIPTION = "events"
+QUEUE = "queue."  # how parameters begin that are rules of the queue
 MODE = "named"  # a listener brings its name alone, and finds its session wherever that is
 
 LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,18})")
@@ -65,6 +77,7 @@ class Listening:
     after: tuple[str, int] | None  # the session and the number that it has seen last
     wanted: Subscribe | SubscribeQuery
     expiry_s: float
+    wants_receipt: bool = False
 
 
 async def listening_of(principal: Principal, params: QueryParams, headers: Headers, tests: EdgeTests) -> Listening:
@@ -80,9 +93,13 @@ async def listening_of(principal: Principal, params: QueryParams, headers: Heade
     if not tests.is_quick(text, language):
         await tests.prepare(text, language)
     query = tests.parse(text, language)
-    wanted = subscription(client, query, params.get("sender"), retained="retained" in params)
+    rules = queue_rules_of((name[len(QUEUE) :], text) for name, text in params.items() if name.startswith(QUEUE))
+    expires = time() + lifetime_of(params["expires_in"]) if "expires_in" in params else None
+    wanted = subscription(
+        client, query, params.get("sender"), retained="retained" in params, queue=rules, expires=expires
+    )
     expiry_s = checked_session_expiry(params.get("session_expiry_s", str(SESSION_EXPIRY_S)))
-    return Listening(client, None if was is None else was[1:], wanted, expiry_s)
+    return Listening(client, None if was is None else was[1:], wanted, expiry_s, "receipt" in params)
 
 
 def resume_position(last_id: str) -> tuple[str, str, int] | None:
@@ -91,9 +108,17 @@ def resume_position(last_id: str) -> tuple[str, str, int] | None:
     return None if found is None else (unquote(found["client"]), unquote(found["session"]), int(found["number"]))
 
 
-def subscription(client: str, query: Query, sender: str | None, *, retained: bool) -> Subscribe | SubscribeQuery:
+def subscription(
+    client: str,
+    query: Query,
+    sender: str | None,
+    *,
+    retained: bool,
+    queue: QueueRules | None = None,
+    expires: float | None = None,
+) -> Subscribe | SubscribeQuery:
     """What a listener asks for. FilterError: that is no filter."""
-    wanted = Subscribe((client, SUBSCRIPTION), asked(query.routable, sender or None), retained=retained)
+    wanted = Subscribe((client, SUBSCRIPTION), asked(query.routable, sender or None), expires, queue, retained=retained)
     return wanted if query.test is None else SubscribeQuery(wanted, ((query.language, query.text),))
 
 
@@ -141,6 +166,7 @@ class Listener:
         self.client = listening.client
         self.session = ""
         self.is_open = False
+        self.receipt: Receipt | None = None  # of what came while it was away, if it asked for that
         self._listening = listening
         self._after = listening.after
         self._on_tested = on_tested
@@ -162,6 +188,8 @@ class Listener:
         try:
             attached = await self._talk.attach()
             self.session = attached.session
+            if self._listening.wants_receipt:
+                self.receipt = attached.receipt
             if self._after is not None and (attached.fresh or self._after[0] != attached.session):
                 self._after = None  # its numbers count in another session
             if not attached.fresh:  # it has begun with what was retained then

@@ -43,7 +43,7 @@ from godwit.runtime.client_rates import ClientRate
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.loop_timers import LoopTimers
 from godwit.runtime.mqtt_deliveries import MqttDeliveries
-from godwit.runtime.mqtt_events import context_of_properties
+from godwit.runtime.mqtt_events import context_of_properties, receipt_for
 from godwit.runtime.mqtt_requests import Gate
 from godwit.runtime.mqtt_translation import MqttTranslator, credentials_of
 from godwit.runtime.node import client_line
@@ -334,8 +334,8 @@ class MqttConnection:
         if context is not None:
             wishes.set_context(context)
         doubtful = message.receipt.replayed if is_present and OUT not in notes else 0
-        since = lost_since(notes, message.receipt.lost_since)
-        self._tell(mqtt_effects.Attached(self.name, is_present, kept_of(notes), doubtful, since))
+        since, receipt = lost_since(notes, message.receipt.lost_since), receipt_for(attach.connect, message.receipt)
+        self._tell(mqtt_effects.Attached(self.name, is_present, kept_of(notes), doubtful, since, receipt))
 
     def taken_over(self, is_clean: bool) -> None:
         """The client has connected again, over another connection."""

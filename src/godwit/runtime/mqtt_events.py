@@ -37,6 +37,7 @@ from typing import Any
 
 import msgspec
 
+from godwit.broker.messages import Receipt
 from godwit.errors import BadEvent, BadValue
 from godwit.filters.contexts import SENDER, checked_context
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, flattened
@@ -45,7 +46,9 @@ from godwit.languages import cloud_events
 from godwit.languages.cloud_events import MQTT, is_attribute_name, is_structured, to_binary, to_structured
 from godwit.languages.event_documents import Document, as_cloud_event, checked_attributes
 from godwit.languages.xml_names import is_xml
+from godwit.mqtt.loss_notice import RECEIPT
 from godwit.mqtt.mqtt_effects import Message
+from godwit.mqtt.packets import Connect
 from godwit.mqtt.properties import Properties
 from godwit.runtime import given_cloud_events
 
@@ -67,6 +70,7 @@ JSON_BYTES_MAX = 64 * 1024
 TEXT_MAX = 65_536
 OUR_OWN = 8  # attributes that are not the client's, at most
 CONTEXT = "$ctx"
+RECEIPT_LOST_MAX = 100  # lost events that a CONNACK names
 ABOUT_PAYLOAD = ("content_type", "user_property", "payload_format_indicator")  # which a CloudEvent has otherwise
 QOS_OF_NATIVE = 2  # whatever the subscription is worth
 
@@ -331,3 +335,15 @@ def _object(data: bytes) -> Mapping[str, Any]:
 def stamps_of(context: Attributes) -> Attributes:
     """A context as events bear it."""
     return {intern(SENDER + name): value for name, value in context.items()}
+
+
+# ------------------------------------------------------------ receipts
+
+
+def receipt_for(connect: Connect, receipt: Receipt) -> str:
+    """What became of events while a client was away, as JSON for its CONNACK; "" unless its CONNECT asks for it."""
+    if all(name != RECEIPT for name, _ in connect.properties.get("user_property", ())):
+        return ""
+    lost, more = receipt.lost[:RECEIPT_LOST_MAX], max(0, len(receipt.lost) - RECEIPT_LOST_MAX)
+    told = msgspec.structs.replace(receipt, lost=lost, lost_more=receipt.lost_more + more)
+    return msgspec.json.encode(told).decode()

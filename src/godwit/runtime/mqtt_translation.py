@@ -293,7 +293,12 @@ class MqttTranslator:
                 codes[place] = ReasonCode.QUOTA_EXCEEDED
                 continue
             subscribe = said.Subscribe(
-                (self._client, text), wish.topics.filter, share=wish.topics.share or "", retained=wish.wants_retained
+                (self._client, text),
+                wish.topics.filter,
+                None if wish.expires_in_s is None else self._gateway.now() + wish.expires_in_s,
+                wish.queue,
+                share=wish.topics.share or "",
+                retained=wish.wants_retained,
             )
             queries = tuple((query.language, query.text) for query in wish.topics.queries)
             asked = said.SubscribeQuery(subscribe, queries) if queries else subscribe
