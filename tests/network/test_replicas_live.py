@@ -346,7 +346,8 @@ def test_sub_and_pub_have_a_session_at_every_broker_and_go_on_without_one_of_the
         result = in_background("sub", "n > 0", "-C", "3", "--name", "ann", *both)
 
         def listens() -> bool:
-            found = [broker.node.machine.sessions.session("ann") for broker in (first, second)]  # type: ignore[attr-defined]
+            machines: list[Any] = [broker.node.machine for broker in (first, second)]
+            found = [machine.sessions.session("ann") for machine in machines]
             return all(session is not None and "sub" in session.subscriptions for session in found)
 
         apart.until(listens)
