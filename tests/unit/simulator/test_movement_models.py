@@ -330,7 +330,7 @@ def test_the_way_of_a_client_is_known_before_anything_runs_and_its_first_broker_
         ),
         (
             ["overlay.positions=nowhere.csv"],
-            "overlay.positions is 'nowhere.csv': it must be a file with columns broker",
+            "overlay.positions is 'nowhere.csv': no such file; expected a CSV file with columns broker",
         ),
         (["clients.roaming.per_s=1"], "clients.roaming.per_s is 1: only the model 'random' has a rate of moves"),
         (["clients.roaming.speeds_kmh=[]"], "clients.roaming.speeds_kmh is empty"),

@@ -55,7 +55,7 @@ def check_positions(file: str, overlay: Overlay, where: Where) -> None:
     """Raise `ScenarioError` unless a file says where brokers of an overlay stand."""
     at = where(("overlay", "positions"))
     if not Path(file).is_file():
-        raise ScenarioError(f"{at} is {file!r}: it must be a file with columns broker, lon and lat")
+        raise ScenarioError(f"{at} is {file!r}: no such file; expected a CSV file with columns broker, lon and lat")
     try:
         Plane(Rectangle.around(broker_positions(file, overlay).values()))
     except ScenarioError as error:
