@@ -32,6 +32,7 @@ from godwit.filters.sets import (
     one_of,
     places,
     starts_with,
+    topic_pattern,
 )
 from godwit.filters.values import Point
 from godwit.matching.bdd_matcher import BddMatcher
@@ -40,7 +41,7 @@ from tests.conventions import value_set_places
 from tests.conventions.repository import Module, modules
 from tests.conventions.value_set_places import Classes
 
-TEXTS = "Prefix Suffix Substring Like"
+TEXTS = "Prefix Suffix Substring Like TopicPattern"
 REGIONS = "Box Circle Polygon"
 
 
@@ -96,8 +97,10 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "unions": "joins in pairs, by union",
         "spread": "as it is",
         "range_of": "raises TypeError",
+        "_topic_around": "None: no topic pattern is put around it",
         "_as_region _elements _head _tail _read_as_text": "are given only classes that they name",
     },
+    "godwit.filters.measures": {"_share_of_topics": "cannot be measured in topics"},
     "godwit.filters.regions": {
         "inside apart area": "take any other region by its bounds, which never leave out a point"
     },
@@ -168,10 +171,29 @@ EXAMPLES: dict[str, ValueSet] = {
     "Prefix": starts_with("a"),
     "Substring": holds_text("b"),
     "Suffix": ends_with("b"),
+    "TopicPattern": topic_pattern("+/b"),
 }
 """One of each class."""
 
-VALUES = (0, 1, 5, 7.5, True, False, "", "a", "ab", "axb", "b", "market", Point(5, 5), Point(1, 1), Point(20, 20))
+VALUES = (
+    0,
+    1,
+    5,
+    7.5,
+    True,
+    False,
+    "",
+    "a",
+    "ab",
+    "axb",
+    "b",
+    "a/b",
+    "$a/b",
+    "market",
+    Point(5, 5),
+    Point(1, 1),
+    Point(20, 20),
+)
 
 
 # ---------------------------------------------------------------- faults

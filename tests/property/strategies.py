@@ -32,6 +32,7 @@ from godwit.filters.sets import (
     one_of,
     places,
     starts_with,
+    topic_pattern,
 )
 from godwit.filters.values import Kind, Point, Value
 
@@ -49,6 +50,7 @@ TEXTS: tuple[Value, ...] = (
     *("", "\0", "a", "a\0", "aa", "ab", "aba", "abab", "abb", "abc", "ac", "b", "ba", "bab", "c"),
     *("é", "aé", "éa", "ñ", "a\U0010ffff", "\U0010ffff", "\ud7ff", "\ue000", "😀", "a😀b"),
     *("%", "_", "\\", "a%b", "a_b", "a\\b", "1", "true"),
+    *("/", "a/", "/a", "a/b", "a/b/a", "ab/b", "$", "$a", "$a/b", "a/+", "#"),
 )
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -147,10 +149,19 @@ def patterns() -> SearchStrategy[str]:
     return st.lists(st.sampled_from(_PATTERN_PIECES), max_size=6).map("".join)
 
 
+def topic_patterns() -> SearchStrategy[str]:
+    """A topic pattern, most with wildcards."""
+    level = st.sampled_from(["", "a", "b", "ab", "$a", "+", "+"])
+    last = st.sampled_from([[], ["#"]])
+    levels = st.lists(level, max_size=3)
+    return st.builds(lambda some, end: "/".join([*some, *end]) or "+", levels, last)
+
+
 def text_sets() -> SearchStrategy[ValueSet]:
-    """A prefix, suffix, substring, pattern, interval or finite set of texts."""
+    """A prefix, suffix, substring, LIKE or topic pattern, interval or finite set of texts."""
     text: SearchStrategy[Any] = values(Kind.TEXT)
     shapes = [text.map(starts_with), text.map(ends_with), text.map(holds_text), patterns().map(like)]
+    shapes.append(topic_patterns().map(topic_pattern))
     return st.one_of(
         *shapes, intervals(Kind.TEXT), finite_sets(Kind.TEXT), st.sets(st.sampled_from(PLACES)).map(places)
     )

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from godwit.filters.effort import Effort
 from godwit.filters.filters import And, Filter, Missing, Only, Some
-from godwit.filters.sets import Like, Nothing, OneOf, Places, Prefix, Substring, Suffix, ValueSet
+from godwit.filters.sets import Like, Nothing, OneOf, Places, Prefix, Substring, Suffix, TopicPattern, ValueSet
 
 __all__ = ["Choices", "CoveringIndex", "IndexedFilter", "Signs", "choices_of", "signs_of"]
 
@@ -77,7 +77,7 @@ def signs_of(filter: Filter) -> Signs:
         seen[literal.attribute] = None
         if not isinstance(literal, Missing):
             found = _signs_of_set(literal.attribute, literal.values)
-            if isinstance(literal.values, Suffix | Substring | Like) and found != ALL_SIGNS:
+            if isinstance(literal.values, Suffix | Substring | Like | TopicPattern) and found != ALL_SIGNS:
                 asks |= found
             has |= found
     return Signs(asks, has)
@@ -92,6 +92,11 @@ def _signs_of_set(attribute: str, values: ValueSet) -> int:
             signs = 0
             for segment in segments:
                 signs |= _signs_of_text(attribute, segment)
+            return signs
+        case TopicPattern(levels=(levels, _)):
+            signs = 0
+            for run in "/".join(levels).split("+"):
+                signs |= _signs_of_text(attribute, run)
             return signs
         case OneOf(values=members) | Places(names=members) if len(members) <= VALUES_MAX:
             signs = ALL_SIGNS

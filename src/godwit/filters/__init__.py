@@ -65,6 +65,7 @@ from godwit.filters.sets import (
     one_of,
     places,
     starts_with,
+    topic_pattern,
 )
 from godwit.filters.values import Kind, Point, Value
 
@@ -147,5 +148,6 @@ __all__ = [
     "starts_with",
     "to_json",
     "to_text",
+    "topic_pattern",
     "weaken",
 ]

@@ -11,7 +11,19 @@ from typing import NamedTuple
 
 from godwit.filters.regions import Region, area
 from godwit.filters.relations import intersection, is_subset
-from godwit.filters.sets import Complement, Everything, Interval, Nothing, OneOf, Places, Prefix, Suffix, ValueSet
+from godwit.filters.sets import (
+    Complement,
+    Everything,
+    Interval,
+    Nothing,
+    OneOf,
+    Places,
+    Prefix,
+    Suffix,
+    TopicPattern,
+    ValueSet,
+)
+from godwit.filters.topic_patterns import ANY_LEVEL, SEPARATOR
 from godwit.filters.values import Kind
 
 FAN_OUT = 8.0
@@ -46,10 +58,22 @@ def _extent(values: ValueSet, hull: ValueSet) -> float:
         return len(values.members) if isinstance(values, OneOf | Places) else 0
     if isinstance(values, Prefix | Suffix) and isinstance(hull, Prefix | Suffix):
         return FAN_OUT ** (len(hull.text) - len(values.text))
+    if isinstance(hull, TopicPattern):
+        return _share_of_topics(values)
     if isinstance(values, Interval):
         return _length(values)
     if isinstance(values, Region):
         return area(values)
+    return 0
+
+
+def _share_of_topics(values: ValueSet) -> float:
+    """The share of all topics that match: each level that is named, and an end, leaves one of `FAN_OUT` ways to go."""
+    match values:
+        case TopicPattern(levels=(levels, is_open)):
+            return FAN_OUT ** -(sum(level != ANY_LEVEL for level in levels) + (not is_open))
+        case OneOf(values=members) | Places(names=members):
+            return sum(FAN_OUT ** -(text.count(SEPARATOR) + 2) for text in members if isinstance(text, str))
     return 0
 
 

@@ -45,7 +45,7 @@ from godwit.filters.filters import (
 from godwit.filters.measures import looseness, shares
 from godwit.filters.regions import Region
 from godwit.filters.relations import loose_hull, union
-from godwit.filters.sets import Interval, OneOf, Prefix, Substring, Suffix, ValueSet
+from godwit.filters.sets import Interval, OneOf, Prefix, Substring, Suffix, TopicPattern, ValueSet
 from godwit.filters.values import Value
 
 NEIGHBOURS_MAX = 8
@@ -206,6 +206,8 @@ def _start(values: ValueSet) -> tuple[float, str]:
             first = members[0]
         case Prefix(text=text) | Suffix(text=text) | Substring(text=text):
             first = text
+        case TopicPattern(pattern=pattern):
+            first = pattern
         case Region():
             first = values.bounds[0]
     match first:

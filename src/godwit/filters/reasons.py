@@ -23,7 +23,19 @@ from godwit.filters.events import Attributes
 from godwit.filters.filters import And, Filter, Literal, Missing, Or, literals
 from godwit.filters.references import is_open
 from godwit.filters.regions import Circle, Polygon, Region
-from godwit.filters.sets import Complement, Interval, Like, OneOf, Places, Prefix, Substring, Suffix, ValueSet
+from godwit.filters.sets import (
+    Complement,
+    Interval,
+    Like,
+    OneOf,
+    Places,
+    Prefix,
+    Substring,
+    Suffix,
+    TopicPattern,
+    ValueSet,
+)
+from godwit.filters.topic_patterns import ANY_LEVEL, SEPARATOR
 from godwit.filters.values import Kind, Point, Value, identity
 
 SAMPLES_MAX = 40
@@ -189,6 +201,9 @@ def _near(values: ValueSet) -> Iterator[Value]:
         case Like(segments=segments):
             fixed = ["".join(character or "x" for character in segment) for segment in segments]
             yield from ("".join(fixed), "x".join(fixed))
+        case TopicPattern(levels=(levels, _)):
+            one = SEPARATOR.join("x" if level == ANY_LEVEL else level for level in levels)
+            yield from (one, f"{one}/x", one.rpartition(SEPARATOR)[0], f"$x/{one}", one.replace("x", "y"))
         case Region():
             yield from _landmarks(values)
 

@@ -9,7 +9,7 @@ set, or a class that this module does not know) only what holds for every value 
 1. `is_subset` and `is_disjoint` answer yes only when it is so; where they cannot tell they answer no. So a class of
    value sets that is missing from the tables makes answers weaker, never wrong.
 2. Both are exact for finite sets, intervals of numbers and times, prefixes, suffixes, substrings and boxes, and for the
-   complements of those.
+   complements of those; and for topic patterns among each other, with finite sets and with prefixes.
 3. `union` and `intersection` are exact or None. `hull` holds at least both.
 4. An open set, whose values nobody knows yet, is a subset of itself and disjoint from its complement, no more.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
-from godwit.filters import regions
+from godwit.filters import regions, topic_patterns
 from godwit.filters.like_patterns import ONE_SYMBOL, RUN_SYMBOL
 from godwit.filters.regions import Box, Circle, Polygon, Region
 from godwit.filters.sets import (
@@ -34,6 +34,7 @@ from godwit.filters.sets import (
     Prefix,
     Substring,
     Suffix,
+    TopicPattern,
     ValueSet,
     complement,
     ends_with,
@@ -41,18 +42,21 @@ from godwit.filters.sets import (
     one_of,
     places,
     starts_with,
+    topic_of_levels,
 )
+from godwit.filters.topic_patterns import SEPARATOR, SPECIAL, Levels
 from godwit.filters.values import Kind, Point, Value
 
 LAST_CODE_POINT = 0x10FFFF
 FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
 JOINED_PAIRWISE_MAX = 32
+TOPICS_JOINED_MAX = 16  # texts of a finite set that a topic pattern is put around
 
 _Finite = OneOf | Places
 _TextSet = Prefix | Suffix | Substring | Like
 _FINITE = (OneOf, Places)
 _TEXTS = (Prefix, Suffix, Substring, Like)
-_RANGED = (Interval, *_TEXTS)
+_RANGED = (Interval, *_TEXTS, TopicPattern)
 _REGIONS = (Box, Circle, Polygon)
 _PLAIN = (*_RANGED, *_REGIONS)
 _ALL = (Everything, Nothing, Complement, *_FINITE, *_PLAIN)
@@ -94,6 +98,8 @@ def intersection(a: ValueSet, b: ValueSet) -> ValueSet | None:
     if isinstance(a, (Interval, Prefix)) and isinstance(b, (Interval, Prefix)):
         range_a, range_b = range_of(a), range_of(b)
         return _between_ends(_tighter_low(range_a, range_b), _tighter_high(range_a, range_b))
+    if isinstance(a, TopicPattern) and isinstance(b, TopicPattern):
+        return topic_of_levels(topic_patterns.common(a.levels, b.levels))
     if isinstance(a, Box) and isinstance(b, Box) and a.west <= a.east and b.west <= b.east:
         return Box(max(a.west, b.west), max(a.south, b.south), min(a.east, b.east), min(a.north, b.north))
     return None
@@ -122,6 +128,8 @@ def union(a: ValueSet, b: ValueSet) -> ValueSet | None:
     if isinstance(a, _FINITE) and isinstance(b, _FINITE):
         return one_of(_elements(a) + _elements(b))
     for x, y in ((a, b), (b, a)):
+        if isinstance(x, Prefix) and isinstance(y, _FINITE) and (whole := _topic_with_its_root(x, y)) is not None:
+            return whole
         if isinstance(x, (Interval, Prefix)) and isinstance(y, _FINITE):
             return _interval_with_points(range_of(x), y)
     if isinstance(a, (Interval, Prefix)) and isinstance(b, (Interval, Prefix)):
@@ -182,6 +190,10 @@ def loose_hull(a: ValueSet, b: ValueSet) -> ValueSet:
         return starts_with(common_prefix(a.text, b.text))
     if isinstance(a, Suffix) and isinstance(b, Suffix):
         return ends_with(common_prefix(a.text[::-1], b.text[::-1])[::-1])
+    if isinstance(a, TopicPattern) or isinstance(b, TopicPattern):
+        around = _topic_around(a, b)
+        if around is not None:
+            return around
     kinds = a.kinds | b.kinds
     if kinds is Kind.POINT and isinstance(a, (OneOf, Region)) and isinstance(b, (OneOf, Region)):
         return regions.box_hull(_as_region(a), _as_region(b))
@@ -312,9 +324,14 @@ def range_of(a: ValueSet) -> Interval:
         return Interval(a.kinds, a.values[0], a.values[-1])
     if isinstance(a, Places):
         return Interval(Kind.TEXT, a.names[0], a.names[-1])
+    if isinstance(a, TopicPattern):
+        return _range_of_topic(a.levels)
     if not isinstance(a, _TEXTS):
         raise TypeError(f"a {type(a).__name__} has no interval around it that is known here")
-    head = _head(a)
+    return _range_of_prefix(_head(a))
+
+
+def _range_of_prefix(head: str) -> Interval:
     if not head:
         return Interval(Kind.TEXT)
     after = _after_all_with_prefix(head)
@@ -467,6 +484,105 @@ def _read_as_text(a: _TextSet) -> str:
     return RUN_SYMBOL.join("".join(ONE_SYMBOL if c is None else c for c in segment) for segment in a.segments)
 
 
+# ---------------------------------------------------------------- topic patterns
+
+
+def _topic_within(a: TopicPattern, b: TopicPattern) -> bool:
+    return topic_patterns.is_within(a.levels, b.levels)
+
+
+def _topics_apart(a: TopicPattern, b: TopicPattern) -> bool:
+    return topic_patterns.are_apart(a.levels, b.levels)
+
+
+def _topic_in_texts(a: TopicPattern, b: Suffix | Substring | Like) -> bool:
+    """Whether a pattern lies in a set of texts. It does when that holds each of its forms, read as texts."""
+    levels, is_open = a.levels
+    whole = SEPARATOR.join(RUN_SYMBOL if level == topic_patterns.ANY_LEVEL else level for level in levels)
+    return b.contains(whole) and (not is_open or b.contains(whole + SEPARATOR + RUN_SYMBOL))
+
+
+def _prefix_in_topic(a: Prefix, b: TopicPattern) -> bool:
+    return topic_patterns.holds_prefix(b.levels, a.text)
+
+
+def _like_in_topic(a: Like, b: TopicPattern) -> bool:
+    """A LIKE pattern speaks of characters and its wildcards take slashes, too: only what it starts with tells."""
+    head = _head(a)
+    return bool(head) and topic_patterns.holds_prefix(b.levels, head)
+
+
+def _range_in_topic(a: Interval, b: TopicPattern) -> bool:
+    levels, is_open = b.levels
+    if a.kind is not Kind.TEXT or not is_open:
+        return False
+    if b.levels.begins_wild:
+        return len(levels) == 1 and _ranges_apart(a, _range_of_prefix(SPECIAL))
+    head = _literal_levels(b.levels)
+    return len(head) == len(levels) and _within(a, _range_of_prefix(SEPARATOR.join((*head, ""))))
+
+
+def _topic_apart_from_prefix(a: TopicPattern, b: Prefix) -> bool:
+    return not topic_patterns.meets_prefix(a.levels, b.text)
+
+
+def _topic_apart_from_texts(a: TopicPattern, b: Suffix | Substring | Like) -> bool:
+    return _tails_apart(_tail_of_topic(a.levels), _tail(b)) or _ranges_disjoint(a, b)
+
+
+def _literal_levels(levels: Levels) -> tuple[str, ...]:
+    """The levels before the first wildcard."""
+    wild = topic_patterns.ANY_LEVEL
+    return levels.levels[: levels.levels.index(wild)] if wild in levels.levels else levels.levels
+
+
+def _range_of_topic(levels: Levels) -> Interval:
+    head = _literal_levels(levels)
+    if len(head) < len(levels.levels):
+        return _range_of_prefix(SEPARATOR.join((*head, "")) if head else "")
+    whole = SEPARATOR.join(head)  # what precedes a #, which matches by itself
+    around = _range_of_prefix(whole + SEPARATOR)
+    return Interval(Kind.TEXT, whole or None, around.high, False, around.high_open)
+
+
+def _tail_of_topic(levels: Levels) -> str:
+    """What every text that matches ends with."""
+    return "" if levels.is_open else SEPARATOR.join(levels.levels).rpartition(topic_patterns.ANY_LEVEL)[2]
+
+
+def _topic_around(a: ValueSet, b: ValueSet) -> ValueSet | None:
+    """A topic pattern that holds two sets of texts; None: there is none, or none worth looking for."""
+    found: Levels | None = None
+    for values in (a, b):
+        if isinstance(values, TopicPattern):
+            parts = [values.levels]
+        elif isinstance(values, _FINITE) and len(values.members) <= TOPICS_JOINED_MAX:
+            parts = [Levels(tuple(text.split(SEPARATOR)), False) for text in _elements(values) if type(text) is str]
+            if len(parts) < len(values.members) or any(_has_wildcard(part) for part in parts):
+                return None
+        else:
+            return None
+        for part in parts:
+            found = part if found is None else topic_patterns.around(found, part)
+            if found is None:
+                return None
+    return None if found is None else topic_of_levels(found)
+
+
+def _topic_with_its_root(a: Prefix, b: _Finite) -> ValueSet | None:
+    """`a/#` for all texts that start with `a/`, and `a`, and perhaps some of the former; else None."""
+    root = a.text.removesuffix(SEPARATOR)
+    outside = [value for value in _elements(b) if not a.contains(value)]
+    if outside != [root] or root == a.text or _has_wildcard(Levels((root,), False)):
+        return None
+    return topic_of_levels(Levels(tuple(root.split(SEPARATOR)), True))
+
+
+def _has_wildcard(levels: Levels) -> bool:
+    """Whether the levels of a text hold what in a pattern is a wildcard."""
+    return any("+" in level or "#" in level for level in levels.levels)
+
+
 def common_prefix(a: str, b: str) -> str:
     """What both texts start with."""
     same = 0
@@ -516,8 +632,14 @@ _SUBSET = _table(
     ((Interval,), (Interval,), _within),
     ((Interval,), (Prefix,), _range_within),
     ((Interval,), (Suffix, Substring, Like), _no),
-    (_TEXTS, (Interval, Prefix), _range_within),
+    ((*_TEXTS, TopicPattern), (Interval, Prefix), _range_within),
     (_TEXTS, (Suffix, Substring, Like), _text_subset),
+    ((TopicPattern,), (TopicPattern,), _topic_within),
+    ((TopicPattern,), (Suffix, Substring, Like), _topic_in_texts),
+    ((Interval,), (TopicPattern,), _range_in_topic),
+    ((Prefix,), (TopicPattern,), _prefix_in_topic),
+    ((Like,), (TopicPattern,), _like_in_topic),
+    ((Suffix, Substring), (TopicPattern,), _no),
     (_RANGED, _REGIONS, _no),
     (_REGIONS, _RANGED, _no),
     (_REGIONS, _REGIONS, regions.inside),
@@ -536,9 +658,14 @@ _DISJOINT = _table(
     (_FINITE, _PLAIN, _none_in),
     (_PLAIN, _FINITE, lambda a, b: _none_in(b, a)),
     ((Interval,), (Interval,), _ranges_apart),
-    ((Interval,), _TEXTS, _ranges_disjoint),
-    (_TEXTS, (Interval,), _ranges_disjoint),
+    ((Interval,), (*_TEXTS, TopicPattern), _ranges_disjoint),
+    ((*_TEXTS, TopicPattern), (Interval,), _ranges_disjoint),
     (_TEXTS, _TEXTS, _texts_disjoint),
+    ((TopicPattern,), (TopicPattern,), _topics_apart),
+    ((TopicPattern,), (Prefix,), _topic_apart_from_prefix),
+    ((Prefix,), (TopicPattern,), lambda a, b: _topic_apart_from_prefix(b, a)),
+    ((TopicPattern,), (Suffix, Substring, Like), _topic_apart_from_texts),
+    ((Suffix, Substring, Like), (TopicPattern,), lambda a, b: _topic_apart_from_texts(b, a)),
     (_RANGED, _REGIONS, _yes),  # no point is a number, a time or a text
     (_REGIONS, _RANGED, _yes),
     (_REGIONS, _REGIONS, regions.apart),

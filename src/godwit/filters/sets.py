@@ -30,6 +30,8 @@ from godwit.filters.like_patterns import (
     row_of,
     segments_of,
 )
+from godwit.filters.topic_patterns import ANY_LEVEL, ANY_LEVELS, Levels, levels_of, pattern_of, why_no_pattern
+from godwit.filters.topic_patterns import matches as matches_topic
 from godwit.filters.values import (
     ALL_KINDS,
     ORDERED_KINDS,
@@ -282,6 +284,29 @@ class Like(ValueSet):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicPattern(ValueSet):
+    """All texts that match a topic pattern of MQTT with a wildcard: see `topic_patterns.py`."""
+
+    pattern: str
+
+    @property
+    def kinds(self) -> Kind:
+        return Kind.TEXT
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.pattern) // PATTERN_CHARACTERS_PER_STEP
+
+    @property
+    def levels(self) -> Levels:
+        """The pattern level by level."""
+        return levels_of(self.pattern)
+
+    def contains(self, value: Value) -> bool:
+        return type(value) is str and matches_topic(self.pattern, value)
+
+
+@dataclass(frozen=True, slots=True)
 class Places(ValueSet):
     """A set of named places. It holds their names: so an event says where it is when it has no coordinates."""
 
@@ -427,6 +452,23 @@ def like(pattern: str, escape: str | None = ESCAPE) -> ValueSet:
     if len(canonical) > PATTERN_LENGTH_MAX:
         raise BadValue(f"a LIKE pattern of {len(canonical)} characters: at most {PATTERN_LENGTH_MAX} are allowed")
     return Like(canonical)
+
+
+def topic_pattern(pattern: str) -> ValueSet:
+    """The texts that match a topic pattern of MQTT: `fleet/+/speed`, `fleet/#`. Without a wildcard it is one text."""
+    checked_value(pattern)
+    fault = why_no_pattern(pattern)
+    if fault is not None:
+        raise BadValue(f"{fault}: {pattern!r}" if pattern else fault)
+    if ANY_LEVEL not in pattern and ANY_LEVELS not in pattern:
+        return one_of([pattern])
+    return TopicPattern(ANY_LEVELS if pattern == f"{ANY_LEVEL}/{ANY_LEVELS}" else pattern)
+
+
+def topic_of_levels(levels: Levels) -> ValueSet:
+    """The texts that match a pattern which was made of others."""
+    pattern = pattern_of(levels)
+    return TopicPattern(pattern) if levels.is_open or ANY_LEVEL in levels.levels else one_of([pattern])
 
 
 def _literals_of(canonical: str) -> list[str]:

@@ -3,7 +3,8 @@
 *Theory.* A value becomes `slot << 32 | label`. Most values come again, so their codes are remembered in one dict under
 the very `(name, value)` pairs that `dict.items()` yields: encoding an event is then one `map`. What the dict does not
 know, or must not be asked (True and 1 are equal keys, but not equal values), goes the long way: look the label up, and
-for attributes with more aspects than their value (read backwards, longitude, substrings) add the codes of those.
+for attributes with more aspects than their value (read backwards, longitude, substrings, topic patterns) add the codes
+of those.
 
 *Profile.* The map costs 45 ns an attribute, a look-up about 500 ns; most of the latter is bisecting.
 """
@@ -19,9 +20,9 @@ import numpy.typing as npt
 from godwit.errors import BadEvent, BadValue
 from godwit.filters.events import ATTRIBUTES_MAX, VALUES_MAX
 from godwit.filters.values import TEXT_LENGTH_MAX, Kind, Point, Value, checked_value
-from godwit.matching.filter_compiler import EVERY_VALUE_HOLDS, SOME_VALUE_HOLDS, IndexedAttribute
+from godwit.matching.filter_compiler import IndexedAttribute
 from godwit.matching.kernels import compiled
-from godwit.matching.labels import LABEL_FALSE, STRETCH, Slot
+from godwit.matching.labels import EVERY_VALUE_HOLDS, LABEL_FALSE, SOME_VALUE_HOLDS, STRETCH, Slot
 from godwit.matching.matcher import Columns, events_of
 from godwit.matching.numeric import ATTRIBUTES_MIN, CALM, Numbers
 from godwit.matching.packed_columns import (
@@ -108,6 +109,8 @@ class Encoder:
             )
         if column.patterns and type(value) is str:
             codes.extend(slot << 32 | EVERY_VALUE_HOLDS for slot in self.substrings[name].in_text(value))
+        if column.topics is not None and type(value) is str:
+            codes.extend(column.topics.codes(value))
         return code
 
     def _remember(self, item: tuple[str, Any], code: int) -> None:
@@ -138,16 +141,23 @@ class Encoder:
             for value in values:
                 for slot, aspect in self._aspects(column, value):
                     labels.setdefault(slot.number, []).append(LABEL_FALSE if aspect is None else slot.label(aspect))
-            if column.patterns:
+            if column.patterns or column.topics is not None:
                 held: dict[int, int] = {}
                 for value in values:
-                    for number in self.substrings[name].in_text(value) if type(value) is str else ():
+                    for number in self._in_text(name, column, value) if type(value) is str else ():
                         held[number] = held.get(number, 0) + 1
                 codes.extend(
                     number << 32 | (EVERY_VALUE_HOLDS if times == len(values) else SOME_VALUE_HOLDS)
                     for number, times in held.items()
                 )
         several.extend(labels.items())
+
+    def _in_text(self, name: str, column: IndexedAttribute, text: str) -> Iterable[int]:
+        """The slots of the substrings and topic patterns that a text meets."""
+        if column.patterns:
+            yield from self.substrings[name].in_text(text)
+        if column.topics is not None:
+            yield from column.topics.in_text(text)
 
     # ------------------------------------------------------------ a batch
 
@@ -276,6 +286,11 @@ class Encoder:
             numbers, slots = self.substrings[name].in_texts(texts)
             events.append(rows[numbers])
             codes.append(slots << 32 | EVERY_VALUE_HOLDS)
+        if column.topics is not None:
+            met = [(row, code) for row, text in zip(rows, texts, strict=True) for code in column.topics.codes(text)]
+            pairs = np.array(met, dtype=np.int64).reshape(-1, 2)
+            events.append(pairs[:, 0])
+            codes.append(pairs[:, 1])
 
     # ------------------------------------------------------------ packed columns
 

@@ -36,6 +36,7 @@ from godwit.filters.sets import (
     Prefix,
     Substring,
     Suffix,
+    TopicPattern,
     one_of,
 )
 from godwit.filters.values import Kind, Value
@@ -53,12 +54,24 @@ from godwit.matching.kernels import (
     RESIDUAL_ALWAYS,
     RESIDUAL_MULTI,
 )
-from godwit.matching.labels import ABOVE, BELOW, EXACTLY, LABEL_FALSE, LABEL_MAX, LABEL_TRUE, STRETCH, TWICE, Slot
+from godwit.matching.labels import (
+    ABOVE,
+    BELOW,
+    EVERY_VALUE_HOLDS,
+    EXACTLY,
+    LABEL_FALSE,
+    LABEL_MAX,
+    LABEL_TRUE,
+    SOME_VALUE_HOLDS,
+    STRETCH,
+    TWICE,
+    Slot,
+)
+from godwit.matching.topic_shapes import TopicShapes
 
 CONJUNCTIONS_MAX = 8
 PRESENT = (0, LABEL_MAX)
 NEVER = -1
-SOME_VALUE_HOLDS, EVERY_VALUE_HOLDS = 1, 2  # what the slot of a substring says of an event
 
 
 class IndexedAttribute:
@@ -67,7 +80,7 @@ class IndexedAttribute:
     A slot for its value, and slots for other aspects when a filter asks for them.
     """
 
-    __slots__ = ("backwards", "latitude", "longitude", "patterns", "plain", "slot")
+    __slots__ = ("backwards", "latitude", "longitude", "patterns", "plain", "slot", "topics")
 
     def __init__(self, slot: Slot) -> None:
         self.slot = slot
@@ -76,6 +89,14 @@ class IndexedAttribute:
         self.longitude: Slot | None = None
         self.latitude: Slot | None = None
         self.patterns: dict[str, int] = {}  # substring -> number of the slot that says whether it is there
+        self.topics: TopicShapes | None = None  # the same for topic patterns
+
+    @property
+    def has_aspects(self) -> bool:
+        """Whether a text has further codes than that of its value."""
+        return bool(self.patterns) or any(
+            aspect is not None for aspect in (self.backwards, self.longitude, self.topics)
+        )
 
 
 class Compiler:
@@ -119,8 +140,11 @@ class Compiler:
         used[0] = True
         for name, column in list(self.columns.items()):
             column.patterns = {text: slot for text, slot in column.patterns.items() if used[slot]}
+            if column.topics is not None:
+                column.topics = TopicShapes.of({text: slot for text, slot in column.topics.items() if used[slot]})
             aspects = [slot for slot in (column.backwards, column.longitude, column.latitude) if slot is not None]
-            if not column.patterns and not any(used[slot.number] for slot in (column.slot, *aspects)):
+            found = column.patterns or column.topics
+            if not found and not any(used[slot.number] for slot in (column.slot, *aspects)):
                 del self.columns[name]
                 continue
             used[column.slot.number] = True
@@ -131,13 +155,15 @@ class Compiler:
                     used[column.longitude.number] = used[column.latitude.number] = True
                 else:
                     column.longitude = column.latitude = None
-            column.plain = not column.patterns and column.backwards is None and column.longitude is None
+            column.plain = not column.has_aspects
         new = (np.cumsum(used) - 1).astype(np.int32)
         self.slots = [slot for slot in self.slots if used[slot.number]]
         for slot in self.slots:
             slot.number = int(new[slot.number])
         for column in self.columns.values():
             column.patterns = {text: int(new[slot]) for text, slot in column.patterns.items()}
+            if column.topics is not None:
+                column.topics = TopicShapes.of({text: int(new[slot]) for text, slot in column.topics.items()})
         return new
 
     # ------------------------------------------------------------ conjunctions and nodes
@@ -223,7 +249,9 @@ class Compiler:
         if isinstance(part, And | Or | Missing):
             return False
         values = part.values
-        return isinstance(values, Region) or (isinstance(values, Complement) and isinstance(values.inner, Substring))
+        return isinstance(values, Region) or (
+            isinstance(values, Complement) and isinstance(values.inner, Substring | TopicPattern)
+        )
 
     # ------------------------------------------------------------ literals
 
@@ -295,6 +323,21 @@ class Compiler:
         if number is None:
             column.plain = False
             number = column.patterns[values.text] = self._new_slot(of_pattern=True).number
+        return self._on_pattern(column, number, inverse, only)
+
+    def _topic(self, column: IndexedAttribute, values: Any, inverse: bool, only: int, place: int) -> int:
+        if column.topics is None:
+            column.plain, column.topics = False, TopicShapes()
+        number = column.topics.get(values.pattern)
+        if number is None:
+            if not column.topics.has_room_for(values.pattern):
+                return self._inexact(column, values, inverse, only, place)
+            number = self._new_slot(of_pattern=True).number
+            column.topics.add(values.pattern, number)
+        return self._on_pattern(column, number, inverse, only)
+
+    def _on_pattern(self, column: IndexedAttribute, number: int, inverse: bool, only: int) -> int:
+        """The tests on the slot of a substring or topic pattern."""
         if inverse:
             self.tests.extend((column.slot.number, *PRESENT))
             self.tests.extend((number, -1, -1 if only else SOME_VALUE_HOLDS))
@@ -320,8 +363,8 @@ class Compiler:
         return 0 if only and west <= east else RESIDUAL_MULTI
 
     def _inexact(self, column: IndexedAttribute, values: Any, inverse: bool, only: int, place: int) -> int:
-        """A set without a test of its own: for a LIKE pattern its prefix, for any other that there is a value."""
-        if type(values) is Like and not inverse:
+        """A set without a test of its own: for a pattern its prefix, for any other that there is a value."""
+        if type(values) in (Like, TopicPattern) and not inverse:
             self._range_on(column.slot, relations.range_of(values), False, only)
         else:
             self.tests.extend((column.slot.number, *PRESENT))
@@ -334,6 +377,7 @@ class Compiler:
         Prefix: _prefix,
         Suffix: _suffix,
         Substring: _substring,
+        TopicPattern: _topic,
         Nothing: _nothing,
         Everything: _everything,
         Box: _region,

@@ -38,11 +38,12 @@ from godwit.matching.kernels import DEAD
 from godwit.matching.labels import Constants, Slot
 from godwit.matching.layout import Layout
 from godwit.matching.matcher import SubscriptionId
+from godwit.matching.topic_shapes import TopicShapes
 
 __all__ = ["load", "save"]
 
 MAGIC = b"GODWITIX"
-FORMAT = 2  # to be raised when the same arrays come to mean something else
+FORMAT = 3  # to be raised when the same arrays come to mean something else
 HEADER = struct.Struct(
     "<8sIIQQ16s16s"
 )  # magic, format, 0, length of metadata, of the file; digest of arrays, of the rest
@@ -64,7 +65,7 @@ class Metadata(msgspec.Struct, array_like=True):
     ids: list[Any] | None  # None when they are ints, and so an array
     due: list[tuple[int | float, int, int]]  # when, in which order, which subscription
     due_number: int
-    columns: dict[str, tuple[int, bool, list[int | None], dict[str, int]]]
+    columns: dict[str, tuple[int, bool, list[int | None], dict[str, int], dict[str, int]]]
     slots: list[tuple[dict[str, bool], dict[int, tuple[Any, bytes, bool]]]]  # what it is, and its constants by kind
     nodes: int
     counters: tuple[int, int, int]
@@ -174,9 +175,10 @@ def _name(name: str) -> str:
     return name
 
 
-def _plain_column(column: IndexedAttribute) -> tuple[int, bool, list[int | None], dict[str, int]]:
+def _plain_column(column: IndexedAttribute) -> tuple[int, bool, list[int | None], dict[str, int], dict[str, int]]:
     aspects = [None if slot is None else slot.number for slot in (column.backwards, column.longitude, column.latitude)]
-    return column.slot.number, column.plain, aspects, column.patterns
+    topics = {} if column.topics is None else dict(column.topics.items())
+    return column.slot.number, column.plain, aspects, column.patterns, topics
 
 
 def _flags(slot: Slot) -> dict[str, bool]:
@@ -316,9 +318,9 @@ def _fill_compiler(compiler: Compiler, metadata: Metadata, arrays: dict[str, Arr
             setattr(slot, name, flag)
         slot.constants = {Kind(kind): _constants(Kind(kind), *each) for kind, each in constants.items()}
         compiler.slots.append(slot)
-    for name, (number, plain, aspects, patterns) in metadata.columns.items():
+    for name, (number, plain, aspects, patterns, topics) in metadata.columns.items():
         column = compiler.columns[sys.intern(name)] = IndexedAttribute(compiler.slots[number])
-        column.plain, column.patterns = plain, patterns
+        column.plain, column.patterns, column.topics = plain, patterns, TopicShapes.of(topics)
         column.backwards, column.longitude, column.latitude = (
             None if number is None else compiler.slots[number] for number in aspects
         )

@@ -40,6 +40,7 @@ STRETCH: dict[Kind, tuple[int, int]] = {
     Kind.TEXT: (5 << 28, (1 << 31) - 16),
 }
 LABEL_MAX = (1 << 31) - 1
+SOME_VALUE_HOLDS, EVERY_VALUE_HOLDS = 1, 2  # what the slot of a substring or topic pattern says of an event
 
 # How a label is written: less one, as it is, plus one, as it is into two places.
 BELOW, EXACTLY, ABOVE, TWICE = 0, 1, 2, 3
@@ -197,6 +198,10 @@ class Constants:
         return self.low + room + np.arange(1, count + 1, dtype=np.int64) * (2 * room) // (count + 1)
 
 
+_NONE: dict[Any, Any] = {}
+"""Of the slots of patterns, of which there may be very many and which have no constants."""
+
+
 class Slot:
     """One aspect of one attribute: its constants by kind, and those that wait to be given a label."""
 
@@ -204,10 +209,12 @@ class Slot:
 
     def __init__(self, number: int, queue: list["Slot"], of_pattern: bool = False) -> None:
         self.number = number
-        self.of_pattern = of_pattern  # it says whether a substring is there, and has no order
+        self.of_pattern = of_pattern  # it says whether a substring or topic pattern holds, and has no order
         self.orders_texts = False  # some test asks where a text lies in their order
-        self.constants: dict[Kind, Constants] = {}
-        self.waiting: dict[Kind, tuple[Any, array[int]]] = {}  # plain arrays: there may be a million of them
+        self.constants: dict[Kind, Constants] = _NONE if of_pattern else {}
+        self.waiting: dict[Kind, tuple[Any, array[int]]] = (
+            _NONE if of_pattern else {}
+        )  # plain arrays: there may be a million of them
         self.queue = queue  # of the slots in which something waits
 
     def await_label(self, value: Value, place: int, how: int) -> None:

@@ -248,12 +248,13 @@ class Layout:
     def _make_bins(self, slots: list[Slot]) -> None:
         rows: list[Ints] = []
         for slot in slots:
+            if slot.of_pattern:
+                self.slot_constants[slot.number] = len(BOOLS)
+                continue
             labels = np.sort(
                 np.concatenate([BOOLS] + [np.frombuffer(c.labels, dtype=np.int32) for c in slot.constants.values()])
             )
             self.slot_constants[slot.number] = len(labels)
-            if slot.of_pattern:
-                continue
             if len(labels) <= BOUNDS // 2:
                 edges = np.unique(np.concatenate((labels, labels + 1)))
                 edges = np.repeat(

@@ -2,8 +2,8 @@
 
 *Theory.* A topic is levels between slashes. In a filter `+` stands for one level and `#`, which must be last, for all
 levels from there on and for none. In Godwit a topic is the attribute `topic` of an event, and a topic filter becomes a
-filter on it: routable everywhere, and where the algebra has no exact words (a `+` before a literal level) a weaker one.
-`TopicFilter.matches` is the exact test. Two things may stand around the levels:
+filter on it, a topic pattern (`filters/topic_patterns.py`): every broker routes by exactly what the client asked for.
+Two things may stand around the levels:
 
     $share/GROUP/sport/+        members of GROUP share the events of `sport/+` among them
     sport/+?score > 20          of these only events whose content matches, in the filter language
@@ -13,8 +13,8 @@ Content filters told beside a topic filter may be in another language. Each is a
 `filter`, and `queries` are those that have an exact test besides.
 
 *Rules.*
-1. A filter never misses: whatever `TopicFilter.matches` accepts, `TopicFilter.filter` accepts. It asks for *some* topic
-   only, so this holds for events of native clients with several topics too.
+1. `TopicFilter.filter` matches exactly what `TopicFilter.matches` accepts, but for exact tests of queries. It asks for
+   *some* topic, so this holds for events of native clients with several topics, too.
 2. A filter whose first level is a wildcard matches no topic that starts with `$`. [MQTT-4.7.2-1]
 3. Names and filters have at least one character, no U+0000, and no other control or non-character: the standard lets a
    server refuse those [mqtt5 §1.5.4], and a line break in a topic helps nobody.
@@ -30,22 +30,11 @@ import re
 import msgspec
 
 from godwit.errors import FilterError, FilterTooBig, MqttFault
-from godwit.filters import (
-    Event,
-    Filter,
-    ValueSet,
-    all_of,
-    any_of,
-    complement,
-    like,
-    one_of,
-    some,
-    starts_with,
-)
+from godwit.filters import Event, Filter, all_of, some, topic_pattern
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
-from godwit.filters.like_patterns import escaped
-from godwit.filters.sets import PATTERN_LENGTH_MAX
 from godwit.filters.shared_literals import shared_literals
+from godwit.filters.topic_patterns import ANY_LEVEL, ANY_LEVELS, why_no_pattern
+from godwit.filters.topic_patterns import matches as matches_pattern
 from godwit.languages import NATIVE, Query, Subject
 from godwit.languages.client_queries import ParseClientQuery, client_query
 from godwit.mqtt.reason_codes import ReasonCode
@@ -92,12 +81,8 @@ def checked_filter(text: str) -> str:
         raise MqttFault(ReasonCode.PROTOCOL_ERROR, "a shared subscription is $share/NAME/FILTER")  # [MQTT-4.8.2-1]
     if not levels:
         raise MqttFault(ReasonCode.MALFORMED_PACKET, "a topic filter has no topic before its content filter")
-    if "+" in levels or "#" in levels:
-        *before, last = levels.split("/")
-        if any("#" in level or ("+" in level and level != "+") for level in before) or (
-            last not in ("+", "#") and ("+" in last or "#" in last)
-        ):
-            raise MqttFault(ReasonCode.MALFORMED_PACKET, "a wildcard stands alone in its level, and # in the last one")
+    if (fault := why_no_pattern(levels)) is not None:
+        raise MqttFault(ReasonCode.MALFORMED_PACKET, fault)
     return text
 
 
@@ -114,30 +99,19 @@ def split(text: str) -> tuple[str | None, str, str | None]:
 
 def matches(levels: str, topic: str) -> bool:
     """Whether a topic filter, without share name and content filter, matches a topic name."""
-    if "+" not in levels and "#" not in levels:
+    if ANY_LEVEL not in levels and ANY_LEVELS not in levels:
         return levels == topic
-    if topic[:1] == "$" and levels[0] in "+#":
-        return False
-    wanted, given = levels.split("/"), topic.split("/")
-    if wanted[-1] == "#":
-        del wanted[-1]
-        if len(given) < len(wanted):
-            return False
-        del given[len(wanted) :]
-    elif len(wanted) != len(given):
-        return False
-    return all(want in ("+", level) for want, level in zip(wanted, given, strict=True))
+    return matches_pattern(levels, topic)
 
 
 class TopicFilter(msgspec.Struct, frozen=True):
-    """What a topic filter asks for. `filter` is the routable part: exact if `is_exact`, else weaker than `matches`."""
+    """What a topic filter asks for. `filter` is what brokers route by: all of it but the exact tests of `queries`."""
 
     text: str
     share: str | None
     levels: str
     content: Filter | None
     filter: Filter
-    is_exact: bool
     queries: tuple[Query, ...] = ()  # that must be asked whether they want an event that `filter` lets through
 
     def matches(self, event: Event) -> bool:
@@ -162,33 +136,13 @@ def topic_filter(text: str, *where: str, language: str = NATIVE, parse: ParseCli
     if tested and share is not None:  # the member that gets an event may not want it, and another would have
         raise FilterError("a shared subscription is routed by filters alone: it cannot have a query with an exact test")
     wanted = all_of(*(query.routable for query in queries)) if queries else None
-    routable, is_exact = _on_topic(levels)
+    routable = _on_topic(levels)
     filter = routable if wanted is None else all_of(routable, wanted)
-    return TopicFilter(text, share, levels, wanted, filter, is_exact, tested)
+    return TopicFilter(text, share, levels, wanted, filter, tested)
 
 
-def _on_topic(levels: str) -> tuple[Filter, bool]:
-    """The filter on the attribute `topic`, and whether it is exact for events with one topic."""
-    if "+" not in levels and "#" not in levels:
-        return shared_literals.some(TOPIC, levels), True
-    plain = some(TOPIC, complement(starts_with("$")))
-    if levels == "#":
-        return all_of(some(TOPIC, starts_with("")), plain), True
-    if levels.endswith("/#") and "+" not in levels:
-        above = levels.removesuffix("/#")
-        return any_of(some(TOPIC, one_of([above])), some(TOPIC, starts_with(f"{above}/"))), True
-    wanted: Filter
-    if levels.endswith("/#"):
-        above = levels.removesuffix("/#")
-        wanted = any_of(some(TOPIC, _pattern(above)), some(TOPIC, _pattern(f"{above}/+")))
-    else:
-        wanted = some(TOPIC, _pattern(levels))
-    return (all_of(wanted, plain) if levels[0] == "+" else wanted), False
-
-
-def _pattern(levels: str) -> ValueSet:
-    """The texts that fit when `+` is any run of characters. A very long filter is cut down to what precedes its `+`."""
-    pattern = "/".join("%" if level == "+" else escaped(level) for level in levels.split("/"))
-    if len(pattern) > PATTERN_LENGTH_MAX:
-        return starts_with(levels.partition("+")[0])
-    return like(pattern)
+def _on_topic(levels: str) -> Filter:
+    """The filter on the attribute `topic`."""
+    if ANY_LEVEL not in levels and ANY_LEVELS not in levels:
+        return shared_literals.some(TOPIC, levels)
+    return some(TOPIC, topic_pattern(levels))

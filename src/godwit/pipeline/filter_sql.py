@@ -66,8 +66,10 @@ from godwit.filters.sets import (
     Prefix,
     Substring,
     Suffix,
+    TopicPattern,
     ValueSet,
 )
+from godwit.filters.topic_patterns import ANY_LEVEL
 from godwit.filters.values import KIND_OF_TYPE, Kind, Point, Value
 from godwit.pipeline.columns import Form, column_of, form_of_arrow, from_arrow
 
@@ -360,6 +362,13 @@ def _regular(values: Like) -> str:
     return rf"(?s)\A{first}{between}.*{rest[-1]}\z"
 
 
+def _matches_topic(values: TopicPattern, kind: str, value: Column) -> Condition:
+    (levels, is_open), wild = values.levels, "[^/]*+"
+    wanted = "/".join(wild if level == ANY_LEVEL else "".join(map(_one_character, level)) for level in levels)
+    start = r"\A(?!\$)" if values.levels.begins_wild else r"\A"
+    return value.rlike(f"(?s){start}{wanted}{'(?:/.*)?' if is_open else ''}" + r"\z")
+
+
 def _one_character(character: str | None) -> str:
     return "." if character is None else rf"\x{{{ord(character):x}}}"
 
@@ -381,6 +390,7 @@ _SET: dict[type[ValueSet], Callable[[Any, str, Column], Condition]] = {
     Suffix: _ends_with,
     Substring: _holds_text,
     Like: _is_like,
+    TopicPattern: _matches_topic,
     Box: _in_box,
 }
 

@@ -1,15 +1,12 @@
-"""Which of an MQTT client's subscriptions an event is for: routing lets through more, and knows nothing of no local."""
+"""Which of an MQTT client's subscriptions an event is for: brokers route by all but *no local*."""
 
 from collections.abc import Callable, Mapping
 
 from godwit.filters.events import Event
 from godwit.mqtt.mqtt_effects import Granted
 from godwit.mqtt.topics import matches, split
-from godwit.runtime.mqtt_events import Message
 
 __all__ = ["SubscriptionChecks"]
-
-EXACT: tuple[str | None, bool] = (None, False)
 
 
 class SubscriptionChecks:
@@ -17,22 +14,22 @@ class SubscriptionChecks:
 
     def __init__(self, granted: Callable[[], Mapping[str, Granted]]) -> None:
         self._granted = granted
-        self._checks: dict[str, tuple[str | None, bool]] = {}  # by subscription: levels to look at, and no local
+        self._no_local: dict[str, bool] = {}  # by subscription
         self._modes: dict[str, str] = {}  # of CloudEvents, by subscription that has one
         self.exact: dict[str, bool] = {}  # those where there is nothing to look at, and nothing to write otherwise
 
     def clear(self) -> None:
         """Subscriptions have changed."""
-        self._checks.clear()
+        self._no_local.clear()
         self._modes.clear()
         self.exact.clear()
 
-    def wanted(self, names: tuple[str, ...], event: Event, message: Message, client: str) -> tuple[str, ...]:
+    def wanted(self, names: tuple[str, ...], event: Event, client: str) -> tuple[str, ...]:
         """Of the subscriptions that brought an event, those that it is for."""
-        checks = self._checks
+        known = self._no_local
         for name in names:
-            if checks.get(name) is not EXACT:
-                return tuple(each for each in names if self._wants(each, event, message, client))
+            if known.get(name) is not False:
+                return tuple(each for each in names if self._wants(each, event, client))
         return names
 
     def mode(self, names: tuple[str, ...]) -> str:
@@ -41,22 +38,16 @@ class SubscriptionChecks:
             return ""
         return max((self._modes.get(name, "") for name in names), default="")
 
-    def _wants(self, name: str, event: Event, message: Message, client: str) -> bool:
-        check = self._checks.get(name)
-        if check is None:
-            _, levels, _ = split(name)
+    def _wants(self, name: str, event: Event, client: str) -> bool:
+        is_no_local = self._no_local.get(name)
+        if is_no_local is None:
             granted = self._granted().get(name)
-            is_no_local = granted is not None and granted.no_local
-            check = (levels, is_no_local) if is_no_local or "+" in levels else EXACT
-            self._checks[name] = check
+            is_no_local = self._no_local[name] = granted is not None and granted.no_local
             if granted is not None and granted.cloud_events:
                 self._modes[name] = granted.cloud_events
-            elif check is EXACT:
+            elif not is_no_local:
                 self.exact[name] = True
-        levels_wanted, is_no_local = check
-        if is_no_local and event.publisher == client:
-            return False
-        return levels_wanted is None or any(matches(levels_wanted, topic) for topic in message.topics)
+        return not (is_no_local and event.publisher == client)
 
 
 def topic_for(names: tuple[str, ...], topics: tuple[str, ...]) -> str:

@@ -72,7 +72,7 @@ class MqttDeliveries:
             return
         event = delivery.event
         message = self._gateway.message(event)
-        names = self._checks.wanted(delivery.subscriptions, event, message, self.line.client)
+        names = self._checks.wanted(delivery.subscriptions, event, self.line.client)
         if mode := self._checks.mode(names):
             message = cloud_message_of(event, message, mode)
         topics = message.topics

@@ -276,7 +276,20 @@ def test_nothing_was_added_to_the_index_that_is_not_saved() -> None:
         assert {name.removeprefix("_") for name in vars(each)} == set(names.split()), type(each).__name__
     assert set(Slot.__slots__) == {"constants", "number", "of_pattern", "orders_texts", "queue", "waiting"}
     assert set(Constants.__slots__) == {"before", "equal", "high", "keys", "labels", "low"}
-    assert set(IndexedAttribute.__slots__) == {"backwards", "latitude", "longitude", "patterns", "plain", "slot"}
+    aspects = {"backwards", "latitude", "longitude", "patterns", "topics"}
+    assert set(IndexedAttribute.__slots__) == aspects | {"plain", "slot"}
+
+
+def test_topic_patterns_are_found_in_a_loaded_index_and_more_can_be_added(tmp_path: Path) -> None:
+    index = IndexMatcher()
+    for number, pattern in enumerate(("fleet/+", "fleet/#", "+/a", "$SYS/#")):
+        index.add(number, parse(f"topic LIKE TOPIC '{pattern}'"))
+    index.save(tmp_path / "index")
+    loaded = IndexMatcher.load(tmp_path / "index")
+    loaded.add(4, parse("topic LIKE TOPIC 'fleet/+/b'"))
+    assert sorted(loaded.match(event({"topic": "fleet/a"}))) == [0, 1, 2]
+    assert sorted(loaded.match(event({"topic": "fleet/a/b"}))) == [1, 4]
+    assert sorted(loaded.match(event({"topic": "$SYS/a"}))) == [3]
 
 
 def test_texts_asked_for_by_equality_may_be_put_in_order_later(tmp_path: Path) -> None:
@@ -406,7 +419,7 @@ BAD_FILES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "arrays cut off": (lambda data: data[:-1], "is cut off or changed"),
     "half": (lambda data: data[: len(data) // 2], "is cut off or changed"),
     "too long": (lambda data: data + b"\0", "is cut off or changed"),
-    "newer": (changed(8, struct.pack("<I", index_file.FORMAT + 1)), "has format 3, this Godwit reads format 2"),
+    "newer": (changed(8, struct.pack("<I", index_file.FORMAT + 1)), "has format 4, this Godwit reads format 3"),
     "metadata without end": (changed(16, struct.pack("<Q", 2**63)), "is cut off or changed"),
     "another length of metadata": (changed(16, struct.pack("<Q", 9)), "metadata is not what was written"),
     "damaged metadata": (changed(index_file.HEADER.size + 40, b"\xff\xff"), "metadata is not what was written"),

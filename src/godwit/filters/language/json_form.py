@@ -2,8 +2,8 @@
 
 *Theory.* The tree as it is: `{"all": […]}`, `{"any": […]}`, `{"some": attribute, "in": set}`, `{"only": attribute,
 "in": set}`, `{"missing": attribute}`. A set is an object with one key, its kind: `one_of`, `range`, `kind`, `prefix`,
-`suffix`, `substring`, `like`, `circle`, `box`, `polygon`, `places`, `vicinity`, `not`. Values are written as in events
-(`{"$time": …}`, `{"lon": …, "lat": …}`); `{"$my": "threshold"}` refers to the subscriber's own context.
+`suffix`, `substring`, `like`, `topic`, `circle`, `box`, `polygon`, `places`, `vicinity`, `not`. Values are written as
+in events (`{"$time": …}`, `{"lon": …, "lat": …}`); `{"$my": "threshold"}` refers to the subscriber's own context.
 
 *Rules.*
 1. Whatever the data, the answer is a filter or a `FilterError` that begins with the JSON path of the fault.
@@ -46,6 +46,7 @@ from godwit.filters.sets import (
     Prefix,
     Substring,
     Suffix,
+    TopicPattern,
     ValueSet,
     complement,
 )
@@ -97,6 +98,8 @@ def _set_data(values: ValueSet) -> dict[str, Any]:
             return {"substring": text}
         case Like(pattern):
             return {"like": pattern}
+        case TopicPattern(pattern):
+            return {"topic": pattern}
         case Circle(Point(lon, lat), radius) | OpenSet(builder="circle", operands=(Point(lon, lat), radius)):
             return {"circle": [lon, lat, value_to_json(radius)]}
         case Box(west, south, east, north):
@@ -284,6 +287,7 @@ _SETS: dict[str, Callable[[Any, str], ValueSet]] = {
     "suffix": lambda data, path: sets.ends_with(_text(data, path)),
     "substring": lambda data, path: sets.holds_text(_text(data, path)),
     "like": _like,
+    "topic": lambda data, path: sets.topic_pattern(_text(data, path)),
     "circle": _circle,
     "box": _box,
     "polygon": _polygon,

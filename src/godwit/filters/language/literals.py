@@ -21,6 +21,7 @@ from godwit.filters.language.operands import (
     Constant,
     Named,
     Spelled,
+    Topics,
     built,
     number_value,
     text_value,
@@ -140,6 +141,10 @@ def listed(operand: Spelled, denied: bool, elements: Iterable[Spelled]) -> Claim
 def like(operand: Spelled, denied: bool, pattern: Spelled, escape: Constant | None) -> Claim:
     """What `operand LIKE pattern ESCAPE escape` means."""
     attribute = _attribute(operand, "LIKE")
+    if type(pattern) is Topics:
+        if escape is not None:
+            raise Fault("a topic pattern has no escape", escape.word)
+        return Claim(attribute.name, pattern.values, denied, attribute.word)
     value = _value(pattern, "LIKE")
     if isinstance(value, Reference):
         if escape is not None:
@@ -204,6 +209,10 @@ def _attribute(operand: Spelled, what: str) -> Attribute:
 def _value(operand: Spelled, what: str) -> Value | Reference:
     if type(operand) is Constant:
         return operand.value
+    if type(operand) is Topics:
+        raise Fault(
+            f"{what} takes values, and {operand.word} '…' is a topic pattern: ask LIKE {operand.word} '…'", operand.word
+        )
     if type(operand) is Attribute:
         raise Fault(
             f"{what} takes values, and {operand.word} is an attribute; a text stands in 'single quotes'",
@@ -229,6 +238,8 @@ def _not_comparable(left: Spelled, op: str, right: Spelled) -> Fault:
             ("a value",),
         )
     for operand in (left, right):
+        if isinstance(operand, Topics):
+            return Fault(f"{operand.word} '…' is a topic pattern: ask LIKE {operand.word} '…'", operand.word)
         if isinstance(operand, Named):
             return Fault(
                 f"{operand.word}(…) is no value to compare by {op}", operand.word, ("a value", "WITHIN for a region")

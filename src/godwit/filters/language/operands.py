@@ -44,6 +44,13 @@ class Named(NamedTuple):
     word: str
 
 
+class Topics(NamedTuple):
+    """An operand that is a topic pattern, TOPIC 'fleet/+'. It stands after LIKE."""
+
+    values: ValueSet
+    word: str
+
+
 class Pair(NamedTuple):
     """Two numbers side by side: a corner of a polygon."""
 
@@ -60,7 +67,7 @@ class Spelled(Protocol):
         """The word that begins it."""
 
 
-Operand = Attribute | Constant | Named
+Operand = Attribute | Constant | Named | Topics
 Argument = Operand | Pair | list[Pair]
 
 
@@ -127,10 +134,12 @@ def text_value(word: str) -> str:
     return built(word, checked_value, text)  # type: ignore[no-any-return]
 
 
-def typed_operand(kind: str, text: Constant) -> Constant:
+def typed_operand(kind: str, text: Constant) -> Constant | Topics:
     """What a NAME before a STRING means."""
+    if kind.upper() == "TOPIC":
+        return Topics(built(text.word, sets.topic_pattern, text.value), kind)
     if kind.upper() != "TIMESTAMP":
-        raise Fault(f"{kind} cannot stand before a text", kind, ("TIMESTAMP '2026-11-15T06:00:00Z'",))
+        raise Fault(f"{kind} cannot stand before a text", kind, ("TIMESTAMP '2026-11-15T06:00:00Z'", "TOPIC 'a/+'"))
     try:
         moment = datetime.fromisoformat(text.value)  # type: ignore[arg-type]
     except ValueError:

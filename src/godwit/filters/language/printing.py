@@ -30,6 +30,7 @@ from godwit.filters.sets import (
     Prefix,
     Substring,
     Suffix,
+    TopicPattern,
     ValueSet,
 )
 from godwit.filters.values import Point, kind_name
@@ -147,8 +148,10 @@ def phrase(name: str, values: ValueSet, *, denied: bool = False) -> str:
             return no + _comparison(name, low, high, "<" if low_open else "<=", "<" if high_open else "<=")
         case OpenSet(builder="like", operands=(reference,)):
             return f"{name} {no}LIKE {value_text(reference)}"
-    pattern = _pattern(values)
-    return f"{name} {no}WITHIN {region_text(values)}" if pattern is None else f"{name} {no}LIKE {text_text(pattern)}"
+        case TopicPattern(pattern):
+            return f"{name} {no}LIKE TOPIC {text_text(pattern)}"
+    wanted = _pattern(values)
+    return f"{name} {no}WITHIN {region_text(values)}" if wanted is None else f"{name} {no}LIKE {text_text(wanted)}"
 
 
 def _only_element(values: ValueSet) -> str | None:

@@ -19,7 +19,7 @@ from godwit.errors import BadValue, FilterSyntaxError, FilterTooBig
 from godwit.filters import NOTHING, Filter, Kind, Reference, some
 from godwit.filters.language import literals, operands
 from godwit.filters.language.literals import Claim
-from godwit.filters.language.operands import SET_FUNCTIONS, Named, Pair
+from godwit.filters.language.operands import SET_FUNCTIONS, Named, Pair, Topics
 from godwit.filters.language.parsing import CLIENT_TEXT_BYTES_MAX, with_places
 from godwit.filters.language.scanning import MATCHES, Fault, Word
 from godwit.filters.sets import OneOf
@@ -74,7 +74,7 @@ _CONDITION = ("an attribute", "a value", "a function", "NOT", "(")
 _COMPARISONS = "a comparison (= <> < <= > >= BETWEEN IN LIKE MATCHES IS WITHIN)"
 _AFTER = (_COMPARISONS, "a sign (+ - * / %)", "AND", "OR")
 _BEFORE_A_CONDITION = ("AND", "OR", "NOT", "(")
-_PLAIN_OPERANDS = (operands.Attribute, operands.Constant, Named)
+_PLAIN_OPERANDS = (operands.Attribute, operands.Constant, Named, Topics)
 
 Read = Operand | Claim | Filter | Condition
 """What has been read so far: a phrase of a filter, a term, or a condition."""
@@ -252,7 +252,7 @@ class _Parser:
 
     def _operand(self, found: Read, word: Word) -> Operand:
         """What has been read, as an operand; `word` stands where it is wrong if it is none."""
-        if isinstance(found, Exact | operands.Attribute | operands.Constant | Named):
+        if isinstance(found, Exact | operands.Attribute | operands.Constant | Named | Topics):
             return found
         raise Fault("a condition stands where a value is expected", word, _OPERAND)
 
