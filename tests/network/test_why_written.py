@@ -25,6 +25,19 @@ async def why(client: httpx.AsyncClient, who: str, said: Any, publisher: str = "
     return dict(told)
 
 
+def test_topic_wildcards_are_explained_level_by_level() -> None:
+    async def scene() -> None:
+        async with broker("b1") as (b1, at_b1), connect(b1.native, name="screen") as screen:
+            await screen.subscribe("topic LIKE TOPIC 'fleet/+'", name="one level")
+            await screen.drain()
+            assert (await why(at_b1, "screen", {"topic": "fleet/a"}))["delivered"]
+            told = await why(at_b1, "screen", {"topic": "fleet/a/b"})
+            assert not told["delivered"]
+            assert "topic LIKE TOPIC 'fleet/+' does not hold" in told["verdict"]
+
+    run(scene())
+
+
 @pytest.mark.parametrize("config", [{"family": "tree"}, {"family": "graph"}, {"reduction": "flooding"}])
 def test_the_way_of_an_event_that_is_written_and_its_end(config: dict[str, Any]) -> None:
     async def scene() -> None:

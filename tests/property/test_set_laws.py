@@ -422,7 +422,7 @@ def test_a_planted_wrong_subset_is_caught(
     faulty: Callable[[ValueSet, ValueSet], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relations, "is_subset", faulty)
-    law = settings(max_examples=2_000, phases=[Phase.generate])(
+    law = settings(max_examples=6_000, phases=[Phase.generate])(
         given(draw.value_sets(), draw.value_sets())(check_relations)
     )
     with pytest.raises(AssertionError):

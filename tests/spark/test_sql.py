@@ -14,7 +14,17 @@ import pytest
 from godwit.filters import FALSE, TRUE, missing, only, parse, present, some
 from godwit.filters.filters import Filter, all_of, any_of, negation
 from godwit.filters.regions import box, circle, distance_m, polygon
-from godwit.filters.sets import ValueSet, at_least, at_most, complement, less_than, like, more_than, one_of
+from godwit.filters.sets import (
+    ValueSet,
+    at_least,
+    at_most,
+    complement,
+    less_than,
+    like,
+    more_than,
+    one_of,
+    topic_pattern,
+)
 from godwit.filters.values import Kind, Point, Value
 from godwit.pipeline.columns import Form, arrow_type
 from godwit.pipeline.filter_sql import column_for
@@ -222,6 +232,13 @@ def test_texts_compare_by_code_point_and_keep_every_character(agreed: Agree) -> 
     filters = around("t", *texts) + [parse(f"t LIKE '{pattern}'") for pattern in patterns if "\n" not in pattern]
     filters += [some("t", like(pattern)) for pattern in patterns]
     agreed(table(t=pa.array([*texts, None])), [*filters, *map(negation, filters[-len(patterns) :])])
+
+
+def test_topic_patterns_are_regular_expressions_that_hold_the_same_laws(agreed: Agree) -> None:
+    texts = ["", "a", "/", "a/", "a/b", "a/b/c", "a/b\n/c", "a.b", "$a", "$a/b", "é/b", "a+/b", "x/$a"]
+    patterns = ["+", "#", "a/+", "a/#", "+/b", "+/+/c", "$a/#", "$a/+", "/+", "é/+", "+/b/#"]
+    filters = [some("t", topic_pattern(pattern)) for pattern in patterns]
+    agreed(table(t=pa.array([*texts, None])), [*filters, *map(negation, filters)])
 
 
 def test_a_pattern_of_many_wildcards_does_not_stall(spark: "SparkSession") -> None:

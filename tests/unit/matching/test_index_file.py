@@ -16,6 +16,7 @@ import pytest
 from godwit.errors import GodwitError, IndexFileError
 from godwit.filters.events import event
 from godwit.filters.filters import DEPTH_MAX, Filter, all_of, any_of, missing, some
+from godwit.filters.language import parse
 from godwit.filters.regions import circle
 from godwit.filters.sets import at_least, at_most, between, ends_with, holds_text, like, one_of
 from godwit.filters.values import Point
