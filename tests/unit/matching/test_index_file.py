@@ -288,9 +288,9 @@ def test_topic_patterns_are_found_in_a_loaded_index_and_more_can_be_added(tmp_pa
     index.save(tmp_path / "index")
     loaded = IndexMatcher.load(tmp_path / "index")
     loaded.add(4, parse("topic LIKE TOPIC 'fleet/+/b'"))
-    assert sorted(loaded.match(event({"topic": "fleet/a"}))) == [0, 1, 2]
-    assert sorted(loaded.match(event({"topic": "fleet/a/b"}))) == [1, 4]
-    assert sorted(loaded.match(event({"topic": "$SYS/a"}))) == [3]
+    assert set(loaded.match(event({"topic": "fleet/a"}))) == {0, 1, 2}
+    assert set(loaded.match(event({"topic": "fleet/a/b"}))) == {1, 4}
+    assert set(loaded.match(event({"topic": "$SYS/a"}))) == {3}
 
 
 def test_texts_asked_for_by_equality_may_be_put_in_order_later(tmp_path: Path) -> None:
