@@ -97,8 +97,11 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "unions": "joins in pairs, by union",
         "spread": "as it is",
         "range_of": "raises TypeError",
-        "_topic_around": "None: no topic pattern is put around it",
-        "_as_region _elements _head _tail _read_as_text": "are given only classes that they name",
+        "_as_region _head _tail _read_as_text": "are given only classes that they name",
+    },
+    "godwit.filters.topic_relations": {
+        "topic_around": "None: no topic pattern is put around it",
+        "elements": "is given only classes that it names",
     },
     "godwit.filters.measures": {"_share_of_topics": "cannot be measured in topics"},
     "godwit.filters.regions": {

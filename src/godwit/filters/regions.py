@@ -344,3 +344,13 @@ def _width(west: float, east: float) -> float:
 
 def _wrapped(lon: float) -> float:
     return lon - 360 if lon > 180 else lon + 360 if lon < -180 else lon
+
+
+def union_of_boxes(a: Box, b: Box) -> Box | None:
+    """One box for two that share two sides and touch; else None."""
+    if a.west > a.east or b.west > b.east:
+        return None
+    joined = Box(min(a.west, b.west), min(a.south, b.south), max(a.east, b.east), max(a.north, b.north))
+    same_columns = (a.west, a.east) == (b.west, b.east) and not (a.north < b.south or b.north < a.south)
+    same_rows = (a.south, a.north) == (b.south, b.north) and not (a.east < b.west or b.east < a.west)
+    return joined if same_columns or same_rows else None

@@ -45,12 +45,23 @@ from godwit.filters.sets import (
     topic_of_levels,
 )
 from godwit.filters.topic_patterns import SEPARATOR, SPECIAL, Levels
+from godwit.filters.topic_relations import (
+    elements,
+    literal_levels,
+    prefix_in_topic,
+    tail_of_topic,
+    topic_apart_from_prefix,
+    topic_around,
+    topic_in_texts,
+    topic_with_its_root,
+    topic_within,
+    topics_apart,
+)
 from godwit.filters.values import Kind, Point, Value
 
 LAST_CODE_POINT = 0x10FFFF
 FIRST_SURROGATE, AFTER_SURROGATES = 0xD800, 0xE000
 JOINED_PAIRWISE_MAX = 32
-TOPICS_JOINED_MAX = 16  # texts of a finite set that a topic pattern is put around
 
 _Finite = OneOf | Places
 _TextSet = Prefix | Suffix | Substring | Like
@@ -91,7 +102,7 @@ def intersection(a: ValueSet, b: ValueSet) -> ValueSet | None:
         return None
     for x, y in ((a, b), (b, a)):
         if isinstance(x, _FINITE):
-            return one_of(value for value in _elements(x) if y.contains(value))
+            return one_of(value for value in elements(x) if y.contains(value))
     if isinstance(a, Complement) and isinstance(b, Complement):
         joined = union(a.inner, b.inner)
         return None if joined is None else complement(joined)
@@ -121,14 +132,14 @@ def union(a: ValueSet, b: ValueSet) -> ValueSet | None:
             if is_subset(x.inner, y):
                 return EVERYTHING
             if isinstance(x.inner, _FINITE):
-                return complement(one_of(value for value in _elements(x.inner) if not y.contains(value)))
+                return complement(one_of(value for value in elements(x.inner) if not y.contains(value)))
             return None
     if isinstance(a, Places) and isinstance(b, Places):
         return places(a.names + b.names)
     if isinstance(a, _FINITE) and isinstance(b, _FINITE):
-        return one_of(_elements(a) + _elements(b))
+        return one_of(elements(a) + elements(b))
     for x, y in ((a, b), (b, a)):
-        if isinstance(x, Prefix) and isinstance(y, _FINITE) and (whole := _topic_with_its_root(x, y)) is not None:
+        if isinstance(x, Prefix) and isinstance(y, _FINITE) and (whole := topic_with_its_root(x, y)) is not None:
             return whole
         if isinstance(x, (Interval, Prefix)) and isinstance(y, _FINITE):
             return _interval_with_points(range_of(x), y)
@@ -136,7 +147,7 @@ def union(a: ValueSet, b: ValueSet) -> ValueSet | None:
         range_a, range_b = range_of(a), range_of(b)
         return None if _ranges_apart(range_a, range_b, touching=True) else _hull_of_intervals(range_a, range_b)
     if isinstance(a, Box) and isinstance(b, Box):
-        return _union_of_boxes(a, b)
+        return regions.union_of_boxes(a, b)
     return None
 
 
@@ -152,8 +163,8 @@ def unions(sets: Iterable[ValueSet]) -> list[ValueSet]:
         joined[-1:] = [values] if not joined else [joined[-1], values] if whole is None else [whole]
     if len(finite) > 1:
         all_are_places = all(isinstance(values, Places) for values in finite)
-        elements = [value for values in finite if isinstance(values, _FINITE) for value in _elements(values)]
-        finite = [places(map(str, elements)) if all_are_places else one_of(elements)]
+        members = [value for values in finite if isinstance(values, _FINITE) for value in elements(values)]
+        finite = [places(map(str, members)) if all_are_places else one_of(members)]
     return _joined_pairwise([*joined, *finite, *other])
 
 
@@ -191,7 +202,7 @@ def loose_hull(a: ValueSet, b: ValueSet) -> ValueSet:
     if isinstance(a, Suffix) and isinstance(b, Suffix):
         return ends_with(common_prefix(a.text[::-1], b.text[::-1])[::-1])
     if isinstance(a, TopicPattern) or isinstance(b, TopicPattern):
-        around = _topic_around(a, b)
+        around = topic_around(a, b)
         if around is not None:
             return around
     kinds = a.kinds | b.kinds
@@ -218,7 +229,7 @@ def _as_region(a: _Finite | Region) -> Region:
     """A set of points as a region."""
     if isinstance(a, Region):
         return a
-    return regions.box_around(value for value in _elements(a) if isinstance(value, Point))
+    return regions.box_around(value for value in elements(a) if isinstance(value, Point))
 
 
 # ---------------------------------------------------------------- sets of any class
@@ -294,7 +305,7 @@ def _finite_disjoint(a: _Finite, b: _Finite) -> bool:
 
 def _all_in(a: _Finite, b: ValueSet) -> bool:
     """Whether `b`, which is not open, holds every value of `a`."""
-    return all(map(b.contains, _elements(a)))
+    return all(map(b.contains, elements(a)))
 
 
 def _all_in_complement(a: _Finite, b: Complement) -> bool:
@@ -303,11 +314,7 @@ def _all_in_complement(a: _Finite, b: Complement) -> bool:
 
 def _none_in(a: _Finite, b: ValueSet) -> bool:
     """Whether `b`, which is not open, holds no value of `a`."""
-    return not any(map(b.contains, _elements(a)))
-
-
-def _elements(a: _Finite) -> tuple[Value, ...]:
-    return a.values if isinstance(a, OneOf) else a.names
+    return not any(map(b.contains, elements(a)))
 
 
 # ---------------------------------------------------------------- intervals; texts have one as their hull
@@ -425,7 +432,7 @@ def _hull_of_intervals(a: Interval, b: Interval) -> ValueSet:
 def _interval_with_points(a: Interval, b: _Finite) -> ValueSet | None:
     """An interval together with points that lie in it or close one of its open ends."""
     low, high = (a.low, a.low_open), (a.high, a.high_open)
-    for value in _elements(b):
+    for value in elements(b):
         if a.low is not None and value == a.low and type(value) is not bool:
             low = (a.low, False)
         elif a.high is not None and value == a.high and type(value) is not bool:
@@ -487,25 +494,6 @@ def _read_as_text(a: _TextSet) -> str:
 # ---------------------------------------------------------------- topic patterns
 
 
-def _topic_within(a: TopicPattern, b: TopicPattern) -> bool:
-    return topic_patterns.is_within(a.levels, b.levels)
-
-
-def _topics_apart(a: TopicPattern, b: TopicPattern) -> bool:
-    return topic_patterns.are_apart(a.levels, b.levels)
-
-
-def _topic_in_texts(a: TopicPattern, b: Suffix | Substring | Like) -> bool:
-    """Whether a pattern lies in a set of texts. It does when that holds each of its forms, read as texts."""
-    levels, is_open = a.levels
-    whole = SEPARATOR.join(RUN_SYMBOL if level == topic_patterns.ANY_LEVEL else level for level in levels)
-    return b.contains(whole) and (not is_open or b.contains(whole + SEPARATOR + RUN_SYMBOL))
-
-
-def _prefix_in_topic(a: Prefix, b: TopicPattern) -> bool:
-    return topic_patterns.holds_prefix(b.levels, a.text)
-
-
 def _like_in_topic(a: Like, b: TopicPattern) -> bool:
     """A LIKE pattern speaks of characters and its wildcards take slashes, too: only what it starts with tells."""
     head = _head(a)
@@ -518,69 +506,21 @@ def _range_in_topic(a: Interval, b: TopicPattern) -> bool:
         return False
     if b.levels.begins_wild:
         return len(levels) == 1 and _ranges_apart(a, _range_of_prefix(SPECIAL))
-    head = _literal_levels(b.levels)
+    head = literal_levels(b.levels)
     return len(head) == len(levels) and _within(a, _range_of_prefix(SEPARATOR.join((*head, ""))))
 
 
-def _topic_apart_from_prefix(a: TopicPattern, b: Prefix) -> bool:
-    return not topic_patterns.meets_prefix(a.levels, b.text)
-
-
 def _topic_apart_from_texts(a: TopicPattern, b: Suffix | Substring | Like) -> bool:
-    return _tails_apart(_tail_of_topic(a.levels), _tail(b)) or _ranges_disjoint(a, b)
-
-
-def _literal_levels(levels: Levels) -> tuple[str, ...]:
-    """The levels before the first wildcard."""
-    wild = topic_patterns.ANY_LEVEL
-    return levels.levels[: levels.levels.index(wild)] if wild in levels.levels else levels.levels
+    return _tails_apart(tail_of_topic(a.levels), _tail(b)) or _ranges_disjoint(a, b)
 
 
 def _range_of_topic(levels: Levels) -> Interval:
-    head = _literal_levels(levels)
+    head = literal_levels(levels)
     if len(head) < len(levels.levels):
         return _range_of_prefix(SEPARATOR.join((*head, "")) if head else "")
     whole = SEPARATOR.join(head)  # what precedes a #, which matches by itself
     around = _range_of_prefix(whole + SEPARATOR)
     return Interval(Kind.TEXT, whole or None, around.high, False, around.high_open)
-
-
-def _tail_of_topic(levels: Levels) -> str:
-    """What every text that matches ends with."""
-    return "" if levels.is_open else SEPARATOR.join(levels.levels).rpartition(topic_patterns.ANY_LEVEL)[2]
-
-
-def _topic_around(a: ValueSet, b: ValueSet) -> ValueSet | None:
-    """A topic pattern that holds two sets of texts; None: there is none, or none worth looking for."""
-    found: Levels | None = None
-    for values in (a, b):
-        if isinstance(values, TopicPattern):
-            parts = [values.levels]
-        elif isinstance(values, _FINITE) and len(values.members) <= TOPICS_JOINED_MAX:
-            parts = [Levels(tuple(text.split(SEPARATOR)), False) for text in _elements(values) if type(text) is str]
-            if len(parts) < len(values.members) or any(_has_wildcard(part) for part in parts):
-                return None
-        else:
-            return None
-        for part in parts:
-            found = part if found is None else topic_patterns.around(found, part)
-            if found is None:
-                return None
-    return None if found is None else topic_of_levels(found)
-
-
-def _topic_with_its_root(a: Prefix, b: _Finite) -> ValueSet | None:
-    """`a/#` for all texts that start with `a/`, and `a`, and perhaps some of the former; else None."""
-    root = a.text.removesuffix(SEPARATOR)
-    outside = [value for value in _elements(b) if not a.contains(value)]
-    if outside != [root] or root == a.text or _has_wildcard(Levels((root,), False)):
-        return None
-    return topic_of_levels(Levels(tuple(root.split(SEPARATOR)), True))
-
-
-def _has_wildcard(levels: Levels) -> bool:
-    """Whether the levels of a text hold what in a pattern is a wildcard."""
-    return any("+" in level or "#" in level for level in levels.levels)
 
 
 def common_prefix(a: str, b: str) -> str:
@@ -589,19 +529,6 @@ def common_prefix(a: str, b: str) -> str:
     while same < min(len(a), len(b)) and a[same] == b[same]:
         same += 1
     return a[:same]
-
-
-# ---------------------------------------------------------------- boxes
-
-
-def _union_of_boxes(a: Box, b: Box) -> ValueSet | None:
-    """Two boxes that share two sides and touch make one box."""
-    if a.west > a.east or b.west > b.east:
-        return None
-    joined = Box(min(a.west, b.west), min(a.south, b.south), max(a.east, b.east), max(a.north, b.north))
-    same_columns = (a.west, a.east) == (b.west, b.east) and not (a.north < b.south or b.north < a.south)
-    same_rows = (a.south, a.north) == (b.south, b.north) and not (a.east < b.west or b.east < a.west)
-    return joined if same_columns or same_rows else None
 
 
 # ---------------------------------------------------------------- which function decides
@@ -634,10 +561,10 @@ _SUBSET = _table(
     ((Interval,), (Suffix, Substring, Like), _no),
     ((*_TEXTS, TopicPattern), (Interval, Prefix), _range_within),
     (_TEXTS, (Suffix, Substring, Like), _text_subset),
-    ((TopicPattern,), (TopicPattern,), _topic_within),
-    ((TopicPattern,), (Suffix, Substring, Like), _topic_in_texts),
+    ((TopicPattern,), (TopicPattern,), topic_within),
+    ((TopicPattern,), (Suffix, Substring, Like), topic_in_texts),
     ((Interval,), (TopicPattern,), _range_in_topic),
-    ((Prefix,), (TopicPattern,), _prefix_in_topic),
+    ((Prefix,), (TopicPattern,), prefix_in_topic),
     ((Like,), (TopicPattern,), _like_in_topic),
     ((Suffix, Substring), (TopicPattern,), _no),
     (_RANGED, _REGIONS, _no),
@@ -661,9 +588,9 @@ _DISJOINT = _table(
     ((Interval,), (*_TEXTS, TopicPattern), _ranges_disjoint),
     ((*_TEXTS, TopicPattern), (Interval,), _ranges_disjoint),
     (_TEXTS, _TEXTS, _texts_disjoint),
-    ((TopicPattern,), (TopicPattern,), _topics_apart),
-    ((TopicPattern,), (Prefix,), _topic_apart_from_prefix),
-    ((Prefix,), (TopicPattern,), lambda a, b: _topic_apart_from_prefix(b, a)),
+    ((TopicPattern,), (TopicPattern,), topics_apart),
+    ((TopicPattern,), (Prefix,), topic_apart_from_prefix),
+    ((Prefix,), (TopicPattern,), lambda a, b: topic_apart_from_prefix(b, a)),
     ((TopicPattern,), (Suffix, Substring, Like), _topic_apart_from_texts),
     ((Suffix, Substring, Like), (TopicPattern,), lambda a, b: _topic_apart_from_texts(b, a)),
     (_RANGED, _REGIONS, _yes),  # no point is a number, a time or a text
