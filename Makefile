@@ -2,7 +2,7 @@
 
 PYTHON  ?= python3
 WORKERS ?= 3
-EXTRAS  := dev languages pipeline plots server teamwork
+EXTRAS  := bdd dev fast languages pipeline plots server teamwork traces
 
 BIN   := .venv/bin
 READY := .venv/.ready

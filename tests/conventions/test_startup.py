@@ -1,4 +1,4 @@
-"""`godwit --help` answers at once: the command line loads nothing heavy until a command needs it."""
+"""`godwit --help` answers at once: the command line loads nothing heavy until a command needs it. Nor does a client."""
 
 import subprocess
 import sys
@@ -26,6 +26,13 @@ def heavy_modules_loaded_by(statement: str) -> set[str]:
 
 def test_the_command_line_loads_nothing_heavy() -> None:
     assert heavy_modules_loaded_by("import godwit.cli.main") == set()
+
+
+def test_a_client_loads_no_matcher_and_no_broker() -> None:
+    assert heavy_modules_loaded_by("import godwit; godwit.connect") == {"asyncio", "msgspec"}
+    code = "import godwit, sys; godwit.connect; print('godwit.broker.broker' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
+    assert said.strip() == "False"
 
 
 def test_a_heavy_import_is_caught() -> None:

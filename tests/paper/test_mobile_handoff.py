@@ -16,7 +16,8 @@ from godwit.client.client import Client
 from godwit.client.connection_log import ConnectionLog
 from godwit.filters.events import Event
 from godwit.mobility import Movements, line
-from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, LOG_MAX, CarryPolicy
+from godwit.mobility.attach_policies.carry import COLLECT_AGAIN_S, CarryPolicy
+from godwit.mobility.modes import LOG_MAX
 from godwit.mobility.move_messages import AskInterests, Collect, Interests, Relocate
 from godwit.mobility.relocation import Relocation
 from tests.paper.roaming_world import LATENCY_S, Roaming

@@ -7,10 +7,26 @@
 ['StopTimer', 'Send', 'StartTimer']
 """
 
-from godwit.broker.broker import Broker
-from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.limits import Limits
-from godwit.broker.links import LinkConfig
-from godwit.broker.reductions import REDUCTIONS
+from typing import TYPE_CHECKING
+
+from godwit.lazy_names import names_from
+
+if TYPE_CHECKING:
+    from godwit.broker.broker import Broker
+    from godwit.broker.broker_config import BrokerConfig
+    from godwit.broker.limits import Limits
+    from godwit.broker.links import LinkConfig
+    from godwit.broker.reductions import REDUCTIONS
 
 __all__ = ["REDUCTIONS", "Broker", "BrokerConfig", "Limits", "LinkConfig"]
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "Broker": "broker",
+        "BrokerConfig": "broker_config",
+        "Limits": "limits",
+        "LinkConfig": "links",
+        "REDUCTIONS": "reductions",
+    },
+)

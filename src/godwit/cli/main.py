@@ -44,6 +44,22 @@ except KeyboardInterrupt:  # it takes some tenths of a second, and who has misty
 
 __all__ = ["app"]
 
+EXTRA_OF = {
+    "cryptography": "server",
+    "dd": "bdd",
+    "h3": "pipeline",
+    "icalendar": "teamwork",
+    "lxml": "languages",
+    "matplotlib": "plots",
+    "numba": "fast",
+    "pandas": "pipeline",
+    "pyarrow": "traces",
+    "pypdf": "teamwork",
+    "pyspark": "pipeline",
+    "re2": "languages",
+    "uvloop": "fast",
+}  # what to install for a library that the core does without
+
 HELP = """\
 Publish/subscribe for things that move.
 
@@ -94,6 +110,15 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except GodwitError as error:
             typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(STATUS_ERROR) from None
+        except ModuleNotFoundError as error:
+            library = (error.name or "").partition(".")[0]
+            if library not in EXTRA_OF:
+                raise
+            typer.echo(
+                f"error: this needs {library}, which is not installed: pip install 'godwit[{EXTRA_OF[library]}]'",
+                err=True,
+            )
             raise typer.Exit(STATUS_ERROR) from None
         except KeyboardInterrupt:  # where no command says what that means to it
             raise _stopped() from None

@@ -106,7 +106,7 @@ def _open(folder: str) -> None:
     from godwit.errors import GodwitError
 
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise GodwitError("--open needs a web server: pip install 'godwit[server]'")
+        raise GodwitError("--open needs starlette and uvicorn, which are not installed: pip install godwit")
     from godwit.cli.trace_viewer import serve_trace
 
     serve_trace(folder)

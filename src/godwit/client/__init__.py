@@ -14,10 +14,15 @@
 ['Subscribe']
 """
 
-from godwit.client.client import Client, ClientConfig, Refusal
-from godwit.client.complete_merge import MergeBounds
-from godwit.client.merge_receipt import MergeReceipt, MissingEvent
-from godwit.client.replicas import FILTERS, ReplicaConfig, ReplicatedClient
+from typing import TYPE_CHECKING
+
+from godwit.lazy_names import names_from
+
+if TYPE_CHECKING:
+    from godwit.client.client import Client, ClientConfig, Refusal
+    from godwit.client.complete_merge import MergeBounds
+    from godwit.client.merge_receipt import MergeReceipt, MissingEvent
+    from godwit.client.replicas import FILTERS, ReplicaConfig, ReplicatedClient
 
 __all__ = [
     "FILTERS",
@@ -30,3 +35,18 @@ __all__ = [
     "ReplicaConfig",
     "ReplicatedClient",
 ]
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "Client": "client",
+        "ClientConfig": "client",
+        "FILTERS": "replicas",
+        "MergeBounds": "complete_merge",
+        "MergeReceipt": "merge_receipt",
+        "MissingEvent": "merge_receipt",
+        "Refusal": "client",
+        "ReplicaConfig": "replicas",
+        "ReplicatedClient": "replicas",
+    },
+)

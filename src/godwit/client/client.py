@@ -81,8 +81,7 @@ from godwit.filters.language import as_filter
 from godwit.filters.references import LOCATION
 from godwit.filters.values import Value
 from godwit.languages.query import Query
-from godwit.mobility.attach_policies.carry import SEEN_WINDOW
-from godwit.mobility.modes import MODES
+from godwit.mobility.modes import MODES, SEEN_WINDOW
 from godwit.mobility.move_messages import MoveOut, TrimConnectionLog
 from godwit.seen import Seen
 from godwit.trace import Record

@@ -11,7 +11,7 @@ struck from the log; so it is short as long as brokers answer.
 
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.messages import NodeId, PastConnection
-from godwit.mobility.attach_policies.carry import LOG_MAX
+from godwit.mobility.modes import LOG_MAX
 from godwit.trace import Record
 
 __all__ = ["ConnectionLog"]

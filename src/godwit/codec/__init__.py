@@ -8,9 +8,14 @@
 {'kind': 'alert'}
 """
 
-from godwit.codec.message_codec import MESSAGES, Codec, register_messages
-from godwit.codec.snapshots import SNAPSHOTS, STATES, DriverState, Snapshots, pack, register_states, unpack
-from godwit.codec.type_registry import TypeRegistry
+from typing import TYPE_CHECKING
+
+from godwit.lazy_names import names_from
+
+if TYPE_CHECKING:
+    from godwit.codec.message_codec import MESSAGES, Codec, register_messages
+    from godwit.codec.snapshots import SNAPSHOTS, STATES, DriverState, Snapshots, pack, register_states, unpack
+    from godwit.codec.type_registry import TypeRegistry
 
 __all__ = [
     "MESSAGES",
@@ -25,3 +30,20 @@ __all__ = [
     "register_states",
     "unpack",
 ]
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "Codec": "message_codec",
+        "DriverState": "snapshots",
+        "MESSAGES": "message_codec",
+        "SNAPSHOTS": "snapshots",
+        "STATES": "snapshots",
+        "Snapshots": "snapshots",
+        "TypeRegistry": "type_registry",
+        "pack": "snapshots",
+        "register_messages": "message_codec",
+        "register_states": "snapshots",
+        "unpack": "snapshots",
+    },
+)

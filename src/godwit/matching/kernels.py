@@ -22,18 +22,19 @@ conjunctions ask for are worth that.
 """
 
 import os
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-COMPILED = os.environ.get("GODWIT_NUMBA", "1") != "0" and find_spec("numba") is not None
+from godwit.matching.kernel_cache import CACHE, COMPILED
 
 
 def _compiler(**options: Any) -> Any:
     """Numba's decorator, or one that leaves a function as it is."""
     if not COMPILED:
         return lambda function: function
+    if CACHE is not None and CACHE.name != "__pycache__":
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(CACHE))  # Numba reads it when it is imported
     from numba import njit
 
     return njit(**options)

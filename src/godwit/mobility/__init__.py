@@ -10,17 +10,22 @@ Pure machines, as all protocols here.
 1
 """
 
-from godwit.mobility.mobile_broker import mobile_broker
-from godwit.mobility.movement_graphs import (
-    Drift,
-    MovementGraph,
-    from_edges,
-    grid,
-    line,
-    parse,
-    road_network,
-)
-from godwit.mobility.possible_values import Movements, steps
+from typing import TYPE_CHECKING
+
+from godwit.lazy_names import names_from
+
+if TYPE_CHECKING:
+    from godwit.mobility.mobile_broker import mobile_broker
+    from godwit.mobility.movement_graphs import (
+        Drift,
+        MovementGraph,
+        from_edges,
+        grid,
+        line,
+        parse,
+        road_network,
+    )
+    from godwit.mobility.possible_values import Movements, steps
 
 __all__ = [
     "Drift",
@@ -34,3 +39,19 @@ __all__ = [
     "road_network",
     "steps",
 ]
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "Drift": "movement_graphs",
+        "MovementGraph": "movement_graphs",
+        "Movements": "possible_values",
+        "from_edges": "movement_graphs",
+        "grid": "movement_graphs",
+        "line": "movement_graphs",
+        "mobile_broker": "mobile_broker",
+        "parse": "movement_graphs",
+        "road_network": "movement_graphs",
+        "steps": "possible_values",
+    },
+)

@@ -20,9 +20,11 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["MODES", "NOTHING", "Mode", "table"]
+__all__ = ["LOG_MAX", "MODES", "NOTHING", "SEEN_WINDOW", "Mode", "table"]
 
 NOTHING = "nothing"
+SEEN_WINDOW = 2**14  # numbers of a publisher, in the mode `carry`; what is further behind counts as come
+LOG_MAX = 16  # brokers that a client of the mode `carry` tells its next broker about
 
 
 class Mode(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ WISHES_MAX = 10_000
 NOTES_MAX = 10_000
 COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed", "lost_more", "accepted_then")
 ADVERTISEMENTS_MAX = 1_000
-SEEN_BYTES_MAX = 2**11  # bits of the longest memory (handoffs.SEEN_WINDOW)
+SEEN_BYTES_MAX = 2**11  # bits of the longest memory (modes.SEEN_WINDOW)
 
 
 def check_move(message: Any) -> None:

@@ -20,17 +20,22 @@
 'van 7: 2'
 """
 
-from godwit.runtime.authentication import Authenticator, Credentials, Principal
-from godwit.runtime.connecting import connect
-from godwit.runtime.journal import Durability, Journal
-from godwit.runtime.link_authentication import LinkGuard
-from godwit.runtime.network_client import NetworkClient, PendingRequest, State, Subscription
-from godwit.runtime.node import Node
-from godwit.runtime.rate_limits import TrafficLimits
-from godwit.runtime.replicated_client import ReplicatedNetworkClient
-from godwit.runtime.security import SecuritySettings, authenticator_from
-from godwit.runtime.tcp import Address, NativeServer
-from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
+from typing import TYPE_CHECKING
+
+from godwit.lazy_names import names_from
+
+if TYPE_CHECKING:
+    from godwit.runtime.authentication import Authenticator, Credentials, Principal
+    from godwit.runtime.connecting import connect
+    from godwit.runtime.journal import Durability, Journal
+    from godwit.runtime.link_authentication import LinkGuard
+    from godwit.runtime.network_client import NetworkClient, PendingRequest, State, Subscription
+    from godwit.runtime.node import Node
+    from godwit.runtime.rate_limits import TrafficLimits
+    from godwit.runtime.replicated_client import ReplicatedNetworkClient
+    from godwit.runtime.security import SecuritySettings, authenticator_from
+    from godwit.runtime.tcp import Address, NativeServer
+    from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
 
 __all__ = [
     "Address",
@@ -57,3 +62,32 @@ __all__ = [
     "link_guard",
     "server_context",
 ]
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "Address": "tcp",
+        "Authenticator": "authentication",
+        "Credentials": "authentication",
+        "Durability": "journal",
+        "Journal": "journal",
+        "LinkGuard": "link_authentication",
+        "LinkSettings": "tls",
+        "NativeServer": "tcp",
+        "NetworkClient": "network_client",
+        "Node": "node",
+        "PendingRequest": "network_client",
+        "Principal": "authentication",
+        "ReplicatedNetworkClient": "replicated_client",
+        "SecuritySettings": "security",
+        "State": "network_client",
+        "Subscription": "network_client",
+        "TlsSettings": "tls",
+        "TrafficLimits": "rate_limits",
+        "authenticator_from": "security",
+        "client_context": "tls",
+        "connect": "connecting",
+        "link_guard": "tls",
+        "server_context": "tls",
+    },
+)

@@ -22,10 +22,10 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 from godwit.languages.query import NATIVE, Query
+from godwit.runtime.addresses import Address
 from godwit.runtime.event_callback import Callback
 from godwit.runtime.network_client import NetworkClient, connect
 from godwit.runtime.pending_requests import PendingRequest, State, Subscription
-from godwit.runtime.tcp import Address
 from godwit.runtime.wanted_queries import Operators
 
 __all__ = ["BlockingClient", "BlockingSubscription", "connect_blocking"]

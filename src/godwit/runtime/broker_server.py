@@ -31,6 +31,7 @@ import msgspec
 
 from godwit.broker.broker import Broker
 from godwit.errors import ConfigurationError, GodwitError, JournalError
+from godwit.matching.kernel_cache import CACHE, COMPILED, has_compiled_kernels, kernels_used
 from godwit.matching.warm_up import warm_up
 from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
@@ -111,7 +112,7 @@ class BrokerServer:
         configuration = self.configuration
         operators = configuration.operators()
         self.authenticator = _authenticator(configuration, self._on_trouble)
-        warm_up()
+        self._load_kernels()
         self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
             logging.getLogger().addHandler(self._forward)
@@ -164,6 +165,14 @@ class BrokerServer:
                 raise ConfigurationError(f"{configuration.where(('listen', listener))}: {error}") from None
             self.missing[listener] = str(error)
             return None
+
+    def _load_kernels(self) -> None:
+        """Have the matcher ready before anybody waits for it, and say which one it is."""
+        if CACHE is not None and not has_compiled_kernels(CACHE):
+            self.log.info("compiling the matcher", takes="up to a minute, once", cache=str(CACHE))
+        if COMPILED:
+            warm_up()
+        self.log.info("matcher", kernels=kernels_used())
 
     async def _node(self) -> Node:
         """The machine, as its journal has it or as a new one."""
@@ -323,7 +332,7 @@ async def _http(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
     try:
         from godwit.runtime.http import HttpServer
     except ImportError as error:
-        raise Unavailable(f"HTTP needs {error.name}: install godwit[server]") from None
+        raise Unavailable(f"HTTP needs {error.name}, which is not installed: pip install godwit") from None
     configuration = broker_server.configuration
     settled = configuration.settled
     server = HttpServer(
@@ -350,7 +359,7 @@ def _authenticator(
     try:
         from godwit.runtime.security import SecuritySettings, authenticator_from
     except ImportError as error:
-        raise Unavailable(f"users and tokens need {error.name}: install godwit[server]") from None
+        raise Unavailable(f"users and tokens need {error.name}, which is not installed: pip install godwit") from None
     settings = SecuritySettings(**msgspec.structs.asdict(security))
     literals_max = configuration.settled.limits.filter_literals_max
     return authenticator_from(settings, literals_max=literals_max, on_trouble=on_trouble)

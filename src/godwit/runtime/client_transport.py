@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from godwit.broker.effects import Effect, Heard
 from godwit.errors import GodwitError, PeerFault
+from godwit.runtime.addresses import Address
 from godwit.runtime.clock import SYSTEM, Clock
-from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Frames, Intro
 
 __all__ = [

@@ -19,11 +19,11 @@ from godwit.client.complete_merge import MergeBounds
 from godwit.client.replicas import FilterName, ReplicaConfig
 from godwit.errors import GodwitError
 from godwit.runtime import network_client
+from godwit.runtime.addresses import Address
 from godwit.runtime.client_transport import Environment, address
 from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.pending_requests import OnState
 from godwit.runtime.replicated_client import REPLICAS_MAX, ReplicatedNetworkClient
-from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Intro
 
 __all__ = ["connect"]

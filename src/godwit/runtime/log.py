@@ -42,7 +42,7 @@ def make_log(level: str = "info", format: Literal["auto", "text", "json"] = "aut
     try:
         import structlog
     except ImportError:
-        raise ConfigurationError("a broker needs the libraries of the extra 'server': install godwit[server]") from None
+        raise ConfigurationError("a broker needs structlog, which is not installed: pip install godwit") from None
 
     stream = sys.stderr if to is None else to
     is_text = format == "text" or (format == "auto" and stream.isatty())

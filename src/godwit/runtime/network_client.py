@@ -55,6 +55,7 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 from godwit.languages.query import NATIVE, Query
+from godwit.runtime.addresses import Address
 from godwit.runtime.client_inbox import Inbox
 from godwit.runtime.client_transport import PORT, Environment, address
 from godwit.runtime.clock import Timer
@@ -63,7 +64,6 @@ from godwit.runtime.pending_requests import Kind, OnState, PendingRequest, State
 from godwit.runtime.reconnecting import Reconnecting
 from godwit.runtime.stored_wishes import StoredWishes
 from godwit.runtime.subscription_store import StoredSubscription
-from godwit.runtime.tcp import Address
 from godwit.runtime.wanted_queries import Operators, Wanted, restored, wanted
 from godwit.runtime.wire import Intro
 

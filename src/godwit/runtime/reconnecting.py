@@ -16,6 +16,7 @@ from typing import Protocol
 
 from godwit.broker.effects import Closed, Opened
 from godwit.client.client import Client
+from godwit.runtime.addresses import Address
 from godwit.runtime.client_transport import (
     DIAL_S,
     Environment,
@@ -25,7 +26,6 @@ from godwit.runtime.client_transport import (
     why_unreachable,
 )
 from godwit.runtime.pending_requests import Kind, State
-from godwit.runtime.tcp import Address
 
 __all__ = ["ConnectingClient", "Reconnecting"]
 

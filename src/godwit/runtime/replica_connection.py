@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from godwit.broker.effects import Closed, Heard, Opened
 from godwit.client.client import Client
+from godwit.runtime.addresses import Address
 from godwit.runtime.client_transport import Environment
 from godwit.runtime.pending_requests import Kind, State, States
 from godwit.runtime.reconnecting import Reconnecting
-from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Intro
 
 __all__ = ["ReplicaConnection", "ReplicaOwner"]

@@ -37,6 +37,7 @@ from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 from godwit.languages.query import NATIVE, Query
+from godwit.runtime.addresses import Address
 from godwit.runtime.client_inbox import Inbox
 from godwit.runtime.client_transport import Environment
 from godwit.runtime.clock import Timer
@@ -44,7 +45,6 @@ from godwit.runtime.event_callback import Callback
 from godwit.runtime.pending_requests import OnState, PendingRequest, State, States, Subscription
 from godwit.runtime.replica_connection import ReplicaConnection
 from godwit.runtime.replica_requests import ReplicaRequests
-from godwit.runtime.tcp import Address
 from godwit.runtime.wanted_queries import Operators, Wanted, wanted
 from godwit.runtime.wire import Intro
 

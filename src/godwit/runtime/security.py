@@ -59,9 +59,13 @@ def authenticator_from(
         if settings.anonymous == "never":
             raise SecurityError('anonymous = "never" without users and without token_key: nobody could come in')
         return LocalAuthenticator()
-    for key, package in (("users", "argon2"), ("token_key", "jwt"), ("token_key", "cryptography")):
+    for key, package, comes_with in (
+        ("users", "argon2", "godwit"),
+        ("token_key", "jwt", "godwit"),
+        ("token_key", "cryptography", "'godwit[server]'"),
+    ):
         if getattr(settings, key) and find_spec(package) is None:
-            raise SecurityError(f"{key} needs {package}, which is not installed: it comes with godwit[server]")
+            raise SecurityError(f"{key} needs {package}, which is not installed: pip install {comes_with}")
     users = None
     if settings.users:
         users = Users(Path(settings.users), settings.asserted, settings.beyond_grants, literals_max, on_trouble)

@@ -37,7 +37,8 @@ from godwit.filters.events import event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker, transfer_barrier
-from godwit.mobility.attach_policies.carry import LOG_MAX, CarryPolicy
+from godwit.mobility.attach_policies.carry import CarryPolicy
+from godwit.mobility.modes import LOG_MAX
 from godwit.mobility.move_checks import WISHES_MAX
 from godwit.mobility.move_messages import (
     AskInterests,

@@ -38,6 +38,7 @@ from godwit.broker.messages import Attach, NodeId, QueuedEvent, Subscribe
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
+from godwit.mobility.modes import LOG_MAX, SEEN_WINDOW
 from godwit.mobility.move_checks import check_move
 from godwit.mobility.move_messages import Collect, Collected, Relocate, TrimConnectionLog
 from godwit.mobility.overlay_routes import lost_items
@@ -45,10 +46,8 @@ from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
 from godwit.trace import Record
 
-__all__ = ["LOG_MAX", "SEEN_WINDOW", "CarryPolicy", "CarryState", "Collecting"]
+__all__ = ["CarryPolicy", "CarryState", "Collecting"]
 
-SEEN_WINDOW = 2**14  # numbers of a publisher; what is further behind counts as come
-LOG_MAX = 16
 ITEMS_MAX = 64  # in one message
 COLLECTING_MAX = 10_000  # clients
 COLLECT_AGAIN_S = 10.0  # then twice as long, and so on, up to
