@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# What a newcomer does: install Godwit into an empty folder, run a broker, publish and subscribe. Nothing of the checkout
+# is used but the wheel that is built from it. Then the same as another user, with read-only libraries and without HOME.
+# Usage: scripts/newcomer.sh [PYTHON]    A Python with hatchling builds the wheel (default: .venv/bin/python).
+set -euo pipefail
+checkout=$(cd "$(dirname "$0")/.." && pwd)
+builder=${1:-$checkout/.venv/bin/python}
+folder=$(mktemp -d)
+broker=
+finish() {
+    [ -z "$broker" ] || kill "$broker" 2>/dev/null || true
+    chmod -R u+w "$folder" && rm -rf "$folder"
+}
+trap finish EXIT
+chmod 755 "$folder"
+cd "$folder"
+
+say() { printf 'newcomer: %s\n' "$*"; }
+fail() { say "FAILED: $*" >&2; exit 1; }
+
+say "build the wheel"
+"$builder" -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w wheels "$checkout"
+wheel=$(echo wheels/*.whl)
+
+say "install it"
+python3 -m venv venv
+sed -n 's/^\([A-Za-z0-9_.-]*==.*[^ \\]\) *\\$/\1/p' "$checkout/requirements.lock" >constraints.txt # the versions that were tested
+venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt "$wheel"
+for library in numba pyarrow pyspark matplotlib dd; do
+    ! venv/bin/python -c "import $library" 2>/dev/null || fail "the core brings $library"
+done
+packages=$(venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+size_kb=$(du -sk --exclude='pip*' --exclude='setuptools*' --exclude=pkg_resources --exclude=_distutils_hack "$packages" | cut -f1)
+say "wheel $(du -k "$wheel" | cut -f1) kB, installed $((size_kb / 1024)) MB"
+
+# try HOW COMMAND…: a broker on free ports, an event in, the same event out. COMMAND… comes before each `godwit`.
+try() {
+    local how=$1 address
+    shift
+    rm -f ready log
+    mkfifo ready
+    "$@" "$folder/venv/bin/python" -m godwit serve --native 127.0.0.1:0 --mqtt 127.0.0.1:0 --http 127.0.0.1:0 \
+        --durability memory >ready 2>log &
+    broker=$!
+    read -r line <ready || { cat log >&2; fail "$how: the broker did not start"; }
+    address=$(printf '%s' "$line" | "$folder/venv/bin/python" -c 'import json, sys; print(json.load(sys.stdin)["native"])')
+    "$@" "$folder/venv/bin/python" -m godwit pub price=4 sym=A --retain A --broker "$address" >/dev/null
+    "$@" "$folder/venv/bin/python" -m godwit sub 'price < 10' --retained --count 1 --broker "$address" | grep -q '"sym"' ||
+        fail "$how: the event did not arrive"
+    ! grep -q Traceback log || { cat log >&2; fail "$how: the broker logged a traceback"; }
+    kill "$broker" && wait "$broker" || true
+    broker=
+    say "$how: an event was published and received"
+}
+
+clean=(env -i PATH=/usr/bin:/bin LANG=C.UTF-8)
+"${clean[@]}" venv/bin/godwit filter covers 'price < 10' 'price < 5' | grep -q '"covers": true' || fail "godwit filter"
+"${clean[@]}" venv/bin/godwit simulate city --seed 1 --set clients.publishers=5 >/dev/null || fail "godwit simulate"
+try "clean environment" "${clean[@]}"
+
+chmod -R a-w venv
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then # to root nothing is read-only
+    clean+=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+fi
+try "read-only libraries, no HOME" "${clean[@]}"
+
+say "install the client alone"
+python3 -m venv client
+client/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt msgspec
+client/bin/python -m pip install -q --disable-pip-version-check --no-deps "$wheel"
+client/bin/python -c 'import godwit; godwit.connect, godwit.connect_blocking' || fail "the client alone"
+say "done"
