@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess
 
 
 @pytest.fixture
-def broker(environment: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
+def broker(environment: dict[str, str], tmp_path: Path) -> Iterator[dict[str, Any]]:
     listeners = [word for name in ("native", "mqtt", "http") for word in (f"--{name}", "127.0.0.1:0")]
     with (
         (tmp_path / "log").open("w+") as log,
@@ -65,7 +66,7 @@ def broker(environment: dict[str, str], tmp_path: Path) -> Iterator[dict[str, st
             process.terminate()
 
 
-def test_a_broker_listens_and_an_event_arrives(environment: dict[str, str], broker: dict[str, str]) -> None:
+def test_a_broker_listens_and_an_event_arrives(environment: dict[str, str], broker: dict[str, Any]) -> None:
     assert broker["missing"] == {}
     assert {"native", "mqtt", "http"} <= broker.keys()
     lines = [json.loads(line) for line in broker["log"].splitlines()]

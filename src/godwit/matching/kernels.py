@@ -26,7 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from godwit.matching.kernel_cache import CACHE, COMPILED
+from godwit.matching import kernel_cache
+from godwit.matching.kernel_cache import CACHE
+
+COMPILED = kernel_cache.COMPILED
 
 
 def _compiler(**options: Any) -> Any:
