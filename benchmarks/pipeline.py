@@ -402,6 +402,18 @@ class Bench:
             self.job(work, GODWIT, "stream", f"{min(count, work.subscriptions)}", repeat=1)
             for count in self.scale.stream_filters
         ]
+        whole = self.job(work, GODWIT, "stream", "whole", repeat=0)
+        found = self.measured(TWO_CORES, whole)[0].more
+        what = f"stream, {work.events:,} events a batch × {work.subscriptions:,} subscriptions"
+        yield Row(
+            Part.STREAM, what, f"{GODWIT}, a backlog", [found["events"] / found["batch_s"]], "events/s",
+            found["batch_s"] / found["match_s"], "of the time of match --out", 1.5, at_most=True,
+            is_full=self.scale.is_full, more=found,
+            note=f"{number(found['batch_s'])} s a batch, its job {number(found['job_s'])} s; match --out "
+            f"{number(found['match_s'])} s; {found['bytes'] / 1e6:.1f} MB a batch, "
+            f"match --out {found['match_bytes'] / 1e6:.1f} MB; "
+            f"{found['files']:.0f} files in all; read back in {number(found['read_s'])} s a batch",
+        )  # fmt: skip
         for result in self.measured(TWO_CORES, *jobs):
             found = result.more
             what = f"stream, {found['rows']:,.0f} events a batch × {int(result.job.how):,} subscriptions"

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.pipeline_data import Work
 from benchmarks.pipeline_ours import Ours, build_index, peak_rss_mb
 from benchmarks.pipeline_rivals import Duck, pairs_in, spark_count, spark_write
-from benchmarks.pipeline_stream import streamed
+from benchmarks.pipeline_stream import streamed, streamed_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,6 +116,8 @@ class Measuring:
                 return lambda: ours.write(job.how, out)
             case "no-op":
                 return lambda: ours.nothing(job.how)
+            case "stream" if job.how == "whole":
+                return lambda: streamed_whole(spark, work, self.scratch / "stream")
             case "stream":
                 return lambda: streamed(spark, work, self.scratch / "stream", int(job.how))
             case "clocks":

@@ -3,12 +3,17 @@
 Files of 5,000 events each are a batch each. *Backlog*: all files are there, and Spark takes one after the other. *One
 by one*: a file is put into the table when the one before is complete, so the time from its rename to the moment at
 which readers have its matches is what somebody waits who has just published; finding the file is part of it.
+
+*Whole*: a file with all events is a batch, so many times over, beside `match_table` with the same events and the same
+subscriptions: how long a batch takes from the end of the one before to its own, how many bytes and files it has, and
+how long Spark needs to read all pairs back.
 """
 
 import shutil
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median, quantiles
 from typing import TYPE_CHECKING, Any
@@ -16,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from benchmarks.pipeline_data import Work
+from benchmarks.pipeline_data import ROWS_PER_GROUP, Work
 from godwit.pipeline.schemas import ABOUT
-from godwit.pipeline.streaming import CompletedBatch, TableEvents, stream
+from godwit.pipeline.streaming import CompletedBatch, TableEvents, read_matches, stream
+from godwit.pipeline.subscription_index import SubscriptionIndex
 from godwit.pipeline.subscription_sources import FixedSubscriptions
+from godwit.pipeline.table_matching import learn, match_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +35,7 @@ ROWS = 5_000
 BATCHES = 30
 WARM = 5  # batches that are not counted
 WAITED_S_MAX = 120.0
+WHOLE_BATCHES = 5  # of all events, the first of which is not counted
 SPARKS_OWN = ("latestOffset", "queryPlanning", "walCommit", "commitOffsets")
 
 
@@ -125,6 +133,58 @@ def streamed(spark: "SparkSession", work: Work, scratch: Path, subscriptions: in
     streaming = Streaming(spark, work, scratch, subscriptions, BATCHES)
     try:
         return {**streaming.backlog(), "empty_job_s": streaming.empty_job_s(), **streaming.one_by_one()}
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def streamed_whole(spark: "SparkSession", work: Work, scratch: Path) -> dict[str, float]:
+    """All events as one batch, again and again, beside `match_table`."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    events, out = scratch / "events", scratch / "out"
+    events.mkdir(parents=True)
+    shutil.copy(work.table / ABOUT, events / ABOUT)
+    rows = ds.dataset(work.table, format="parquet").to_table()
+    for number in range(WHOLE_BATCHES):
+        for half in range(2):  # a file is a task
+            part = rows.slice(half * (len(rows) // 2 + 1), len(rows) // 2 + 1)
+            pq.write_table(part, events / f"{number:05d}-{half}.parquet", row_group_size=ROWS_PER_GROUP)
+    table, ends, done = TableEvents(events), list[float](), list[CompletedBatch]()
+
+    def told(batch: CompletedBatch) -> None:
+        ends.append(time.perf_counter())
+        done.append(batch)
+
+    subscriptions = dict(work.filters())
+    try:
+        stream(
+            table.read(spark, 2), FixedSubscriptions(subscriptions), out, once=True,
+            before_batch=table.check, on_batch=told, learn=table.learn,
+        ).wait()  # fmt: skip
+        streamed_s = median(b - a for a, b in pairwise(ends))
+        files = list(out.glob("*.parquet"))
+        index = SubscriptionIndex(subscriptions)
+        learn(index, work.table)
+        file, taken = index.save(scratch / "index"), list[float]()
+        for _ in range(4):
+            start = time.perf_counter()
+            match_table(spark, work.table, file, scratch / "matched", "overwrite" if taken else "new")
+            taken.append(time.perf_counter() - start)
+        sizes = [sum(path.stat().st_size for path in each) for each in (files, (scratch / "matched").glob("*.parquet"))]
+        start = time.perf_counter()
+        pairs = read_matches(spark, out).selectExpr("sum(size(subscriptions))").collect()[0][0]
+        read_s = time.perf_counter() - start
+        if pairs != sum(each.entry.counts.pairs for each in done):
+            raise RuntimeError(f"{pairs} pairs are read back, and {done[-1].entry.totals.pairs} were found")
+        return {
+            "batch_s": streamed_s,
+            "job_s": median(each.job_s for each in done[1:]),
+            "match_s": median(taken[1:]),
+            "events": float(work.events),
+            "bytes": sizes[0] / WHOLE_BATCHES,
+            "match_bytes": float(sizes[1]),
+            "files": float(len(files)),
+            "read_s": read_s / WHOLE_BATCHES,
+        }
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -46,8 +46,12 @@ def test_a_stream_goes_on_where_it_was_with_the_subscriptions_of_then(
     streams.put(folder, "first", first)
     *lines, summary = run()
     assert [line["events"] for line in lines] == [50]
-    assert lines[0].keys() == {"batch", "events", "matched", "pairs", "late", "subscriptions", "seconds"}
-    assert summary == {
+    told = {"batch", "events", "matched", "pairs", "late", "subscriptions", "seconds", "events_per_second"}
+    assert lines[0].keys() == told | {"lag_seconds", "files_waiting"}
+    assert [line["files_waiting"] for line in lines] == [0]
+    assert summary.pop("seconds") > 0
+    assert summary.keys() >= {"seconds_to_start", "events_per_second"}
+    assert {name: summary[name] for name in ("batches", "events", "matched", "pairs", "late", "out")} == {
         "batches": 1,
         "events": 50,
         "matched": lines[0]["matched"],

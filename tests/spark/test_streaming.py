@@ -206,7 +206,7 @@ def test_a_sink_that_appends_is_caught(
     streams.put(folder, "part", streams.events(20))
 
     def appends(self: streaming.Stream, frame: Any, batch: int) -> None:
-        matching.match(frame, matching.save_index(wanted)).write.mode("append").parquet(str(out / "day=2026-11-15"))
+        matching.match(frame, matching.save_index(wanted)).write.mode("append").parquet(str(tmp_path / "appended"))
         calls.append(batch)
         if len(calls) == 1:
             raise PipelineError("killed here")
@@ -216,8 +216,32 @@ def test_a_sink_that_appends_is_caught(
         drain(spark, folder, FixedSubscriptions(wanted), out)
     drain(spark, folder, FixedSubscriptions(wanted), out)
     assert calls == [0, 0]
-    found = streams.collected(spark.read.parquet(str(out / "day=2026-11-15")))
+    found = streams.collected(spark.read.parquet(str(tmp_path / "appended")))
     assert found != streams.matches(streams.events(20), wanted)
+
+
+def test_a_batch_of_many_days_is_a_file_for_each_task_and_files_are_merged_between_batches(
+    spark: "SparkSession", folder: Path, tmp_path: Path
+) -> None:
+    wanted, out = {"all": parse("price >= 0")}, tmp_path / "out"
+    all_events = streams.events(120, step_s=86_400.0)
+    for first in range(0, 120, 30):
+        rows = all_events[first : first + 30]
+        streams.put(tmp_path / "events", f"part{first}", rows)
+    told: list[CompletedBatch] = []
+    stages: list[str] = []
+    stream(
+        streams.reader(spark, folder, files=30), FixedSubscriptions(wanted), out, once=True,
+        compact_after=4, on_batch=told.append, on_stage=stages.append,
+    ).wait()  # fmt: skip
+    assert len(told) == 4
+    assert max(len(each.entry.files) for each in told) <= streaming.TASKS_MAX
+    assert sum(each.compacted.merged for each in told) >= 4
+    assert len(list(out.glob("*.parquet"))) < 8
+    assert stages[:2] == ["batch 0: reading the subscriptions", "batch 0: matching"]
+    expected = streams.matches(all_events, wanted)
+    assert streams.collected(read_matches(spark, out)) == streams.collected(spark.read.parquet(str(out))) == expected
+    assert all(each.lag_s is not None for each in told)
 
 
 def test_another_checkpoint_is_refused(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 *Theory.* Spark cuts a stream into batches and runs `foreachBatch` for each. What a batch is matched with is decided and
 written down first (`batch_ledger.py`): an index file, and before which time an event is late. Then one job matches it.
-The workers write the files of matches themselves and send back only what they are called and how many rows they hold;
-files of a task that is run twice, or of a driver that was killed, are named by nobody and go. So there is one job to a
-batch, no shuffle, and no second pass to count.
+The workers write the files of matches themselves, one for each task (`match_files.py`), and send back only what they
+are called and how many rows they hold; files of a task that is run twice, or of a driver that was killed, are named by
+nobody and go. So there is one job to a batch, no shuffle, and no second pass to count. Files of many batches are merged
+between batches (`stream_compaction.py`).
 
 Subscriptions come from a `SubscriptionSource` (`subscription_sources.py`). Between two batches the driver asks it for
 its version; when that is another one, what has changed is changed in the index, and the index is saved as another file.
@@ -13,10 +14,13 @@ its version; when that is another one, what has changed is changed in the index,
 1. Each event of the source is matched once, whatever is killed and whenever: the rows are those of `matching.match`
    over the same events, with the subscriptions of the moment at which their batch began.
 2. An event is late when it was published more than `late_s` before the newest event of the batches before its own. It
-   goes to the table `OUT/_late`, unmatched and counted. All others go to their own day, whenever they come. An event
+   goes to the table `OUT/_late`, unmatched and counted. All others have their own day, whenever they come. An event
    from the future makes no other late: the newest counts only up to the time at which its batch began.
 3. Subscriptions that cannot be read while the stream runs leave it running with those it has, and it says so.
 4. `stop` ends the stream between two batches. A stream that fails says why in one sentence: `failure`.
+
+5. A batch has at most `TASKS_MAX` tasks, and each writes one file of matches and one of late events: an entry of the
+   ledger is of bounded size, and the number of files does not depend on how many days the events are of.
 
 *Limits.* The output is in a folder that driver and workers share; workers find the index there.
 """
@@ -50,9 +54,19 @@ from godwit.pipeline.batch_ledger import (
     first_name_after,
 )
 from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
+from godwit.pipeline.match_files import KEPT, MatchWriter
 from godwit.pipeline.schemas import ABOUT, About, about, schema, write_about
-from godwit.pipeline.subscription_index import IndexFile, MatchPart, SubscriptionIndex, Wanted
-from godwit.pipeline.tables import NO_DAY, column, finish
+from godwit.pipeline.stream_compaction import (
+    AFTER,
+    NOTHING_COMPACTED,
+    Compacted,
+    Compactor,
+    has_day_folders,
+    settled_generation,
+)
+from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex, Wanted
+from godwit.pipeline.table_matching import learn
+from godwit.pipeline.tables import column, files, finish
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -62,13 +76,14 @@ __all__ = ["CompletedBatch", "Stream", "SubscriptionSource", "TableEvents", "rea
 
 LATE, INDEXES, CHECKPOINT, SOURCE = "_late", "_indexes", "_checkpoint", "_source"
 MAX_FILE_AGE = "36500d"  # Spark leaves out files that are a week older than the newest: we leave out none
-ROWS_HELD_MAX = 200_000  # by a worker, until it writes them to files
+ROWS_HELD_MAX = 200_000  # late events, by a worker, until it writes them
 BYTES_HELD_MAX = 1 << 27
 LOOK_EVERY_S = 0.2
 SECONDS_MAX = 1e12
-KEPT = ("publisher", "sequence", "published_at", "day")  # of an event, in the row of its matches
+TASKS_MAX = 64  # of a batch
+LISTINGS_MAX = 10  # tries to list the files of an output while they are being merged
 REPORT = (
-    "file string, target string, events bigint, matched bigint, pairs bigint, late bigint, residues bigint, "
+    "file string, folder string, events bigint, matched bigint, pairs bigint, late bigint, residues bigint, "
     "undecided bigint, newest_us bigint"
 )
 
@@ -89,16 +104,25 @@ class TableEvents:
         finish(self.folder)
         self.attributes = about(self.folder, "events").attributes
 
-    def read(self, spark: "SparkSession", files: int | None = None) -> "DataFrame":
-        """The streaming DataFrame; with `files`, so many in a batch at most."""
+    def read(self, spark: "SparkSession", files_max: int | None = None) -> "DataFrame":
+        """The streaming DataFrame; with `files_max`, so many files in a batch at most."""
         reader = spark.readStream.schema(schema("events", self.attributes)).option("maxFileAge", MAX_FILE_AGE)
-        return (reader if files is None else reader.option("maxFilesPerTrigger", files)).parquet(str(self.folder))
+        limited = reader if files_max is None else reader.option("maxFilesPerTrigger", files_max)
+        return limited.parquet(str(self.folder))
+
+    def learn(self, index: SubscriptionIndex) -> None:
+        """Lay an index out for the events that are in the table now: for `stream(learn=…)`."""
+        learn(index, self.folder)
 
     def check(self) -> None:
         """`PipelineError` when the table is not what it was: for `stream(before_batch=…)`."""
         finish(self.folder)
         if about(self.folder, "events").attributes != self.attributes:
             raise PipelineError(f"the attributes of {self.folder} have changed: start the stream again")
+
+    def waiting(self, checkpoint: str | Path) -> int:
+        """How many files of the table no batch has read yet."""
+        return max(0, len(files(self.folder)) - _files_read(Path(checkpoint)))
 
     def check_output(self, out: str | Path) -> None:
         """`PipelineError` when the table is not what it was when the stream that wrote to `out` ran last."""
@@ -141,14 +165,19 @@ def stream(
     once: bool = False,
     every_s: float = 0.0,
     rest: str = "",
+    compact_after: int = AFTER,
     before_batch: Callable[[], None] | None = None,
     on_batch: "Callable[[CompletedBatch], None] | None" = None,
+    on_stage: Callable[[str], None] | None = None,
+    learn: Callable[[SubscriptionIndex], None] | None = None,
 ) -> "Stream":
     """Match a streaming DataFrame of events until `stop`, or with `once` until all that is there is matched.
 
     `every_s`: batches begin at least so far apart. `rest`: a column with the JSON of attributes that have no column of
-    their own, for exact tests. `before_batch` may raise an error and so end the stream; `on_batch` is told of every
-    batch that is complete. The checkpoint is in the output's folder unless told otherwise.
+    their own, for exact tests. `compact_after`: files are merged when so many are of one level; 0: never.
+    `before_batch` may raise an error and so end the stream; `on_batch` is told of every batch that is complete,
+    `on_stage` of what is being done. `learn` lays an index out for the events before it is saved. The checkpoint is in
+    the output's folder unless told otherwise.
     """
     folder = _folder(out)
     if not events.isStreaming:
@@ -162,19 +191,36 @@ def stream(
     if rest and rest not in events.columns:
         raise PipelineError(f"rest is {rest!r}, and events have no such column")
     place = _folder(checkpoint or folder / CHECKPOINT)
-    found = Stream(folder, place, subscriptions, late_s, before_batch, on_batch, rest)
+    hooks = Hooks(before_batch, on_batch, on_stage, learn)
+    found = Stream(folder, place, subscriptions, late_s, hooks, rest, compact_after)
     found.start(events, once, every_s)
     return found
 
 
 @dataclass(frozen=True)
 class CompletedBatch:
-    """A batch that is complete: its entry, how long it took and how long its job ran, what was wrong meanwhile."""
+    """A batch that is complete: its entry, how long it took and how long its job ran, what was wrong meanwhile.
+
+    `lag_s`: how long ago its newest event was published when its matches could be read; None if no event has a time.
+    `compacted`: what was merged after it; that is not part of `took_s`.
+    """
 
     entry: LedgerEntry
     took_s: float
     job_s: float
     trouble: str = ""
+    lag_s: float | None = None
+    compacted: Compacted = NOTHING_COMPACTED
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a stream calls, each if it is given."""
+
+    before_batch: Callable[[], None] | None = None
+    on_batch: Callable[[CompletedBatch], None] | None = None
+    on_stage: Callable[[str], None] | None = None
+    learn: Callable[[SubscriptionIndex], None] | None = None
 
 
 class Stopped(Exception):
@@ -190,16 +236,17 @@ class Stream:
         checkpoint: Path,
         source: SubscriptionSource,
         late_s: float | None,
-        before_batch: Callable[[], None] | None,
-        on_batch: Callable[[CompletedBatch], None] | None,
+        hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
         rest: str = "",
+        compact_after: int = AFTER,
     ) -> None:
         self.out, self.checkpoint = out, checkpoint
         self.failure: Exception | None = None
         self.query: StreamingQuery | None = None
         self._ledger = BatchLedger(out)
-        self._known = _Known(source, out / INDEXES)
-        self._late_s, self._before_batch, self._on_batch, self._rest = late_s, before_batch, on_batch, rest
+        self._compactor = Compactor(out, compact_after)
+        self._known = _Known(source, out / INDEXES, hooks.learn)
+        self._late_s, self._hooks, self._rest = late_s, hooks, rest
         self._busy, self._stopping = threading.Lock(), threading.Event()
         self._held = ExitStack()
 
@@ -211,6 +258,7 @@ class Stream:
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # it prints what `wait` raises
         with ExitStack() as held:
             held.enter_context(self._ledger.held())  # before all else: a folder with a ledger is ours
+            self._compactor.settle()
             self._known.look(must=True)
             write_about(self.out, About("matches"))
             if self._late_s is not None:
@@ -263,8 +311,9 @@ class Stream:
 
     def _run_batch(self, frame: "DataFrame", batch: int) -> None:
         began = time.monotonic()
-        if self._before_batch is not None:
-            self._before_batch()
+        if self._hooks.before_batch is not None:
+            self._hooks.before_batch()
+        self._tell(f"batch {batch}: reading the subscriptions")
         entry = self._ledger.begin(batch, _stream_id(self.checkpoint), self._plan)
         if entry.state == "complete":  # Spark was killed before it took note
             return
@@ -274,13 +323,25 @@ class Stream:
         rest = self._rest if self._rest in needed else ""
         work = _Work(self.out, attempt, tuple(needed), index, entry.plan.late_before_us, rest)
         job = time.monotonic()
+        self._tell(f"batch {batch}: matching")
         numbered = frame.select([each.alias(f"c{place}") for place, each in enumerate(needed.values())])
-        reports = numbered.mapInArrow(work.done, REPORT).collect()  # which takes no name with a dot in it
+        reports = numbered.coalesce(TASKS_MAX).mapInArrow(work.done, REPORT).collect()  # takes no name with a dot in it
         job_s = time.monotonic() - job
-        done = self._ledger.complete(entry, _written(reports, entry), _noted(self.checkpoint, batch))
+        self._tell(f"batch {batch}: committing")
+        written = _written(reports, entry)
+        done = self._ledger.complete(entry, written, _noted(self.checkpoint, batch))
         self._known.sweep(done.plan.index)
-        if self._on_batch is not None:
-            self._on_batch(CompletedBatch(done, time.monotonic() - began, job_s, self._known.trouble))
+        lag_s = None if written.newest_us is None else max(0.0, (_now_us() - written.newest_us) / 1e6)
+        took_s = time.monotonic() - began
+        self._tell(f"batch {batch}: merging files")
+        compacted = self._compactor.after_batch()
+        if self._hooks.on_batch is not None:
+            self._hooks.on_batch(CompletedBatch(done, took_s, job_s, self._known.trouble, lag_s, compacted))
+        self._tell("waiting for events")
+
+    def _tell(self, stage: str) -> None:
+        if self._hooks.on_stage is not None:
+            self._hooks.on_stage(stage)
 
     def _plan(self, newest_us: int | None) -> BatchPlan:
         self._known.look()
@@ -311,10 +372,12 @@ class Stream:
 class _Known:
     """The subscriptions that the driver knows, their index, and its file."""
 
-    def __init__(self, source: SubscriptionSource, folder: Path) -> None:
+    def __init__(
+        self, source: SubscriptionSource, folder: Path, learn: Callable[[SubscriptionIndex], None] | None = None
+    ) -> None:
         self.version, self.trouble = "", ""
         self.index: IndexFile
-        self._source, self._folder = source, folder
+        self._source, self._folder, self._learn = source, folder, learn
         self._subscriptions = SubscriptionIndex()
 
     def look(self, must: bool = False) -> None:
@@ -323,6 +386,8 @@ class _Known:
             version = self._source.version()
             if version != self.version:
                 self._subscriptions.change_to(self._source.read())
+                if self._learn is not None:
+                    self._learn(self._subscriptions)
                 self.index = self._subscriptions.save(self._folder)
                 self.version = version
         except (GodwitError, OSError) as error:
@@ -363,57 +428,66 @@ class _Work:
         self.late_before_us, self.rest = late_before_us, rest
 
     def done(self, batches: Iterator[Any]) -> Iterator[Any]:
-        found, late = _Files(self, ""), _Files(self, f"{LATE}/")
         opened, reader = self.index.open(), ColumnReader(self.index.attributes)
-        testing = opened.testing(self.rest)
+        testing, folder = opened.testing(self.rest), self.out / self.attempt
         events, newest = 0, None
-        for batch in batches:
-            batch = batch.rename_columns(list(self.columns))
-            events += batch.num_rows
-            newest = max((each for each in (newest, _newest_us(batch)) if each is not None), default=None)
-            if self.late_before_us is not None:
-                is_late = _is_late(batch, self.late_before_us)
-                yield from late.add(batch.filter(is_late), 0)
-                batch = batch.filter(pc.invert(is_late))
-            if batch.num_rows:
-                for part in opened.parts(reader.read(batch), batch.num_rows, testing.of(batch)):
-                    yield from found.add(_matches(batch, part, opened.ids), len(part.members))
-        yield from found.flush()
-        yield from late.flush()
+        with MatchWriter(folder, opened, has_day=True) as found, _LateWriter(folder) as late:
+            for batch in batches:
+                batch = batch.rename_columns(list(self.columns))
+                events += batch.num_rows
+                newest = max((each for each in (newest, _newest_us(batch)) if each is not None), default=None)
+                if self.late_before_us is not None:
+                    is_late = _is_late(batch, self.late_before_us)
+                    late.take(batch.filter(is_late))
+                    batch = batch.filter(pc.invert(is_late))
+                if batch.num_rows:
+                    for part in opened.parts(reader.read(batch), batch.num_rows, testing.of(batch)):
+                        found.take(part, batch)
+        if found.matched:
+            yield _report(file=str(self.attempt / found.name), folder="")
+        if late.rows:
+            yield _report(file=str(self.attempt / late.name), folder=f"{LATE}/")
         if events:
             came_to_nothing = {"residues": testing.residues, "undecided": testing.undecided}
-            done = {"matched": found.rows, "pairs": found.pairs, "late": late.rows, **came_to_nothing}
+            done = {"matched": found.matched, "pairs": found.pairs, "late": late.rows, **came_to_nothing}
             yield _report(events=events, newest_us=newest, **done)
 
 
-class _Files:
-    """Rows that a task holds until they are enough for files, one for each day."""
+class _LateWriter:
+    """Late events of a task, in one file; there is none if there are none."""
 
-    def __init__(self, work: _Work, below: str) -> None:
-        self.rows = self.pairs = 0
-        self._work, self._below = work, below
+    def __init__(self, folder: Path) -> None:
+        self.name, self.rows = f"{uuid.uuid4().hex}.parquet", 0
+        self._path = folder / self.name
         self._held: list[Any] = []
         self._rows_held = self._bytes_held = 0
+        self._writer: Any = None
 
-    def add(self, batch: Any, pairs: int) -> Iterator[Any]:
-        if batch.num_rows:
-            self._held.append(batch)
-        self.rows, self.pairs = self.rows + batch.num_rows, self.pairs + pairs
+    def __enter__(self) -> "_LateWriter":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if raised[0] is None:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def take(self, batch: Any) -> None:
+        if not batch.num_rows:
+            return
+        self._held.append(batch)
+        self.rows += batch.num_rows
         self._rows_held, self._bytes_held = self._rows_held + batch.num_rows, self._bytes_held + batch.nbytes
         if self._rows_held > ROWS_HELD_MAX or self._bytes_held > BYTES_HELD_MAX:
-            yield from self.flush()
+            self._flush()
 
-    def flush(self) -> Iterator[Any]:
-        if not self._held:
-            return
-        table = pa.Table.from_batches(self._held)
-        self._held, self._rows_held, self._bytes_held = [], 0, 0
-        days = table.column("day")
-        for day in pc.unique(days).to_pylist():
-            rows = table.filter(pc.is_null(days) if day is None else pc.equal(days, day)).drop_columns(["day"])
-            path = self._work.attempt / f"{uuid.uuid4().hex}.parquet"
-            pq.write_table(rows, self._work.out / path, compression="zstd")
-            yield _report(file=str(path), target=f"{self._below}day={NO_DAY if day is None else day.isoformat()}")
+    def _flush(self) -> None:
+        if self._held:
+            table = pa.Table.from_batches(self._held)
+            self._held, self._rows_held, self._bytes_held = [], 0, 0
+            if self._writer is None:
+                self._writer = pq.ParquetWriter(self._path, table.schema, compression="zstd")
+            self._writer.write_table(table)
 
 
 def _report(**known: Any) -> Any:
@@ -432,21 +506,13 @@ def _is_late(batch: Any, before_us: int) -> Any:
     return pc.fill_null(pc.less(_times_us(batch), before_us), False)
 
 
-def _matches(batch: Any, part: MatchPart, ids: Any) -> Any:
-    """Rows of matches, as the table has them."""
-    events = pa.array(part.events)
-    rows = {name: batch.column(name).take(events) for name in KEPT}
-    subscriptions = pa.ListArray.from_arrays(pa.array(part.offsets), ids.take(pa.array(part.members)))
-    return pa.record_batch({**rows, "subscriptions": subscriptions})
-
-
 def _written(reports: list[Any], entry: LedgerEntry) -> Written:
     """What the tasks have reported, with the names that the files get."""
-    files = sorted((row.target, row.file) for row in reports if row.file is not None)
+    files = sorted((row.folder, row.file) for row in reports if row.file is not None)
     counts = [row for row in reports if row.file is None]
     times = [row.newest_us for row in counts if row.newest_us is not None]
     return Written(
-        tuple((file, f"{target}/{file_name(entry.batch, number)}") for number, (target, file) in enumerate(files)),
+        tuple((file, f"{folder}{file_name(entry.batch, number)}") for number, (folder, file) in enumerate(files)),
         sum((Counts(*(row[name] for name in Counts.__struct_fields__)) for row in counts), Counts()),
         min(max(times), entry.plan.began_us) if times else None,
     )
@@ -467,6 +533,11 @@ def _check_folder(out: Path) -> None:
     if complete_up_to(out) is None and out.is_dir() and any(out.iterdir()):
         what = "holds a table that no stream has made" if (out / ABOUT).exists() else "is not empty"
         raise PipelineError(f"{out} {what}: name another folder")
+    if has_day_folders(out):
+        raise PipelineError(
+            f"{out} has a folder for each day, as earlier versions wrote it: `godwit pipeline compact {out}` "
+            "rewrites it, and then the stream can continue"
+        )
 
 
 def _noted(checkpoint: Path, batch: int) -> list[Path]:
@@ -479,6 +550,19 @@ def _noted(checkpoint: Path, batch: int) -> list[Path]:
     files = [path for path in found if path.exists()]
     above = dict.fromkeys(folder for path in files for folder in (path.parent, path.parent.parent))
     return [*files, *above, checkpoint]
+
+
+def _files_read(checkpoint: Path) -> int:
+    """How many files Spark notes as read, by all batches: one a line, after a line with the version."""
+    read = 0
+    for folder in (checkpoint / "sources").glob("*"):
+        notes = {path for path in folder.iterdir() if path.name.partition(".")[0].isdigit()}
+        whole = max((int(path.stem) for path in notes if path.suffix == ".compact"), default=-1)
+        for path in notes:
+            number = int(path.name.partition(".")[0])
+            if number > whole or (number == whole and path.suffix == ".compact"):
+                read += path.read_bytes().count(b"\n")
+    return read
 
 
 def _stream_id(checkpoint: Path) -> str:
@@ -516,23 +600,32 @@ def _now_us() -> int:
 
 
 def read_matches(spark: "SparkSession", out: str | Path) -> "DataFrame":
-    """The matches of a stream, those of complete batches only; of any other table of matches, all."""
+    """The matches of a stream, those of complete batches only; of any other table of matches, all.
+
+    It is safe while the stream runs. A job on the result that runs while files are merged may fail, since Spark listed
+    files that are gone by then: call this again.
+    """
     folder = Path(out)
     about(folder, "matches")
-    return _read(spark, folder, schema("matches"), complete_up_to(folder))
+    return _read(spark, folder, folder, schema("matches"))
 
 
 def read_late(spark: "SparkSession", out: str | Path) -> "DataFrame":
     """The events that came too late to be matched."""
     folder = Path(out)
     found = about(folder / LATE, "events")
-    return _read(spark, folder / LATE, schema("events", found.attributes), complete_up_to(folder))
+    return _read(spark, folder, folder / LATE, schema("events", found.attributes))
 
 
-def _read(spark: "SparkSession", folder: Path, wanted: Any, up_to: int | None) -> "DataFrame":
+def _read(spark: "SparkSession", out: Path, folder: Path, wanted: Any) -> "DataFrame":
     from pyspark.sql import functions
 
-    frame = spark.read.schema(wanted).parquet(str(folder))
-    if up_to is not None:
-        frame = frame.where(functions.col("_metadata.file_name") < first_name_after(up_to))
-    return frame.select([column(name) for name in wanted.names])
+    for _ in range(LISTINGS_MAX):
+        generation = settled_generation(out)
+        up_to = complete_up_to(out)
+        frame = spark.read.schema(wanted).parquet(str(folder))  # this lists the files
+        if up_to is not None:
+            frame = frame.where(functions.col("_metadata.file_name") < first_name_after(up_to))
+        if settled_generation(out) == generation:
+            return frame.select([column(name) for name in wanted.names])
+    raise PipelineError(f"the files of {out} were exchanged {LISTINGS_MAX} times while they were listed: try again")

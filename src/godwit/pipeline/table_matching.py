@@ -10,7 +10,8 @@ driver takes the files over into the table when all tasks are done. Where subscr
 *Rules.*
 1. A table of matches is there wholly or not at all (`tables.changing`), also when tasks fail and are tried again: only
    files that a finished task names are taken over.
-2. Memory is bounded: a row group, `index.PAIRS_MAX` pairs found, `PAIRS_WRITTEN` pairs waiting to be written.
+2. Memory is bounded: a row group, `index.PAIRS_MAX` pairs found, `match_files.PAIRS_WRITTEN` pairs waiting to be
+   written.
 3. The result is that of `matching.match`, whichever way rows are cut into tasks.
 4. All workers must see the folders; one that does not says so.
 
@@ -19,7 +20,6 @@ pair of an event and a distinct filter; writing out who shares a filter 0.35 s, 
 0.4 s, 2 ns for each. By pyarrow alone the last were 2.8 s.
 """
 
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +33,9 @@ from godwit.errors import PipelineError
 from godwit.pipeline import tables
 from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.columns import Form, arrow_type, attribute_of
-from godwit.pipeline.parquet_lists import Lists, ListWriter
+from godwit.pipeline.match_files import KEPT, MatchWriter
 from godwit.pipeline.schemas import about
-from godwit.pipeline.subscription_index import IndexFile, MatchPart, OpenIndex, SubscriptionIndex
+from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,14 +47,8 @@ WHOLE_ROWS_AT_ONCE = 1 << 12  # with all their columns
 TASK_ROWS_MIN = 125_000  # a task of Python's costs 45 ms besides
 TASK_ROWS_MAX = 2_000_000  # so that progress is seen, and what is tried again is not all
 ROWS_LEARNT = 256  # or some more
-PAIRS_WRITTEN = 1 << 22  # in a row group, from which on it is written
-ROWS_WRITTEN = 1 << 17
-LISTS = "subscriptions"
-KEPT = ("publisher", "sequence", "published_at", "day")
 COUNTED = ("events", "matched", "pairs", "residues", "undecided")
 RESULT = ", ".join([*(f"{name} bigint" for name in COUNTED), "file string, day string, reason string"])
-
-_IDS = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
@@ -225,7 +219,7 @@ def work_off(pieces: Sequence[RowRange], index: IndexFile, forms: dict[str, Form
             events, matched, pairs, name = len(found), int(np.count_nonzero(found)), int(found.sum()), None
         else:
             events = 0
-            with _Writer(Path(out), opened, has_day=day is None) as writer:
+            with MatchWriter(Path(out), opened, has_day=day is None) as writer:
                 for batch in batches:
                     events += batch.num_rows
                     for part in opened.parts(reader.read(batch), batch.num_rows, testing.of(batch)):
@@ -297,72 +291,3 @@ def _as_said(forms: dict[str, Form], name: str, array: Any) -> Any:
     if name == "published_at":
         type = arrow_type(Form("time"))
     return array if array.type == type or pa.types.is_dictionary(array.type) else array.cast(type)
-
-
-class _Writer:
-    """Writes the matches of one day to one file; it has a name nobody else has, and none if nothing matched."""
-
-    def __init__(self, folder: Path, opened: OpenIndex, *, has_day: bool) -> None:
-        self.name = f"{secrets.token_hex(16)}.parquet"
-        self.matched = self.pairs = 0
-        self._path, self._opened = folder / self.name, opened
-        self._waiting: list[tuple[MatchPart, Any]] = []
-        self._waiting_rows = self._waiting_pairs = 0
-        self._writer: ListWriter | None = None
-        kept = {"publisher": pa.string(), "sequence": pa.int64(), "published_at": arrow_type(Form("time"))}
-        self._schema = pa.schema([*kept.items(), (LISTS, pa.list_(pa.field("element", _IDS)))])
-        if has_day:
-            self._schema = self._schema.append(pa.field("day", pa.date32()))
-
-    def __enter__(self) -> "_Writer":
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        if self._waiting and raised[0] is None:
-            self._write()
-        if self._writer is not None:
-            self._writer.close() if raised[0] is None else self._writer.abandon()
-
-    def take(self, part: MatchPart, batch: Any) -> None:
-        """Matches of events of a batch."""
-        rows = pa.array(part.events)
-        names = [name for name in self._schema.names if name in batch.schema.names]
-        kept = pa.record_batch([batch.column(name).take(rows) for name in names], names=names)
-        self._waiting.append((part, kept))
-        self._waiting_rows += len(part.events)
-        self._waiting_pairs += len(part.members)
-        if self._waiting_pairs >= PAIRS_WRITTEN or self._waiting_rows >= ROWS_WRITTEN:
-            self._write()
-
-    def _write(self) -> None:
-        if self._writer is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = ListWriter(self._path, self._schema, LISTS, dictionaries=["publisher"], statistics=KEPT)
-        kept = pa.Table.from_batches([batch for _, batch in self._waiting]).combine_chunks()
-        rows = self._waiting_rows
-        columns = {
-            field.name: _as_type(kept.column(field.name), field.type)
-            if field.name in kept.schema.names
-            else pa.nulls(rows, field.type)
-            for field in self._schema
-            if field.name != LISTS
-        }
-        self._writer.write(columns, *self._lists([part for part, _ in self._waiting]))
-        self.matched += rows
-        self.pairs += self._waiting_pairs
-        self._waiting, self._waiting_rows, self._waiting_pairs = [], 0, 0
-
-    def _lists(self, parts: list[MatchPart]) -> tuple[list[Lists], Any]:
-        """The lists of subscriptions, as numbers into a dictionary: of all ids, or of those that are used."""
-        ids = self._opened.ids
-        if 4 * len(ids) <= self._waiting_pairs:
-            return [(part.offsets, part.members) for part in parts], ids
-        used = np.zeros(len(ids), dtype=np.bool_)
-        for part in parts:
-            used[part.members] = True
-        numbers = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        return [(part.offsets, numbers[part.members]) for part in parts], ids.filter(pa.array(used))
-
-
-def _as_type(column: Any, type: Any) -> Any:
-    return column if column.type == type else column.cast(type)

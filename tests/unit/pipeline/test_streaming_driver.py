@@ -21,7 +21,7 @@ class Query:
 
 
 def made(out: Path) -> Stream:
-    found = Stream(out, out / "_checkpoint", FixedSubscriptions({"a": parse("x > 1")}), None, None, None)
+    found = Stream(out, out / "_checkpoint", FixedSubscriptions({"a": parse("x > 1")}), None)
     found._known.look(must=True)
     return found
 

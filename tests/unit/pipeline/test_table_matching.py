@@ -13,7 +13,7 @@ from godwit.errors import PipelineError
 from godwit.filters.events import Attributes, event
 from godwit.filters.language import parse
 from godwit.matching.naive_matcher import NaiveMatcher
-from godwit.pipeline import table_matching, tables
+from godwit.pipeline import match_files, table_matching, tables
 from godwit.pipeline.columns import attribute_of, form_of_arrow
 from godwit.pipeline.schemas import about
 from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex
@@ -79,8 +79,9 @@ def pieces_of(folder: Path) -> list[RowRange]:
 def test_a_task_writes_what_the_naive_matcher_says(
     tmp_path: Path, rows: list[Attributes], kind: str, portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("ROWS_AT_ONCE", "PAIRS_WRITTEN", "ROWS_WRITTEN"):
-        monkeypatch.setattr(table_matching, name, portion)
+    monkeypatch.setattr(table_matching, "ROWS_AT_ONCE", portion)
+    for name in ("PAIRS_WRITTEN", "ROWS_WRITTEN"):
+        monkeypatch.setattr(match_files, name, portion)
     events = tmp_path / "events"
     event_table(events, rows, flat=kind == "flat", int96=kind == "int96")
     index, naive = index_of(tmp_path / "index")

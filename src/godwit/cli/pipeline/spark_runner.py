@@ -24,7 +24,7 @@ from godwit.errors import GodwitError, PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Debug", "Master", "one_line_errors", "session", "show_summary", "tell"]
+__all__ = ["Debug", "Master", "one_line_errors", "session", "show_stage", "show_summary", "tell"]
 
 STATUS_INTERRUPTED = 130
 LOOK_EVERY_S = 0.2
@@ -140,6 +140,12 @@ def tell(word: str) -> None:
         _shown[-1](word)
     elif not sys.stderr.isatty():
         typer.echo(word, err=True)
+
+
+def show_stage(word: str) -> None:
+    """Show beside the bar what is being done. Nothing is said where there is no terminal: it changes often."""
+    if _shown:
+        _shown[-1](word)
 
 
 @contextmanager

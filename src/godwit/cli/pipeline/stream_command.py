@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
+from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_stage, show_summary, tell
 from godwit.cli.query_options import OperatorModules, load_operators
 from godwit.errors import PipelineError
 
@@ -71,6 +72,9 @@ def stream(
         str,
         typer.Option(metavar="FORMS", help="Log: attributes and their kinds, as in 'price float, sym text'; faster."),
     ] = "",
+    compact_after: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Merge files when so many have gathered; 0: never.")
+    ] = 100,
     operators: OperatorModules = None,
     master: Master = "local[*]",
     debug: Debug = False,
@@ -93,12 +97,14 @@ def stream(
         wanted = source_of(subscriptions)
         wanted.version()  # what is not there is said before Spark starts
         if not broker and (Path(source) / "_godwit.json").exists():
-            events: _Table | _Log = _Table(source, files, out)
+            events: _Table | _Log = _Table(source, files, out, checkpoint or f"{out}/_checkpoint")
         else:
             options = {"broker": broker, "filter": filter, "name": name, "skip_removed": "true" if skip_removed else ""}
             options |= {"keep_bytes": str(keep_bytes or ""), "keep_days": str(keep_days or "")}
             events = _Log(source, wanted, attributes, {"rows_per_batch": rows, **options})
+        began, telling = time.monotonic(), _Telling(events)
         with session(master, "stream", debug) as spark, _ending() as ending:
+            started = time.monotonic()
             found = run(
                 events.read(spark),
                 events.subscriptions or wanted,
@@ -108,15 +114,19 @@ def stream(
                 once=once,
                 every_s=every,
                 rest=events.rest,
+                compact_after=compact_after,
                 before_batch=events.check,
-                on_batch=_Telling(),
+                on_batch=telling,
+                on_stage=telling.stage,
+                learn=events.learn,
             )
             events.note()
             tell("matching")
             while not found.wait(0.0):
                 if ending.wait(LOOK_EVERY_S):
                     found.stop()
-        _show_totals(out)
+            seconds = {"seconds_to_start": started - began, "seconds": time.monotonic() - started}
+        _show_totals(out, telling.events, seconds)
 
 
 class _Table:
@@ -125,12 +135,17 @@ class _Table:
     subscriptions = None
     rest = ""
 
-    def __init__(self, folder: str, files: int, out: str) -> None:
+    def __init__(self, folder: str, files: int, out: str, checkpoint: str) -> None:
         from godwit.pipeline.streaming import TableEvents
 
         self._table, self._files, self._out = TableEvents(folder), files, out
+        self._checkpoint = checkpoint
         self._table.check_output(out)
-        self.check = self._table.check
+        self.check, self.learn = self._table.check, self._table.learn
+
+    def waiting(self, done: "CompletedBatch") -> int | None:
+        """Files of the table that no batch has read."""
+        return self._table.waiting(self._checkpoint)
 
     def read(self, spark: "SparkSession") -> "DataFrame":
         return self._table.read(spark, self._files)
@@ -143,7 +158,7 @@ class _Log:
     """Events of an event log, which a broker may fill: columns for the attributes that subscriptions name, and where
     some have exact tests one more for all other attributes."""
 
-    check = None
+    check = learn = None
 
     def __init__(self, folder: str, wanted: "SubscriptionSource", forms: str, options: dict[str, str | int]) -> None:
         from godwit.languages import Query
@@ -174,22 +189,30 @@ class _Log:
         register(spark)
         return spark.readStream.format("godwit").options(**self._options).load(self._folder)
 
+    def waiting(self, done: "CompletedBatch") -> int | None:
+        return None
+
     def note(self) -> None:
         pass
 
 
 class _Telling:
-    """Says of each batch what came of it, and of trouble when it begins and ends."""
+    """Says of each batch what came of it, of trouble when it begins and ends, and on a terminal what is being done."""
 
-    def __init__(self) -> None:
-        self._trouble = ""
+    def __init__(self, source: "_Table | _Log") -> None:
+        self.events = 0  # of this run
+        self._source, self._trouble, self._progress = source, "", ""
+
+    def stage(self, stage: str) -> None:
+        show_stage(", ".join(filter(None, (stage, self._progress))))
 
     def __call__(self, done: "CompletedBatch") -> None:
         entry, counts = done.entry, done.entry.counts
+        self.events += counts.events
         if done.trouble != self._trouble:
             typer.echo(done.trouble or "the subscriptions can be read again", err=True)
             self._trouble = done.trouble
-        row = {
+        row: dict[str, float] = {
             "batch": entry.batch,
             "events": counts.events,
             "matched": counts.matched,
@@ -198,11 +221,28 @@ class _Telling:
             **_came_to_nothing(counts, entry.plan.tests),
             "subscriptions": entry.plan.subscriptions,
             "seconds": round(done.took_s, 3),
+            "events_per_second": round(counts.events / max(done.took_s, 1e-6)),
         }
+        if done.lag_s is not None:
+            row["lag_seconds"] = round(done.lag_s, 3)
+        if (waiting := self._source.waiting(done)) is not None:
+            row["files_waiting"] = waiting
+        if done.compacted.merged:
+            row |= {"files_merged": done.compacted.merged, "seconds_merging": round(done.compacted.seconds, 3)}
+        self._progress = ", ".join(_shown(row))
         if sys.stdout.isatty():
             typer.echo("  ".join(f"{name} {value:,}" for name, value in row.items()))
         else:
             typer.echo(json.dumps(row))
+
+
+def _shown(row: dict[str, float]) -> Iterator[str]:
+    """Rate and lag, as the last batch had them."""
+    yield f"{row['events_per_second']:,} events/s"
+    if "lag_seconds" in row:
+        yield f"{row['lag_seconds']:,.1f} s behind"
+    if "files_waiting" in row:
+        yield f"{row['files_waiting']:,} files waiting"
 
 
 def _came_to_nothing(counts: "Counts", tests: int) -> dict[str, int]:
@@ -210,7 +250,8 @@ def _came_to_nothing(counts: "Counts", tests: int) -> dict[str, int]:
     return {"residues": counts.residues, "undecided": counts.undecided} if tests else {}
 
 
-def _show_totals(out: str) -> None:
+def _show_totals(out: str, events: int, seconds: dict[str, float]) -> None:
+    """What all batches came to, and how long this run took."""
     from godwit.pipeline.batch_ledger import BatchLedger
 
     last = BatchLedger(Path(out)).last()
@@ -219,6 +260,8 @@ def _show_totals(out: str) -> None:
         totals = {name: getattr(last.totals, name) for name in ("events", "matched", "pairs", "late")}
         more = _came_to_nothing(last.totals, last.plan.tests + last.totals.residues + last.totals.undecided)
         rows = {"batches": last.batch + 1, **totals, **more, "out": out}
+    rows |= {name: round(value, 3) for name, value in seconds.items()}
+    rows["events_per_second"] = round(events / max(seconds["seconds"], 1e-6))
     show_summary("stream", rows)
 
 
