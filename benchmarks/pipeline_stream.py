@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 
 from benchmarks.pipeline_data import ROWS_PER_GROUP, Work
 from godwit.pipeline.schemas import ABOUT
-from godwit.pipeline.streaming import CompletedBatch, TableEvents, read_matches, stream
+from godwit.pipeline.streaming import CompletedBatch, read_matches, stream
 from godwit.pipeline.subscription_index import SubscriptionIndex
 from godwit.pipeline.subscription_sources import FixedSubscriptions
+from godwit.pipeline.table_events import TableEvents
 from godwit.pipeline.table_matching import learn, match_table
 
 if TYPE_CHECKING:

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from godwit.errors import GodwitError
 from godwit.mobility import possible_values
-from godwit.reproduce import Setting, claims_of, logical_mobility_claims
+from godwit.reproduce import Setting, claims_of, logical_mobility_claims, pubmob
+from godwit.reproduce.claims import Claim
 from godwit.reproduce.figures import CAPTION_WIDTH, TITLE_WIDTH, lines
+from godwit.reproduce.report import overall, spread, write_report
 
 
 def test_the_tables_of_ploc_are_the_papers_and_a_rule_with_another_step_is_seen(
@@ -43,3 +46,42 @@ def test_a_long_title_and_a_long_caption_are_broken_into_lines_that_fit(tmp_path
     drawn = [line.strip(" <!->") for line in svg.read_text().splitlines() if line.strip().startswith("<!--")]
     assert max(map(len, drawn)) <= CAPTION_WIDTH
     assert max(len(line) for line in drawn if "title" in line) <= TITLE_WIDTH
+
+
+def test_a_claim_is_graded_by_the_plain_reading_first() -> None:
+    def graded(**more: Any) -> str:
+        return Claim(key="X1", where="§1", claim="", paper="", ours="", **more).grade
+
+    assert graded(holds=True) == "holds"
+    assert graded(holds=True, reading="another", reading_holds=True) == "holds"
+    assert graded(holds=False, reading="another", reading_holds=True) == "holds under a stated reading"
+    assert graded(holds=False, reading="another") == "does not hold"
+    assert graded(holds=False, reading="another", reading_holds=True, undecided="too small") == "not decided"
+
+
+def test_a_cost_that_goes_on_growing_does_not_settle() -> None:
+    assert pubmob._settles({0: 0.0, 2: 1.0, 5: 2.1, 8: 2.2})
+    assert not pubmob._settles({0: 0.0, 2: 1.0, 5: 4.2, 8: 7.1})
+    assert not pubmob._settles({0: 1.0, 2: 1.0, 5: 1.0, 8: 1.0})
+
+
+def test_the_worst_seed_decides_and_numbers_are_ranges() -> None:
+    assert overall(["holds", "holds"]) == "holds"
+    assert overall(["holds", "holds under a stated reading"]) == "holds under a stated reading"
+    assert overall(["holds", "does not hold", "not decided"]) == "does not hold"
+    assert spread(["a 1,200 b2 0.5", "a 900 b2 0.5"]) == "a 900 to 1,200 b2 0.5"
+    assert spread(["same 1"] * 3) == "same 1"
+    assert spread(["one", "other 1"]) == "one\nother 1"
+
+
+def test_the_report_has_every_claim_with_bound_grade_and_figures(tmp_path: Path) -> None:
+    def claim(holds: bool) -> Claim:
+        more: Any = {"bound": "at least <100>", "reading": "ten", "reading_holds": True}
+        return Claim(key="R5", where="§5.4", claim="saves", paper="orders", ours=f"1/{50 + holds}", holds=holds, **more)
+
+    (tmp_path / "rebeca" / "seed_1").mkdir(parents=True)
+    (tmp_path / "rebeca" / "seed_1" / "fig9.png").write_bytes(b"")
+    text = write_report(tmp_path, {"rebeca": {1: [claim(True)], 2: [claim(False)]}}, True, "1").read_text()
+    for said in ("at least &lt;100&gt;", "1/50 to 51", "1 of 2 holds", "rebeca/seed_1/fig9.png", "Seeds: 1, 2."):
+        assert said in text
+    assert "class='grade reading'>holds under a stated reading" in text

@@ -34,7 +34,9 @@ def test_every_claim_of_a_paper_gives_one_row_in_the_order_of_their_keys(paper: 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", ["mobile", "rebeca"])
 def test_every_claim_of_these_papers_holds(paper: str, setting: Setting) -> None:
-    assert [claim.key for claim in claims_of(paper, setting) if not claim.holds] == []
+    found = list(claims_of(paper, setting))
+    assert [claim.key for claim in found if claim.grade not in ("holds", "holds under a stated reading")] == []
+    assert [claim.key for claim in found if not claim.holds and not (claim.reading and claim.bound)] == []
 
 
 @pytest.mark.parametrize(

@@ -18,58 +18,91 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 STATUS_NO = 1
+ALL = "all"
+STYLES = {
+    "holds": "bold green",
+    "holds under a stated reading": "bold yellow",
+    "does not hold": "bold red",
+    "not decided": "dim",
+}
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 """Of a session for small traces: most of its time would go into compiling what runs once."""
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile, spcf or motion.")],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile, spcf, motion, or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="Small runs, in under two minutes (default).")] = False,
     full: Annotated[bool, typer.Option("--full", help="Runs with the paper's parameters, in 4 to 16 minutes.")] = False,
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Folder for figures and traces; each paper has a subfolder.")
     ] = "reproduced",
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed.", min=0)] = 1,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", help="Number of seeds, from --seed on; a claim's grade is its worst.", min=1)
+    ] = 1,
 ) -> None:
     """Run the experiments of a paper and compare its claims with the results.
 
     Prints each claim with the paper's numbers, the measured ones, and whether it holds. Figures are written as PNG and
-    SVG. All numbers are computed by Spark from the traces, which are kept beside them (spcf, motion: see
-    measured.json). Exit status 0 means that every claim holds, 1 that one does not.
+    SVG, and shown with the claims in report.html. All numbers are computed by Spark from the traces, which are kept
+    beside them (spcf, motion: see measured.json). Each claim has a grade: holds, holds under a stated reading, does not hold, or not decided (by a
+    quick run). Exit status 1 means that a claim does not hold under any reading.
 
     Example: godwit reproduce pubmob --quick
     """
-    from godwit.cli.match_command import progress
-    from godwit.reproduce import Setting, check_paper, claims_of
+    from godwit.reproduce import check_paper
+    from godwit.reproduce.claims import PAPERS
+    from godwit.reproduce.report import overall, write_report
 
     if quick and full:
         raise typer.BadParameter("use only one of --quick and --full")
-    check_paper(paper)
-    folder = _made(Path(out) / paper)
-    found: list[Claim] = []
+    papers = list(PAPERS) if paper == ALL else [paper]
+    for each in papers:
+        check_paper(each)
+    found: dict[str, dict[int, list[Claim]]] = {}
+    for each in papers:
+        folder = _made(Path(out) / each)
+        found[each] = _run(each, folder, full, range(seed, seed + seeds))
+        typer.echo(f"{_contents(folder)}: {folder}", err=True)
+    report = write_report(Path(out), found, full, __version__)
+    typer.echo(f"report: {report}", err=True)
+    grades = [
+        overall([claim.grade for claim in claims])
+        for runs in found.values()
+        for claims in zip(*runs.values(), strict=True)
+    ]
+    if "does not hold" in grades:
+        raise typer.Exit(STATUS_NO)
+
+
+def _run(paper: str, folder: Path, full: bool, seeds: range) -> "dict[int, list[Claim]]":
+    """The claims of a paper by seed; each seed has a folder of its own where there are several."""
+    from godwit.cli.match_command import progress
+    from godwit.reproduce import Setting, claims_of
+
+    found: dict[int, list[Claim]] = {}
     with _spark(paper, full), progress() as bar:
         task = bar.add_task(paper, total=1.0)
+        for number, seed in enumerate(seeds, start=1):
+            which = f"seed {number} of {len(seeds)}: " if len(seeds) > 1 else ""
 
-        def advance(what: str, share: float) -> None:
-            bar.update(task, description=what, completed=share)
+            def advance(what: str, share: float, which: str = which) -> None:
+                bar.update(task, description=f"{which}{what}", completed=share)
 
-        for claim in claims_of(paper, Setting(folder=folder, full=full, seed=seed, progress=advance)):
-            found.append(claim)
-            if not sys.stdout.isatty():
-                typer.echo(json.dumps(_data(claim), ensure_ascii=False))
-    about = {
-        "version": __version__,
-        "paper": paper,
-        "full": full,
-        "seed": seed,
-        "claims": [_data(one) for one in found],
-    }
-    (folder / "claims.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            place = _made(folder / f"seed_{seed}") if len(seeds) > 1 else folder
+            claims = found.setdefault(seed, [])
+            for claim in claims_of(paper, Setting(folder=place, full=full, seed=seed, progress=advance)):
+                claims.append(claim)
+                if not sys.stdout.isatty():
+                    more = {"paper_key": paper, "seed": seed} if len(seeds) > 1 else {}
+                    typer.echo(json.dumps({**_data(claim), **more}, ensure_ascii=False))
+            about = {"version": __version__, "paper": paper, "full": full, "seed": seed}
+            data = {**about, "claims": [_data(one) for one in claims]}
+            (place / "claims.json").write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if sys.stdout.isatty():
-        _show(paper, found)
-    typer.echo(f"{_contents(folder)}: {folder}", err=True)
-    if not all(claim.holds for claim in found):
-        raise typer.Exit(STATUS_NO)
+        for seed, claims in found.items():
+            _show(paper if len(seeds) == 1 else f"{paper}, seed {seed}", claims)
+    return found
 
 
 @contextmanager
@@ -115,7 +148,7 @@ def _data(claim: "Claim") -> dict[str, object]:
     import msgspec
 
     data: dict[str, object] = msgspec.to_builtins(claim)
-    return data
+    return {**data, "grade": claim.grade}
 
 
 def _show(paper: str, found: "list[Claim]") -> None:
@@ -129,14 +162,18 @@ def _show(paper: str, found: "list[Claim]") -> None:
     table.add_column("", no_wrap=True)
     for column, ratio in {"claim": 4, "paper": 3, "ours": 7}.items():
         table.add_column(column, overflow="fold", ratio=ratio)
-    table.add_column("holds", overflow="fold", width=5)
+    table.add_column("grade", overflow="fold", width=8)
     for claim in found:
-        verdict = Text("holds", style="bold green") if claim.holds else Text("does not hold", style="bold red")
+        verdict = Text(claim.grade, style=STYLES[claim.grade])
         what = Text.assemble((f"[{paper} {claim.where}] ", "dim"), claim.claim)
         table.add_row(Text(claim.key, style="bold cyan"), what, Text(claim.paper), Text(claim.ours), verdict)
     console = Console()
     console.print(table)
     for claim in found:
-        if claim.note:
+        said = {"asked for": claim.bound, "not decided": "" if claim.holds else claim.undecided}
+        said |= {"reading": "" if claim.holds else claim.reading, "": claim.note}
+        if any(said.values()):
             console.print(Text(claim.key, style="bold cyan"))
-            console.print(Padding(Text(claim.note), (0, 0, 0, 4)))
+        for name, text in said.items():
+            if text:
+                console.print(Padding(Text(f"{name}: {text}" if name else text), (0, 0, 0, 4)))

@@ -31,8 +31,10 @@ from godwit.errors import PipelineError
 from godwit.pipeline import tables
 from godwit.pipeline.columns import Form
 from godwit.pipeline.formats import csv_rows
+from godwit.pipeline.formats.by_line import LOG_FIELDS
 from godwit.pipeline.formats.rows import Options
 from godwit.pipeline.formats.splits import BROKEN_OFF, Split, counted, names, numbered, sources, splits
+from godwit.pipeline.formats.track_rows import ais_columns
 from godwit.pipeline.formats.xml_rows import elements
 from godwit.pipeline.schemas import TABLES
 from godwit.pipeline.staging import (
@@ -60,10 +62,15 @@ FORMATS: dict[str, str] = {
     "padres": "events",
     "log": "events",
     "fixes": "fixes",
+    "plt": "fixes",
+    "gpx": "fixes",
+    "nmea": "fixes",
+    "ais": "fixes",
     "trace": "trace",
 }
 """Each format, and the table that it becomes unless told otherwise."""
-BY_LINE = ("jsonl", "log", "padres", "csv", "fixes")
+BY_LINE = ("jsonl", "log", "padres", "csv", "fixes", "nmea", "ais")
+CSV = ("csv", "ais")
 FILE_ROWS_MIN, FILE_ROWS_MAX = 2**16, 2**20
 FILE_BYTES_MAX = 2**29  # about, before it is packed: what a task that writes has in memory
 DAYS_MANY, ROWS_OF_A_DAY_FEW = 100, 1_000  # beyond which a file for each day would be a heap of crumbs
@@ -84,6 +91,21 @@ class Report:
     attributes: dict[str, Form] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # by step
     first_bad: str = ""  # of what is quarantined: file, line and reason
+
+    @property
+    def warning(self) -> str:
+        """What looks wrong though all rows could be read: events in the form of an event log that are not quite so."""
+        if not any(name.startswith("attributes/") for name in self.attributes):
+            return ""
+        strange = sorted({name.partition("/")[0] for name in self.attributes} - LOG_FIELDS)
+        if not strange:
+            return ""
+        return (
+            f"some events have 'attributes' like a line of an event log, but also {', '.join(map(repr, strange[:5]))}, "
+            "which such a line does not have: they were read as nested JSON, with attributes like "
+            f"{min(name for name in self.attributes if name.startswith('attributes/'))!r}. "
+            "Remove the other keys if these are events of a log"
+        )
 
 
 def ingest(
@@ -158,8 +180,10 @@ def check(given: Sequence[str], options: Options, out: str | Path, mode: tables.
         return
     if not any(path.stat().st_size for path in paths):
         raise PipelineError(f"{_where(paths)} is empty: there is nothing to write")
-    if options.format == "csv":
-        csv_rows.header(str(paths[0]), options.delimiter)
+    if options.format in CSV:
+        header = csv_rows.header(str(paths[0]), options)
+        if options.format == "ais":
+            ais_columns(header, str(paths[0]))
 
 
 def table_of(options: Options, table: str = "") -> str:
@@ -178,7 +202,9 @@ def table_of(options: Options, table: str = "") -> str:
         ("--map", options.names, usual == "events"),
         ("--point", options.points, usual == "events"),
         ("--row", options.row, options.format == "xml"),
-        ("--delimiter", options.delimiter != ",", options.format == "csv"),
+        ("--delimiter", options.delimiter != ",", options.format in CSV),
+        ("--skip-lines", options.skip_lines, options.format in CSV),
+        ("--index-column", options.index != Options.index, options.format == "csv"),
     ):
         if is_given and not is_for:
             why = "it needs --time" if option == "--time-format" else f"{options.format} has no use for it"
@@ -213,7 +239,7 @@ def _pieces(
     if not cut:
         return found
     counts = dict(zip(cut, run(counted, cut), strict=True))
-    if options.format == "csv":
+    if options.format in CSV:
         quoted = {each.path for each, (_, quotes) in counts.items() if quotes}  # where a row may take several lines
         found = [each for each in found if each.path not in quoted or not each.start]
         found = [Split(each.path, each.publisher, given=each.given) if each.path in quoted else each for each in found]

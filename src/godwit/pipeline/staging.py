@@ -26,7 +26,7 @@ from godwit.errors import BadValue, GodwitError, PipelineError
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 from godwit.pipeline.columns import EXACT_MAX, INT64_MAX, Form, column_of, joined, to_arrow
-from godwit.pipeline.formats import by_line, csv_rows, fixes_rows, xml_rows
+from godwit.pipeline.formats import by_line, csv_rows, fixes_rows, track_rows, xml_rows
 from godwit.pipeline.formats.rows import BadRow, EventHeader, Options, Shaper, refused
 from godwit.pipeline.formats.splits import Split
 from godwit.pipeline.schemas import TABLES
@@ -60,7 +60,17 @@ _ARROW = {
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
 _KIND_OF = {bool: "bool", int: "int", float: "float", str: "text", Point: "point"}  # any other is a time
-_ROWS = {"jsonl": by_line.rows, "log": by_line.rows, "padres": by_line.rows, "csv": csv_rows.rows, "xml": xml_rows.rows}
+_ROWS = {
+    "jsonl": by_line.rows,
+    "log": by_line.rows,
+    "padres": by_line.rows,
+    "csv": csv_rows.rows,
+    "xml": xml_rows.rows,
+    "plt": track_rows.plt,
+    "gpx": track_rows.gpx,
+    "nmea": track_rows.nmea,
+    "ais": track_rows.ais,
+}
 
 
 @dataclass(frozen=True)

@@ -65,17 +65,16 @@ from godwit.pipeline.stream_compaction import (
     settled_generation,
 )
 from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex, Wanted
-from godwit.pipeline.table_matching import learn
-from godwit.pipeline.tables import column, files, finish
+from godwit.pipeline.table_events import shared_folder
+from godwit.pipeline.tables import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["CompletedBatch", "Stream", "SubscriptionSource", "TableEvents", "read_late", "read_matches", "stream"]
+__all__ = ["CompletedBatch", "Stream", "SubscriptionSource", "read_late", "read_matches", "stream"]
 
-LATE, INDEXES, CHECKPOINT, SOURCE = "_late", "_indexes", "_checkpoint", "_source"
-MAX_FILE_AGE = "36500d"  # Spark leaves out files that are a week older than the newest: we leave out none
+LATE, INDEXES, CHECKPOINT = "_late", "_indexes", "_checkpoint"
 ROWS_HELD_MAX = 200_000  # late events, by a worker, until it writes them
 BYTES_HELD_MAX = 1 << 27
 LOOK_EVERY_S = 0.2
@@ -90,56 +89,6 @@ REPORT = (
 _REPORT = pa.schema(
     [(name, pa.string() if type == "string" else pa.int64()) for name, type in map(str.split, REPORT.split(", "))]
 )
-
-
-class TableEvents:
-    """A table of events as a stream: all that is in it, then the files that are added to it.
-
-    A table whose attributes change while a stream reads it ends the stream with an error: a new attribute needs another
-    start, and where a column became wider, its files were written again and would come a second time.
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        finish(self.folder)
-        self.attributes = about(self.folder, "events").attributes
-
-    def read(self, spark: "SparkSession", files_max: int | None = None) -> "DataFrame":
-        """The streaming DataFrame; with `files_max`, so many files in a batch at most."""
-        reader = spark.readStream.schema(schema("events", self.attributes)).option("maxFileAge", MAX_FILE_AGE)
-        limited = reader if files_max is None else reader.option("maxFilesPerTrigger", files_max)
-        return limited.parquet(str(self.folder))
-
-    def learn(self, index: SubscriptionIndex) -> None:
-        """Lay an index out for the events that are in the table now: for `stream(learn=…)`."""
-        learn(index, self.folder)
-
-    def check(self) -> None:
-        """`PipelineError` when the table is not what it was: for `stream(before_batch=…)`."""
-        finish(self.folder)
-        if about(self.folder, "events").attributes != self.attributes:
-            raise PipelineError(f"the attributes of {self.folder} have changed: start the stream again")
-
-    def waiting(self, checkpoint: str | Path) -> int:
-        """How many files of the table no batch has read yet."""
-        return max(0, len(files(self.folder)) - _files_read(Path(checkpoint)))
-
-    def check_output(self, out: str | Path) -> None:
-        """`PipelineError` when the table is not what it was when the stream that wrote to `out` ran last."""
-        noted = _folder(out) / SOURCE
-        before = about(noted, "events").attributes if noted.exists() else {}
-        for name, form in before.items():
-            if self.attributes.get(name) != form:
-                raise PipelineError(
-                    f"attribute {name!r} of {self.folder} was {form} and is {self.attributes.get(name, 'gone')}, so "
-                    f"files were written again whose events are in {out}: begin another output"
-                )
-
-    def note(self, out: str | Path) -> None:
-        """Note in the output what the table is."""
-        noted = _folder(out) / SOURCE
-        noted.mkdir(parents=True, exist_ok=True)
-        write_about(noted, About("events", attributes=self.attributes))
 
 
 class SubscriptionSource(Protocol):
@@ -179,7 +128,7 @@ def stream(
     `on_stage` of what is being done. `learn` lays an index out for the events before it is saved. The checkpoint is in
     the output's folder unless told otherwise.
     """
-    folder = _folder(out)
+    folder = shared_folder(out)
     if not events.isStreaming:
         raise PipelineError("stream() takes a streaming DataFrame, and matching.match() any other")
     lacking = [name for name in ("publisher", "sequence", "published_at") if name not in events.columns]
@@ -190,7 +139,7 @@ def stream(
             raise PipelineError(f"{name} is {seconds}: it must be 0 to {SECONDS_MAX:.0e} seconds")
     if rest and rest not in events.columns:
         raise PipelineError(f"rest is {rest!r}, and events have no such column")
-    place = _folder(checkpoint or folder / CHECKPOINT)
+    place = shared_folder(checkpoint or folder / CHECKPOINT)
     hooks = Hooks(before_batch, on_batch, on_stage, learn)
     found = Stream(folder, place, subscriptions, late_s, hooks, rest, compact_after)
     found.start(events, once, every_s)
@@ -521,13 +470,6 @@ def _written(reports: list[Any], entry: LedgerEntry) -> Written:
 # ---------------------------------------------------------------- what is where
 
 
-def _folder(path: str | Path) -> Path:
-    text = str(path).removeprefix("file://")
-    if "://" in text:
-        raise PipelineError(f"{path} is no folder that this machine and the workers share: streams write to such a one")
-    return Path(text).absolute()
-
-
 def _check_folder(out: Path) -> None:
     """`PipelineError` when there is something that is not a stream's output."""
     if complete_up_to(out) is None and out.is_dir() and any(out.iterdir()):
@@ -550,19 +492,6 @@ def _noted(checkpoint: Path, batch: int) -> list[Path]:
     files = [path for path in found if path.exists()]
     above = dict.fromkeys(folder for path in files for folder in (path.parent, path.parent.parent))
     return [*files, *above, checkpoint]
-
-
-def _files_read(checkpoint: Path) -> int:
-    """How many files Spark notes as read, by all batches: one a line, after a line with the version."""
-    read = 0
-    for folder in (checkpoint / "sources").glob("*"):
-        notes = {path for path in folder.iterdir() if path.name.partition(".")[0].isdigit()}
-        whole = max((int(path.stem) for path in notes if path.suffix == ".compact"), default=-1)
-        for path in notes:
-            number = int(path.name.partition(".")[0])
-            if number > whole or (number == whole and path.suffix == ".compact"):
-                read += path.read_bytes().count(b"\n")
-    return read
 
 
 def _stream_id(checkpoint: Path) -> str:

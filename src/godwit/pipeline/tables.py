@@ -60,6 +60,7 @@ __all__ = [
     "check",
     "column",
     "files",
+    "plain",
     "read",
     "spark_path",
     "widened",
@@ -86,6 +87,25 @@ def read(spark: "SparkSession", folder: str | Path, table: str | None = None) ->
     wanted = schema(found.table, found.attributes)
     frame = spark.read.schema(wanted).parquet(spark_path(folder))
     return frame.select([column(name) for name in wanted.names])  # Spark puts the day last
+
+
+def plain(frame: "DataFrame") -> "DataFrame":
+    """A view of a DataFrame whose columns need no backticks in SQL: `User/Address/Zip` is `User_Address_Zip`.
+
+    Characters other than letters, digits and `_` become `_`; of two columns whose names would be equal, or differ only
+    in case, the later one gets a number: `a_b_2`.
+    """
+    taken: set[str] = set()
+    chosen = []
+    for name in frame.columns:
+        stem = re.sub(r"\W", "_", name)
+        stem = f"_{stem}" if not stem or stem[0].isdigit() else stem
+        new, number = stem, 2
+        while new.lower() in taken:
+            new, number = f"{stem}_{number}", number + 1
+        taken.add(new.lower())
+        chosen.append(column(name).alias(new))
+    return frame.select(chosen)
 
 
 def spark_path(path: str | Path) -> str:

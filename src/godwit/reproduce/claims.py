@@ -8,6 +8,9 @@ JSON.
 
 *Rules.*
 1. A claim that does not hold is reported so, with a note of what was found out about why. It is never bent.
+   `holds` is judged by the plain reading of the paper's words. A bound that the words need is fixed in the code before
+   the run, and written beside the claim (`bound`). Where another reading saves a claim, the grade names it, and the
+   note says how the plain reading fails.
 2. `--full` takes the paper's parameters. `--quick` takes fewer clients or shorter times, and says in the claim's note
    when that could matter.
 3. Every claim of a paper gives exactly one row, in the order of their keys.
@@ -17,7 +20,7 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -27,7 +30,7 @@ from godwit.pipeline.spark_session import start
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PAPERS", "WITHOUT_TRACES", "Claim", "Setting", "check_paper", "claims_of"]
+__all__ = ["PAPERS", "WITHOUT_TRACES", "Claim", "Grade", "Setting", "check_paper", "claims_of"]
 
 PAPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "mobile": ("publish/subscribe in a mobile environment", ("H1", "H2", "H3", "H4", "H5", "H6")),
@@ -42,6 +45,9 @@ WITHOUT_TRACES = ("motion", "spcf")
 """Papers whose experiments leave no traces, so that Spark is not needed."""
 
 
+Grade = Literal["holds", "holds under a stated reading", "does not hold", "not decided"]
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim and what became of it."""
 
@@ -50,8 +56,21 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     claim: str
     paper: str  # the paper's figures
     ours: str
-    holds: bool
+    holds: bool  # by the plain reading of the paper's words
     note: str = ""
+    bound: str = ""  # what the plain reading asks for, fixed before the run, and the words that it comes from
+    reading: str = ""  # another reading, and how the plain one fails
+    reading_holds: bool = False
+    undecided: str = ""  # why this run cannot decide the claim, though a longer one can
+
+    @property
+    def grade(self) -> Grade:
+        """The verdict."""
+        if self.holds:
+            return "holds"
+        if self.undecided:
+            return "not decided"
+        return "holds under a stated reading" if self.reading_holds else "does not hold"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):

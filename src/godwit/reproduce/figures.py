@@ -3,9 +3,11 @@
 *Rules.*
 1. The same data give the same SVG, byte for byte.
 2. No window is opened: figures go to files only.
-3. Titles and captions are broken into lines that fit.
+3. Titles and captions are broken into lines that fit. The legend stands beside the axes, never on the data.
+4. An axis of logarithms has plain numbers, and room for each of them.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -27,7 +29,12 @@ STYLE: Any = {
     "svg.hashsalt": "godwit",
 }
 MARKERS = "osD^vPX*"
+DASHES = ("-", "--", "-.", ":")  # one set of colours each
+COLOURS = 10
+LEGEND_INCHES = 1.9  # the width that a legend takes beside the axes
+NAME_WIDTH = 26  # letters of a name in the legend, in a line
 TICKS_MAX = 10  # at the points themselves; with more, at round numbers
+DECADES_FEW = 2.5  # of an axis of logarithms, up to which 2 and 5 have room beside 1
 TICKS_GAP = 0.035  # of the axis, below which two of them would run into each other
 LEGEND_USUAL = 5  # lines; with more the names are smaller
 TITLE_WIDTH, CAPTION_WIDTH = 62, 112  # letters
@@ -69,38 +76,43 @@ def lines(
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import MaxNLocator
 
     with mpl.rc_context(STYLE):
         figure = Figure(layout="constrained")
         axes = figure.add_subplot()
         if level is not None:
             axes.axhline(level, color="black", linewidth=0.8, linestyle=":")
+        few = len(series) <= LEGEND_USUAL
         for number, (label, points) in enumerate(series.items()):
             xs, ys = [point[0] for point in points], [point[1] for point in points]
             drawstyle = "steps-post" if steps else "default"
-            axes.plot(xs, ys, label=label, drawstyle=drawstyle, **_look(number, label, len(points), looks))
+            axes.plot(xs, ys, label=label, drawstyle=drawstyle, **_look(number, label, len(points), looks, few))
         axes.set(title=fill(title, TITLE_WIDTH), xlabel=x, ylabel=y)
         places = sorted({point[0] for points in series.values() for point in points})
         if x_log:
             axes.set_xscale("log")
+            _plain_numbers(axes.xaxis)
         elif len(places) <= TICKS_MAX:
             axes.set_xticks(_apart(places))
         elif all(float(place).is_integer() for place in places):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         if y_log:
             axes.set_yscale("log")
-            if level is not None:  # ratios: plain numbers
-                axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-                axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-                axes.yaxis.set_minor_formatter(NullFormatter())
+            _plain_numbers(axes.yaxis)
         if x_range is not None:
             axes.set_xlim(*x_range)
         axes.margins(y=0.08)
         if y_range is not None:
             axes.set_ylim(*y_range)
         if len(series) > 1:
-            axes.legend(framealpha=0.8, handlelength=3.2, fontsize=None if len(series) <= LEGEND_USUAL else 7.0)
+            size = None if few else 7.0
+            handles, names = axes.get_legend_handles_labels()
+            figure.legend(
+                handles, [fill(each, NAME_WIDTH) for each in names], loc="outside right upper", frameon=False,
+                handlelength=3.2, fontsize=size,
+            )  # fmt: skip
+            figure.set_size_inches(figure.get_figwidth() + LEGEND_INCHES, figure.get_figheight())
         if caption:
             figure.supxlabel(fill(caption, CAPTION_WIDTH), fontsize=6.5, color="0.3")
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,7 +122,7 @@ def lines(
     return png, svg
 
 
-def _look(number: int, label: str, points: int, looks: Mapping[str, Look] | None) -> dict[str, Any]:
+def _look(number: int, label: str, points: int, looks: Mapping[str, Look] | None, few: bool) -> dict[str, Any]:
     look = (looks or {}).get(label)
     if look is not None:
         return {
@@ -122,11 +134,23 @@ def _look(number: int, label: str, points: int, looks: Mapping[str, Look] | None
             "markerfacecolor": "white",
         }
     return {  # what lies beneath shows at the edges
-        "linewidth": max(4.0 - 0.7 * number, 0.8),
+        "linestyle": DASHES[number // COLOURS % len(DASHES)],
+        "linewidth": max(4.0 - 0.7 * number, 0.8) if few else 1.2,
         "marker": MARKERS[number % len(MARKERS)] if points <= 40 else None,
-        "markersize": max(8.0 - number, 3.0),
+        "markersize": max(8.0 - number, 3.0) if few else 4.0,
         "markerfacecolor": "none",
     }
+
+
+def _plain_numbers(axis: Any) -> None:
+    """Numbers at 1, 2 and 5 of each power of ten, or at the powers alone where there are many."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = sorted(axis.get_view_interval())
+    decades = math.log10(high / low) if low > 0 else 0.0
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= DECADES_FEW else (1.0,), numticks=TICKS_MAX))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _apart(places: list[float]) -> list[float]:

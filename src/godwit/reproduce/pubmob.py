@@ -18,6 +18,10 @@ __all__ = ["claims"]
 
 MODES = ("standard", "prefetching", "proxy", "delayed")
 BOTH = "prefetching+delayed"
+FAR_MORE = 10  # "more than ten times"
+NEARLY_FOUR_S = (3.5, 4.2)
+MINIMAL_INCREASE = 1.1  # times the cost
+LITTLE_IMPACT = 0.02  # of the delivery ratio
 ALL_THERE = 0.995  # the share of a probe's deliveries at which we say that its trees stand
 EVERY_S = 0.2
 LONG_S = 1_200  # after which even slow publishers have left their proxies
@@ -139,7 +143,7 @@ def _ten_times(size: Size, runs: Runs, counts: Mapping[str, Mapping[int, Analyse
     at_last = {mode: seen.each for mode, seen in longer.items()}
     cheap = max(each["proxy"], each["delayed"], *at_last.values())
     dear = min(each["standard"], each["prefetching"])
-    holds = dear > 10 * cheap and at_last["delayed"] < at_last["proxy"] and each["prefetching"] > each["standard"]
+    is_dear = dear > FAR_MORE * cheap and each["prefetching"] > each["standard"]
     return Claim(
         key="P2",
         where="§4.3 Fig. 4",
@@ -148,12 +152,18 @@ def _ten_times(size: Size, runs: Runs, counts: Mapping[str, Mapping[int, Analyse
         paper="more than ten times",
         ours=f"messages for each move: {', '.join(f'{mode} {cost:.1f}' for mode, cost in each.items())}; in {LONG_S} s "
         f"{', '.join(f'{mode} {cost:.1f}' for mode, cost in at_last.items())}; {dear / cheap:.1f} times at least",
-        holds=holds,
+        holds=is_dear and each["delayed"] < each["proxy"],
+        bound=f"more than {FAR_MORE} times in all runs ('more than ten times'); DELAYED below PROXY, and STANDARD "
+        "below PREFETCHING, in the main experiment",
+        reading=f"DELAYED against PROXY is judged in a run of {LONG_S} s, in which publishers have left their "
+        f"proxies. In the main experiment of {size.duration_s:g} s DELAYED costs {each['delayed']:.1f} messages a "
+        f"move and PROXY {each['proxy']:.1f}",
+        reading_holds=is_dear and at_last["delayed"] < at_last["proxy"],
         note="PREFETCHING's new tree runs behind the teardown of the old one, through brokers whose subscriptions are "
         "just being taken back: these go to and fro, which costs more than the word to the next broker. PROXY costs "
         f"nothing while publishers are among their proxies: in {size.duration_s:g} s most have not gone far, and it is "
         "cheaper than DELAYED, against the claim; in a long run it is dearer, as in the paper. The long run was added "
-        "when that was seen, and the verdict on these two rests on it.",
+        "when that was seen.",
     )
 
 
@@ -180,13 +190,15 @@ def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Analysed
     )
     after = {mode: _stands_after(probes) for mode, probes in most.items()}
     first = {mode: dict(probes.ratios()).get(1, float("nan")) for mode, probes in most.items()}
-    holds = (
+    in_order = (
         after["standard"] == max(after.values())
+        and after["standard"] > 0
         and first["standard"] == min(first.values())
-        and (2.0 <= after["standard"] <= 4.2 if setting.full else after["standard"] > 0)
         and first["prefetching"] > ALL_THERE
         and first["delayed"] > 0.9 > first["standard"]
     )
+    low, high = NEARLY_FOUR_S
+    is_quick = after["delayed"] <= after["standard"] / 2
     return Claim(
         key="P3",
         where="§4.3 Fig. 5",
@@ -196,11 +208,16 @@ def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Analysed
         + ", ".join(f"{mode} {seconds:.1f} s" for mode, seconds in after.items())
         + "; of the first one "
         + ", ".join(f"{mode} {ratio:.0%}" for mode, ratio in first.items()),
-        holds=holds,
+        holds=in_order and is_quick and low <= after["standard"] <= high,
+        bound=f"STANDARD {low:g} to {high:g} s ('nearly 4 s'); PREFETCHING's first probe arrives ('almost none'); "
+        "DELAYED at most half of STANDARD's time ('relatively quick')",
+        reading="the order of the algorithms and not the time: STANDARD is the last whose probes all arrive, and "
+        f"loses most first probes; but it takes {after['standard']:.1f} s and not {low:g} to {high:g}",
+        reading_holds=in_order,
+        undecided="" if setting.full else "the time depends on the number of publishers, and a quick run has few",
         note=_note(
             setting,
-            "With 250 publishers we ask for 2.0 to 4.2 s of STANDARD, a wide bound: half of the paper's time is on its "
-            "edge. The time is that of queues at the root, and depends on the size of messages, which the paper does "
+            "The time is that of queues at the root, and depends on the size of messages, which the paper does "
             f"not give and for which we tried four: {MESSAGE_BYTES} bytes as here, 600 (2.8 s), 700 (3.4 s in a "
             "shorter run) and 1,000 (more than 4 s). No size gave the paper's time and the rest too: from 600 bytes on "
             "PREFETCHING's events fill the links at the root, and 7 % of its first probes are lost.",
@@ -285,7 +302,12 @@ def _subscribers(setting: Setting, size: Size, runs: Runs) -> Claim:
         + ", ".join(f"{mode} {times:.2f} times" for mode, times in growth.items())
         + "; delivery ratio "
         + ", ".join(f"{mode} {before:.3f} to {after:.3f}" for mode, (before, after) in ratios.items()),
-        holds=growth["standard"] < 1 + share / 5 and change < 0.05,
+        holds=max(growth.values()) <= MINIMAL_INCREASE and change <= LITTLE_IMPACT,
+        bound=f"at most {MINIMAL_INCREASE:g} times the cost, for both algorithms ('minimal increase'), and a delivery "
+        f"ratio that changes by at most {LITTLE_IMPACT:g} ('little impact')",
+        reading=f"the cost grows much less than the number of subscribers: at most {1 + share / 5:g} times for "
+        f"{share:g} times the subscribers; but not minimally, {max(growth.values()):.2f} times",
+        reading_holds=max(growth.values()) < 1 + share / 5 and change <= LITTLE_IMPACT,
         note="The advertisements' part of the cost does not depend on subscribers; equal subscriptions are told once.",
     )
 
@@ -369,6 +391,11 @@ def _speed(setting: Setting, size: Size, runs: Runs) -> Claim:
 # ---------------------------------------------------------------- P7
 
 
+def _settles(costs: Mapping[int, float]) -> bool:
+    """Whether the cost grows up to δ = 5, and from there by less than a quarter of that."""
+    return costs[5] > costs[2] > costs[0] and costs[max(costs)] - costs[5] < 0.25 * (costs[5] - costs[0])
+
+
 def _overshoot(setting: Setting, size: Size, runs: Runs) -> Claim:
     seen: dict[str, dict[int, AnalysedRun]] = {}
     for label, turns in (("turning at random", 0.5), ("going all the way", 0.0)):
@@ -407,8 +434,13 @@ def _overshoot(setting: Setting, size: Size, runs: Runs) -> Claim:
         claim="the cost of PROXY grows with the overshoot δ and settles at about δ = 5",
         paper="stabilizes at δ = 5; PROXY is not very sensitive to δ",
         ours="messages for each move by δ: " + "; ".join(f"{label} {text}" for label, text in told.items()),
-        holds=drawn[5] > drawn[2] > drawn[0] and drawn[last] - drawn[5] < 0.25 * (drawn[5] - drawn[0]),
-        note="The verdict is on publishers who turn round at random: they seldom get further than five brokers past "
+        holds=_settles(straight) and _settles(drawn),
+        bound="the cost grows up to δ = 5, and from there by less than a quarter of that ('stabilizes'), however "
+        "publishers move",
+        reading="publishers turn round at random, as 'randomly move' may mean; publishers that go all the way to δ "
+        f"cost ever more: {straight[5]:.1f} messages a move at 5, {straight[last]:.1f} at {last}",
+        reading_holds=_settles(drawn),
+        note="Publishers who turn round at random seldom get further than five brokers past "
         "their proxies, whatever δ allows. Going to and fro between the ends the cost grows on "
         f"({straight[5]:.1f} at 5, {straight[last]:.1f} at {last}), for ever more moves are off the proxies. So it is "
         "how publishers move that settles it, and not, as the paper has it, the longest way to a proxy's tree.",

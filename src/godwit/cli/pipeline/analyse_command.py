@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit.cli.pipeline import spark_runner
+from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["analyse"]
 
-DRAWN_MAX = 8  # runs in one figure
+DRAWN_MAX = 20  # runs in one figure
+LATENCY_MIN_S = 1e-6  # what an axis of logarithms shows for less
 DIGITS = 6  # of a number that is none of a count
 POINTS = 100  # of a distribution, or of a curve over time
 SHOWN = {
@@ -48,6 +50,7 @@ def analyse(
         float | None,
         typer.Option("--from", metavar="SECONDS", help="Start of the measurement (default: end of the warm-up)."),
     ] = None,
+    runs: Annotated[str, typer.Option(metavar="A,B", help="Runs to analyse, separated by commas (default: all).")] = "",
     master: spark_runner.Master = "local[*]",
     debug: spark_runner.Debug = False,
 ) -> None:
@@ -66,7 +69,7 @@ def analyse(
         if out is not None:
             tables.check(Path(out) / "deliveries", "deliveries", "overwrite")
     with spark_runner.session(master, "analyse", debug) as spark:
-        trace = analytics.read(spark, sources)
+        trace = _chosen(analytics.read(spark, sources), [each.strip() for each in runs.split(",") if each.strip()])
         found = _rounded(analytics.summaries(trace, CONTROL, spark_runner.tell))
         if out is not None:
             spark_runner.tell("writing")
@@ -74,6 +77,20 @@ def analyse(
     _show(found)
     if out is not None:
         typer.echo(f"deliveries, runs.json and figures: {out}", err=True)
+
+
+def _chosen(trace: "DataFrame", runs: list[str]) -> "DataFrame":
+    """The rows of some runs; `PipelineError` when there is no such run."""
+    if not runs:
+        return trace
+    from pyspark.sql import functions as fn
+
+    known = sorted(row.run for row in trace.select("run").distinct().collect())
+    for run in runs:
+        if run not in known:
+            more = ", …" if len(known) > DRAWN_MAX else ""
+            raise PipelineError(f"--runs names {run!r}, and the runs are {', '.join(known[:DRAWN_MAX])}{more}")
+    return trace.where(fn.col("run").isin(runs))
 
 
 def _rounded(value: Any) -> Any:
@@ -134,14 +151,18 @@ def _draw(folder: Path, trace: "DataFrame", found: Mapping[str, Mapping[str, Any
     from godwit.reproduce.figures import lines
 
     runs = list(found)[:DRAWN_MAX]
-    said = "" if len(runs) == len(found) else f"The first {len(runs)} of {len(found)} runs."
+    said = "" if len(runs) == len(found) else f"{len(runs)} of {len(found)} runs are drawn; --runs names others."
     some = trace.where(fn.col("run").isin(runs))
     if any("latency_s" in found[run] for run in runs):
         shares = [number / POINTS for number in range(POINTS + 1)]
         rows = {row.run: row.quantiles for row in analytics.latency(some, shares).collect()}
-        series = {run: list(zip(rows[run], shares, strict=True)) for run in runs if run in rows}
+        series = {
+            run: [(max(each, LATENCY_MIN_S), share) for each, share in zip(rows[run], shares, strict=True)]
+            for run in runs
+            if run in rows
+        }
         x, y = "seconds from publication to delivery", "share of deliveries"
-        lines(folder, "latency", series, title="Time of delivery", x=x, y=y, steps=True, caption=said)
+        lines(folder, "latency", series, title="Time of delivery", x=x, y=y, x_log=True, steps=True, caption=said)
     if any("probe_ratios" in found[run] for run in runs):
         ratios = {
             run: [(float(number), ratio) for number, ratio in found[run].get("probe_ratios", {}).items()]

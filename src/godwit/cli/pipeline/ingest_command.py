@@ -27,6 +27,10 @@ class Format(StrEnum):
     padres = "padres"
     log = "log"
     fixes = "fixes"
+    plt = "plt"
+    gpx = "gpx"
+    nmea = "nmea"
+    ais = "ais"
     trace = "trace"
 
 
@@ -57,6 +61,12 @@ def ingest(
     ] = None,
     row: Annotated[str, typer.Option(metavar="ELEMENT", help="XML: name of the element that is a row.")] = "",
     delimiter: Annotated[str, typer.Option(metavar="CHAR", help="CSV: delimiter between cells.")] = ",",
+    skip_lines: Annotated[
+        int, typer.Option(metavar="N", min=0, max=10_000, help="CSV: number of lines before the header to skip.")
+    ] = 0,
+    index_column: Annotated[
+        str, typer.Option(metavar="NAME", help="CSV: name of the first column if the header has none for it.")
+    ] = "index",
     append: Annotated[bool, typer.Option("--append", help="Add to an existing table.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row, and write nothing.")] = False,
@@ -76,7 +86,7 @@ def ingest(
             logs = [each for each in sources if each not in journals] + _logs_of(journals, folder)
             ingest(
                 *(logs, format, out, table, time, time_format, map, point, row, delimiter),
-                *(append, overwrite, strict, master, debug),
+                *(skip_lines, index_column, append, overwrite, strict, master, debug),
             )
         return
     with one_line_errors(debug):
@@ -92,6 +102,8 @@ def ingest(
             names=tuple(_named(each) for each in map or ()),
             points=tuple(_pointed(each) for each in point or ()),
             delimiter=_delimiter(delimiter),
+            skip_lines=skip_lines,
+            index=_index(index_column),
             strict=strict,
         )
         wanted = table.value if table else ""
@@ -100,6 +112,8 @@ def ingest(
     with session(master, "ingest", debug) as spark:
         report = run(spark, sources, options, out, mode, wanted, tell)
     _show(report, out)
+    if report.warning:
+        typer.echo(f"warning: {report.warning}", err=True)
 
 
 def _journals(sources: list[str]) -> list[str]:
@@ -144,6 +158,12 @@ def _pointed(text: str) -> tuple[str, str, str]:
     if not (lon and lat and name):
         raise PipelineError(f"--point is {text!r}: it must be LON,LAT=NAME")
     return lon, lat, name
+
+
+def _index(text: str) -> str:
+    if not text:
+        raise PipelineError("--index-column is empty: it must be a name; --map NAME= removes the column")
+    return text
 
 
 def _delimiter(text: str) -> str:

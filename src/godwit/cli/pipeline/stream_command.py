@@ -136,7 +136,7 @@ class _Table:
     rest = ""
 
     def __init__(self, folder: str, files: int, out: str, checkpoint: str) -> None:
-        from godwit.pipeline.streaming import TableEvents
+        from godwit.pipeline.table_events import TableEvents
 
         self._table, self._files, self._out = TableEvents(folder), files, out
         self._checkpoint = checkpoint

@@ -5,7 +5,8 @@ as JSON has them, else texts; an empty one is a missing attribute. A piece of a 
 reads the header there first; only files without a quote are cut (`splits.counted`), for in those a line is a row.
 
 *Rules.*
-1. A header names each column, and none twice; blank lines may stand before it.
+1. A header names each column, and none twice; blank lines may stand before it, and so many others as are skipped. The
+   first name may be empty, as pandas writes it for its index: `Options.index` names that column.
 2. A row of more than `LINE_BYTES_MAX` bytes, on however many lines, is bad; what is left of it is read as other rows.
 3. A row of too few or too many cells is bad; one of too few whose line is blank is none.
 """
@@ -29,7 +30,8 @@ _cell = lru_cache(CELLS_REMEMBERED)(cell)
 class _Text:
     """Lines for the csv module, as texts, and the number of the last one taken."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, skipped: int = 0) -> None:
+        self._skipped = skipped
         self.number = self.first = split.lines_before
         self.size = 0  # of the lines taken for a row
         self.faults: list[BadRow] = []
@@ -47,6 +49,8 @@ class _Text:
     def __next__(self) -> str:
         while True:
             self.number, line = next(self._lines)
+            if self.number <= self._skipped:
+                continue
             if line is None:
                 reason = f"the line is longer than {LINE_BYTES_MAX:,} bytes"
                 self.faults.append(refused(self.number, "too long", reason, ""))
@@ -65,17 +69,24 @@ class _Text:
             return text + "\n"
 
 
-def header(path: str, delimiter: str, given: str = "") -> list[str]:
+def header(path: str, options: Options, given: str = "") -> list[str]:
     """The names of the columns of a file; [] when it is empty. `given` is what the user calls it."""
-    text, given = _Text(Split(path, "")), given or path
+    text, given = _Text(Split(path, ""), options.skip_lines), given or path
     try:
-        found = next(filter(None, csv.reader(text, delimiter=delimiter, strict=True)), [])
+        found = next(filter(None, csv.reader(text, delimiter=options.delimiter, strict=True)), [])
     except TruncatedFile as error:
         raise PipelineError(f"{given} is broken, or not packed as its name says: {error}") from None
     except csv.Error as error:
         raise PipelineError(f"{given}:{text.number}: the header cannot be read: {error}") from None
     for fault in text.faults:
         raise PipelineError(f"{given}:{fault.line}: the header cannot be read: {fault.reason}")
+    if len(found) > 1 and not found[0]:
+        if options.index in found:
+            raise PipelineError(
+                f"{given}:{text.number}: column 1 of the header has no name, and {options.index!r} is the name of "
+                "another: --index-column NAME names it"
+            )
+        found = [options.index, *found[1:]]
     for place, name in enumerate(found, start=1):
         if not name or name in found[: place - 1]:
             raise PipelineError(
@@ -86,10 +97,10 @@ def header(path: str, delimiter: str, given: str = "") -> list[str]:
 
 def rows(split: Split, options: Options) -> Iterator[Row | BadRow]:
     """The rows of a file, or of a piece of one without quotes."""
-    names = header(split.path, options.delimiter, split.given)
+    names = header(split.path, options, split.given)
     if not names:
         return
-    text = _Text(split)
+    text = _Text(split, options.skip_lines)
     reader = csv.reader(text, delimiter=options.delimiter, strict=True)
     if not split.start:
         next(filter(None, reader), None)

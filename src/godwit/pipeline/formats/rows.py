@@ -79,6 +79,8 @@ class Options:
     names: tuple[tuple[str, str], ...] = ()
     points: tuple[tuple[str, str, str], ...] = ()  # attributes of longitude and latitude, and of the point
     delimiter: str = ","
+    skip_lines: int = 0  # of CSV, before its header
+    index: str = "index"  # the column of CSV whose name in the header is empty
     strict: bool = False
 
     @property

@@ -13,6 +13,8 @@ __all__ = ["accuracy", "movement"]
 STEPS_SHOWN = 5_000  # the most frequent
 SHARE_SHOWN = 0.99  # of steps, and what they span; a lost receiver would shrink all the others
 DPI = 150
+NAMED_MAX = 60  # places whose names have room
+NAME_LETTERS_MAX = 12  # longer ones are cells, not brokers
 
 
 def movement(file: Path, graph: dict[str, Any], steps: list[dict[str, Any]]) -> None:
@@ -33,11 +35,24 @@ def movement(file: Path, graph: dict[str, Any], steps: list[dict[str, Any]]) -> 
         low, high = _span(lines[:, :, direction].reshape(-1), weights)
         margin = (high - low) * 0.04 or 0.01
         limits(low - margin, high + margin)
+    _name_places(axes, at)
     axes.set_aspect(1 / np.cos(np.radians(np.average(lines[:, 0, 1], weights=counts))))
     axes.set(title=f"Steps between {len(at):,} places", xlabel="longitude", ylabel="latitude")
     axes.locator_params(axis="x", nbins=5)
-    figure.colorbar(edges, ax=axes, shrink=0.7, label="times that the step was seen")
+    figure.colorbar(edges, ax=axes, shrink=0.7, label="times that the step was seen", format="{x:,.0f}")
     _save(figure, file)
+
+
+def _name_places(axes: Any, at: dict[str, Any]) -> None:
+    """The names of places beside them, where they are few and short, as those of brokers are."""
+    if len(at) > NAMED_MAX or any(len(name) > NAME_LETTERS_MAX for name in at):
+        return
+    for name, (lon, lat) in at.items():
+        axes.plot([lon], [lat], "o", color="black", markersize=3.0)
+        axes.annotate(
+            name, (lon, lat), xytext=(3, 3), textcoords="offset points", fontsize=7, annotation_clip=True,
+            bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.7, "linewidth": 0},
+        )  # fmt: skip
 
 
 def _span(degrees: Any, weights: Any) -> tuple[float, float]:

@@ -1,0 +1,139 @@
+"""The report of reproduced papers: each claim with its bound, its grade for every seed, the spread, and the figures.
+
+*Rules.*
+1. A claim's grade over several seeds is the worst of them: one seed that breaks a claim breaks it.
+2. A number that differs between seeds is shown as its range. Texts that differ in more than numbers stand one by one.
+3. The report is one HTML file beside the figures that it shows; it needs nothing from elsewhere.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from godwit.reproduce.claims import PAPERS, Claim, Grade
+
+__all__ = ["overall", "spread", "write_report"]
+
+WORST_FIRST: tuple[Grade, ...] = ("does not hold", "not decided", "holds under a stated reading", "holds")
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; width: 100% } th { background: #f3f3f3 }
+th, td { border: 1px solid #ccc; padding: .4rem .6rem; text-align: left; vertical-align: top }
+td.grade { font-weight: 600 } .holds { color: #05690d }
+.reading { color: #8a5a00 } .fails { color: #a31515 } .open { color: #555 } img { max-width: 100%; margin: .5rem 0 }
+small { color: #555 } td { white-space: pre-line }
+"""
+CLASSES: dict[Grade, str] = {
+    "holds": "holds",
+    "holds under a stated reading": "reading",
+    "does not hold": "fails",
+    "not decided": "open",
+}
+
+Runs = Mapping[int, Sequence[Claim]]
+"""By seed, the claims of a paper."""
+
+
+def overall(grades: Sequence[Grade]) -> Grade:
+    """The grade of a claim over all seeds. (rule 1)"""
+    return next(grade for grade in WORST_FIRST if grade in grades)
+
+
+def spread(texts: Sequence[str]) -> str:
+    """What several runs gave, as one text with a range for each number that differs. (rule 2)"""
+    if len(set(texts)) == 1:
+        return texts[0]
+    if len({NUMBER.sub("#", text) for text in texts}) > 1:
+        return "\n".join(texts)
+    columns = zip(*(NUMBER.findall(text) for text in texts), strict=True)
+    ranges = iter([_range(column) for column in columns])
+    return NUMBER.sub(lambda _: next(ranges), texts[0])
+
+
+def _range(numbers: Sequence[str]) -> str:
+    in_order = sorted(set(numbers), key=lambda each: float(each.replace(",", "")))
+    return in_order[0] if len(in_order) == 1 else f"{in_order[0]} to {in_order[-1]}"
+
+
+def write_report(folder: Path, papers: Mapping[str, Runs], full: bool, version: str) -> Path:
+    """Write `report.html` into a folder that has a subfolder with the figures of each paper."""
+    kind = "the papers' parameters (--full)" if full else "small runs (--quick)"
+    about = (
+        f"<p>Godwit {escape(version)}, {kind}. A claim is judged by the plain reading of the paper's words, with a "
+        "bound that is fixed before the run; its grade over several seeds is the worst.</p>"
+    )
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Reproduction of the papers</title>",
+        f"<style>{STYLE}</style></head><body><h1>Reproduction of the papers</h1>",
+        about,
+        _counts(papers),
+    ]
+    for paper, runs in papers.items():
+        parts += [f"<h2>{escape(paper)}: {escape(PAPERS[paper][0])}</h2>", _table(runs), _figures(folder, paper)]
+    path = folder / "report.html"
+    path.write_text("\n".join([*parts, "</body></html>\n"]), encoding="utf-8")
+    return path
+
+
+def _by_key(runs: Runs) -> dict[str, list[Claim]]:
+    found: dict[str, list[Claim]] = {}
+    for claims in runs.values():
+        for claim in claims:
+            found.setdefault(claim.key, []).append(claim)
+    return found
+
+
+def _counts(papers: Mapping[str, Runs]) -> str:
+    grades = Counter(
+        overall([claim.grade for claim in claims]) for runs in papers.values() for claims in _by_key(runs).values()
+    )
+    return "<p>" + "; ".join(f"{grades[grade]} {grade}" for grade in reversed(WORST_FIRST) if grades[grade]) + ".</p>"
+
+
+def _table(runs: Runs) -> str:
+    names = ("", "claim", "paper", "asked for", "ours", "grade")
+    heading = "".join(f"<th>{name}</th>" for name in names)
+    rows = [f"<p><small>Seeds: {', '.join(map(str, runs))}.</small></p><table><tr>{heading}</tr>"]
+    for key, claims in _by_key(runs).items():
+        first, grade = claims[0], overall([claim.grade for claim in claims])
+        said = [escape(spread([claim.ours for claim in claims]))]
+        if grade != "holds":
+            worst = next(claim for claim in claims if claim.grade == grade)
+            said += [f"<small>{name}: {escape(text)}</small>" for name, text in _reasons(worst) if text]
+        counts = Counter(claim.grade for claim in claims)
+        each = (
+            ""
+            if len(counts) == 1
+            else "\n" + "\n".join(f"{number} of {len(claims)} {name}" for name, number in counts.items())
+        )
+        cells = (
+            f"[{escape(first.where)}] {escape(first.claim)}",
+            escape(first.paper),
+            escape(first.bound),
+            "\n".join(said),
+        )
+        rows.append(
+            f"<tr><th>{escape(key)}</th>"
+            + "".join(f"<td>{cell}</td>" for cell in cells)
+            + f"<td class='grade {CLASSES[grade]}'>{grade}<small>{escape(''.join(each))}</small></td></tr>"
+        )
+    return "\n".join([*rows, "</table>"])
+
+
+def _reasons(claim: Claim) -> tuple[tuple[str, str], ...]:
+    return ("not decided", claim.undecided), ("reading", claim.reading), ("note", claim.note)
+
+
+def _figures(folder: Path, paper: str) -> str:
+    """The figures of the first seed."""
+    paths = sorted((folder / paper).glob("*.png")) or sorted((folder / paper).glob("seed_*/*.png"))
+    shown: dict[str, Path] = {}
+    for path in paths:
+        shown.setdefault(path.name, path)
+    return "\n".join(
+        f"<figure><img src='{escape(path.relative_to(folder).as_posix())}' alt='{escape(name)}'></figure>"
+        for name, path in shown.items()
+    )
