@@ -15,7 +15,7 @@ from typer import Exit
 from typer.testing import CliRunner, Result
 
 from godwit.cli import main
-from godwit.cli.pipeline.spark_runner import STATUS_INTERRUPTED, one_line_errors, progress_of, sentence, tell
+from godwit.cli.pipeline.spark_runner import STATUS_INTERRUPTED, one_line_errors, progress_of, sentence, stage_of, tell
 from godwit.cli.pipeline.spark_runner import session as session_of
 from godwit.errors import BadEvent, PipelineError
 from godwit.pipeline import spark_session, tables
@@ -266,6 +266,8 @@ class Stage(NamedTuple):
 def test_a_bar_counts_tasks_where_there_are_some_and_else_only_moves() -> None:
     assert progress_of([]) == progress_of([Stage(0, 1)]) == progress_of([Stage(1, 2)])
     assert progress_of([Stage(1, 2)])["total"] is None
+    assert progress_of([Stage(1, 4)], stage_of([8], [[7, 8], [9]]))["tasks"] == "stage 2 of 3, 1 of 4 tasks"
+    assert stage_of([7], [[7]]) == stage_of([], [[7, 8]]) == ""
     assert progress_of([Stage(2, 8), Stage(0, 1_000)]) == {"completed": 2, "total": 1_008, "tasks": "2 of 1,008 tasks"}
 
 

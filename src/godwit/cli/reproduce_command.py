@@ -43,10 +43,10 @@ def reproduce(
 ) -> None:
     """Run the experiments of a paper and compare its claims with the results.
 
-    Prints each claim with the paper's numbers, the measured ones, and whether it holds. Figures are written as PNG and
-    SVG, and shown with the claims in report.html. All numbers are computed by Spark from the traces, which are kept
-    beside them (spcf, motion: see measured.json). Each claim has a grade: holds, holds under a stated reading, does not hold, or not decided (by a
-    quick run). Exit status 1 means that a claim does not hold under any reading.
+    Prints each claim with the paper's numbers, the measured ones, and a grade: holds, holds under a stated reading,
+    does not hold, or not decided (by a quick run). Figures are written as PNG and SVG, and shown with the claims in
+    report.html. All numbers are computed by Spark from the traces, which are kept beside them (spcf, motion: see
+    measured.json). Exit status 1 means that a claim does not hold under any reading.
 
     Example: godwit reproduce pubmob --quick
     """

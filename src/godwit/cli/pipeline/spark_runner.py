@@ -176,8 +176,11 @@ def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
         def look() -> None:
             tracker = spark.sparkContext.statusTracker()
             while not over.wait(LOOK_EVERY_S):
-                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                progress.update(task, **progress_of([each for each in stages if each is not None]))
+                active = tracker.getActiveStageIds()
+                jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
+                place = stage_of(active, [list(each.stageIds) for each in jobs if each is not None])
+                stages = [tracker.getStageInfo(stage) for stage in active]
+                progress.update(task, **progress_of([each for each in stages if each is not None], place))
 
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
@@ -190,12 +193,23 @@ def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
             looking.join()
 
 
-def progress_of(stages: Sequence[Any]) -> dict[str, Any]:
-    """How far stages of Spark are, as a bar has it: one that only moves where there are too few tasks to count."""
+def stage_of(active: Sequence[int], jobs: Sequence[Sequence[int]]) -> str:
+    """Which of how many stages of the running jobs is active; "" where there is only one."""
+    numbers = sorted({stage for stages in jobs for stage in stages})
+    places = [numbers.index(stage) + 1 for stage in active if stage in numbers]
+    return f"stage {max(places)} of {len(numbers)}" if places and len(numbers) > 1 else ""
+
+
+def progress_of(stages: Sequence[Any], place: str = "") -> dict[str, Any]:
+    """How far stages of Spark are, as a bar has it: one that only moves where there are too few tasks to count.
+
+    `place`: which of how many stages that is.
+    """
     done, total = sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
     if total < TASKS_COUNTED_MIN:
-        return {"completed": 0, "total": None, "tasks": ""}
-    return {"completed": done, "total": total, "tasks": f"{done:,} of {total:,} tasks"}
+        return {"completed": 0, "total": None, "tasks": place}
+    said = ", ".join(filter(None, (place, f"{done:,} of {total:,} tasks")))
+    return {"completed": done, "total": total, "tasks": said}
 
 
 def show_summary(title: str, rows: Mapping[str, Any]) -> None:
