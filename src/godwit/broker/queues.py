@@ -327,10 +327,10 @@ class Queue:
         """Whether something was sent and is not confirmed."""
         return bool(self._sent)
 
-    def withhold(self, may_have: Callable[[Event], bool]) -> None:
-        """Take out what waits and the client may not have any more."""
+    def withhold(self, may_have: Callable[[Event], bool], rule: str = "rights") -> None:
+        """Take out what waits and the client may not have any more; `rule`: as what that counts."""
         for item in [item for item in self._waiting.values() if not may_have(item.event)]:
-            self._purge(item, "rights")
+            self._purge(item, rule)
 
     # ------------------------------------------------------------ rules
 

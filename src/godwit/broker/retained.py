@@ -86,6 +86,10 @@ class Retained:
     def __len__(self) -> int:
         return len(self._events)
 
+    def items(self) -> Iterator[tuple[str, Event]]:
+        """All keys with their events, the earliest learned first."""
+        return iter(list(self._events.items()))
+
     def event(self, key: str) -> Event | None:
         """The event of a key."""
         return self._events.get(key)

@@ -1,7 +1,8 @@
-"""The components that every broker has: tables, groups, retained events, quenching, rights, shedding, lost tails."""
+"""The components that every broker has: tables, groups, retained events, quenching, rights, shedding, losses."""
 
 from typing import NamedTuple
 
+from godwit.broker.administration import Administration
 from godwit.broker.authorisation import Authorisation
 from godwit.broker.gossip import GROUPS, LOSSES, RETAINED, WHEREABOUTS, Gossip, TableLimit
 from godwit.broker.groups import Groups
@@ -30,6 +31,7 @@ class StandardComponents(NamedTuple):
     gossip: Gossip
     load_shedding: LoadShedding
     lost_tail: LostTail
+    administration: Administration
 
 
 def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
@@ -44,4 +46,7 @@ def standard_components(name: NodeId, limits: Limits) -> StandardComponents:
     quenching, retained = Quenching(), Retained(gossip)
     authorisation = Authorisation(retained, quenching)
     groups, lost_tail = Groups(gossip), LostTail(gossip)
-    return StandardComponents(groups, quenching, retained, authorisation, gossip, LoadShedding(), lost_tail)
+    administration = Administration(retained, gossip)
+    return StandardComponents(
+        *(groups, quenching, retained, authorisation, gossip, LoadShedding(), lost_tail, administration)
+    )

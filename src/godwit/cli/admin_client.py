@@ -1,4 +1,4 @@
-"""Asking a broker about itself, over HTTP: what `godwit sessions`, `routes`, `trace` and `explain` share.
+"""Asking a broker about itself, over HTTP: what `godwit sessions`, `routes`, `admin` and others share.
 
 Only the standard library is used, and only when a command runs. Passwords and tokens go to the broker that was named,
 and to those that it names as its neighbours; never to where somebody redirects to, nor from TLS to a line without it.
@@ -7,7 +7,7 @@ and to those that it names as its neighbours; never to where somebody redirects 
 import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 import typer
@@ -19,6 +19,7 @@ __all__ = ["HTTP", "AdminClient", "Http", "office"]
 
 HTTP = "127.0.0.1:7080"
 ANSWER_S = 10.0
+FETCH_S = 600.0  # between two parts of a large answer
 ANSWER_BYTES_MAX = 256 * 2**20
 
 Http = Annotated[
@@ -48,6 +49,22 @@ class AdminClient(NamedTuple):
             except (ValueError, RecursionError):
                 raise GodwitError(f"{self.url}{path}: this is no JSON: is that a Godwit broker?") from None
 
+    def post(self, path: str, **fields: Any) -> Any:
+        """Have something done; the answer, from JSON. Fields without a value are left out."""
+        import json
+
+        said = {name: value for name, value in fields.items() if value not in (None, "")}
+        with self._opened(path, {}, ANSWER_S, json.dumps(said).encode()) as answer:
+            return json.loads(answer.read(ANSWER_BYTES_MAX))
+
+    def fetch(self, path: str, to: BinaryIO) -> int:
+        """Write the answer to a file as it comes; how many bytes."""
+        import shutil
+
+        with self._opened(path, {}, FETCH_S) as answer:
+            shutil.copyfileobj(answer, to, 2**20)
+        return to.tell()
+
     def stream(self, path: str, **question: Any) -> Iterator[Any]:
         """Server-sent events, each from JSON, as they come."""
         import json
@@ -65,7 +82,9 @@ class AdminClient(NamedTuple):
         return there if is_safe else AdminClient(there.url)
 
     @contextmanager
-    def _opened(self, path: str, question: dict[str, Any], timeout: float | None) -> Iterator[Any]:
+    def _opened(
+        self, path: str, question: dict[str, Any], timeout: float | None, body: bytes | None = None
+    ) -> Iterator[Any]:
         from urllib.error import HTTPError, URLError
         from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
@@ -77,7 +96,10 @@ class AdminClient(NamedTuple):
 
         asked = {name: value for name, value in question.items() if value not in (None, "")}
         url = f"{self.url}{quote(path)}{'?' + urlencode(asked) if asked else ''}"
-        request = Request(url, headers={"Accept": "application/json, text/event-stream", **self._authorization()})
+        headers = {"Accept": "application/json, text/event-stream", **self._authorization()}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        request = Request(url, data=body, headers=headers)
         try:
             opener = build_opener(Stay, *([HTTPSHandler(context=trusting(self.ca))] if self.ca else []))
             with opener.open(request, timeout=timeout) as answer:

@@ -14,7 +14,7 @@ from godwit.cli.broker_connection import CaFile, Password, Token, User, is_termi
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["routes", "sessions", "trace"]
+__all__ = ["list_rows", "routes", "sessions", "trace"]
 
 NUMBERS = {"queued", "subs", "advs", "outbox", "number"}
 NOTHING: tuple[Any, ...] = (None, "", [], {})
@@ -37,7 +37,7 @@ def sessions(
     """
     desk = office(http, token, user, password, ca)
     if client is None:
-        _list("sessions", desk.ask("/sessions"), in_short)
+        list_rows("sessions", desk.ask("/sessions"), in_short)
     else:
         _tell(client, desk.ask(f"/sessions/{client}"))
 
@@ -56,7 +56,7 @@ def routes(
     """
     desk = office(http, token, user, password, ca)
     path = "/links" if links else "/routes"
-    _list(path.strip("/"), desk.ask(path))
+    list_rows(path.strip("/"), desk.ask(path))
 
 
 def trace(
@@ -106,7 +106,7 @@ def in_short(session: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _list(what: str, answer: Any, short: Callable[[Mapping[str, Any]], dict[str, Any]] = dict) -> None:
+def list_rows(what: str, answer: Any, short: Callable[[Mapping[str, Any]], dict[str, Any]] = dict) -> None:
     """Rows: a table for people, JSON lines for a pipe."""
     rows = rows_in(what, answer)
     if not is_terminal():

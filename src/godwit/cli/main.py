@@ -19,12 +19,14 @@ try:
     from godwit import __version__
     from godwit.cli import (
         admin_command,
+        administration_command,
         bench_command,
         compare_command,
         declare_command,
         demo_command,
         explain_command,
         filter_command,
+        journal_command,
         match_command,
         pipeline,
         plan_command,
@@ -183,6 +185,9 @@ app.command("sessions")(admin_command.sessions)
 app.command("routes")(admin_command.routes)
 app.command("trace")(admin_command.trace)
 app.command("explain")(explain_command.explain)
+app.command("reload")(administration_command.reload)
+app.command("backup")(journal_command.backup)
+app.command("restore")(journal_command.restore)
 app.command("bench")(bench_command.bench)
 app.command("simulate")(simulate_command.simulate)
 app.command("compare")(compare_command.compare)
@@ -192,3 +197,5 @@ app.add_typer(filter_command.app, name="filter")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(team.app, name="team")
 app.add_typer(user_command.app, name="user")
+app.add_typer(administration_command.app, name="admin")
+app.add_typer(journal_command.app, name="journal")

@@ -233,8 +233,9 @@ async def _serve(
         loop.add_signal_handler(on_reload, lambda: None)  # it is being started, with what there is
     await broker_server.start()
     on_loaded()
+    reading = Reloading(broker_server, read)
+    broker_server.on_reload = reading.now
     if on_reload is not None:
-        reading = Reloading(broker_server, read)
         loop.add_signal_handler(on_reload, reading.begin)
     if on_dump is not None:
         loop.add_signal_handler(on_dump, lambda: broker_server.log.info("state", **state_of(broker_server)))

@@ -89,6 +89,7 @@ def mobile_broker(
             standard.gossip,
             standard.load_shedding,
             standard.lost_tail,
+            standard.administration,
         ],
         make_routing=None if followed is None else partial(tree_family, further=followed),
     )

@@ -92,6 +92,7 @@ class BrokerServer:
         self.listening: dict[str, Address] = {}
         self.missing: dict[str, str] = {}  # listeners that were left out, and why
         self.on_records: list[Callable[[Record, float], None]] = [self._log_record]
+        self.on_reload: Callable[[], Awaitable[dict[str, Any]]] | None = None  # reads the configuration again
         self.node: Node
         self.server: NativeServer
         self.guard: MemoryGuard
@@ -289,6 +290,16 @@ class BrokerServer:
         self._forward = LibraryLogHandler(self.log)
         logging.getLogger().addHandler(self._forward)
 
+    def set_log_level(self, level: str) -> None:
+        """Log what is at least as severe, until the next change of the configuration."""
+        self.change_log(level, self.configuration.settled.log.format)
+
+    async def reload(self) -> dict[str, Any]:
+        """Read the configuration again. GodwitError: it cannot be used, and nothing has changed."""
+        if self.on_reload is None:
+            raise ConfigurationError("this broker does not know where its configuration came from")
+        return await self.on_reload()
+
     # ------------------------------------------------------------ the end
 
     async def stop(self) -> None:
@@ -342,6 +353,7 @@ async def _http(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         dashboard=dashboard_settings(settled, configuration.made(0).movements()),
         **msgspec.structs.asdict(settled.http),
     )
+    server.administration.actions.process = broker_server
     broker_server.guard.servers.append(server)
     return RunningListener(await server.listen(address.host, address.port, tls), server.close)
 

@@ -55,6 +55,7 @@ from godwit.runtime.dashboard_settings import DashboardSettings
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.explanations import explained
 from godwit.runtime.filter_questions import parsed, told_pair
+from godwit.runtime.http_administration import AdministrationRoutes
 from godwit.runtime.http_documents import posted_events
 from godwit.runtime.http_events import BadBody, EventStream, Publishers
 from godwit.runtime.http_jobs import JobRoutes
@@ -128,6 +129,10 @@ ROUTES = (
     ("GET", "/why", "why", ADMINISTRATORS),
     ("GET", "/filter", "filter", ADMINISTRATORS),
     ("GET", "/workbench", "workbench", ADMINISTRATORS),
+    ("GET", "/retained", "administration.retained", ADMINISTRATORS),
+    ("GET", "/queue", "administration.queue", ADMINISTRATORS),
+    ("GET", "/backup", "administration.backup", ADMINISTRATORS),
+    ("POST", "/administration/{action}", "administration.act", ADMINISTRATORS),
     ("GET", "/users", "users", ADMINISTRATORS),
     ("GET", "/may", "may", ADMINISTRATORS),
     ("GET", "/tiles/{level:int}/{column:int}/{row:int}", "tile", ADMINISTRATORS),
@@ -183,6 +188,7 @@ class HttpServer:
         self.inspection = Inspection(node, server, self.activity, self.tests, dashboard)
         server.questions.answer = self.inspection.answer
         self.jobs = JobRoutes(self._body)
+        self.administration = AdministrationRoutes(node, self.audit, self._body)
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.is_closing = False
         self._publishers = Publishers(node)

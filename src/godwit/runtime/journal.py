@@ -37,11 +37,13 @@ operator accepts the loss.
 9. What is given up is moved to a folder `lost-…` beside the journal, or a copy of it is, and never deleted.
 """
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 from time import time, time_ns
 from typing import Any, Literal
@@ -64,6 +66,7 @@ DURABILITIES: tuple[Durability, ...] = ("memory", "relaxed", "full")
 
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
+COPY = "copy-"
 FORMAT = 4
 PAST = {**dict.fromkeys((1, 2), " (snapshots are pickles)"), 3: " (nothing says how far it went)"}
 """What is known of earlier formats."""
@@ -178,6 +181,8 @@ class Journal:
         """Open the file for writing, and go on behind what is left."""
         if self._is_new and self._mark.last is None:
             self._mark.begin(new_incarnation())  # before the journal: one that was begun has a mark
+        for left in self.folder.glob(f"{COPY}*.sqlite"):  # by a process that was killed
+            left.unlink(missing_ok=True)
         disk = self._disk = self._connected(file)
         disk.executescript(SCHEMA)
         known = dict(disk.execute("SELECT name, value FROM about"))
@@ -352,6 +357,19 @@ class Journal:
                         yield data
             except BatchDamage as damage:
                 raise JournalError(f"{self.folder / FILE}: {damage}") from None
+
+    def backup(self) -> Path:
+        """Copy the journal as it is now into one new file of its folder. To be called between two batches."""
+        file = self.folder / f"{COPY}{token_hex(4)}.sqlite"
+        try:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with closing(sqlite3.connect(file)) as copy:
+                self._disk.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, with no write-ahead file beside it
+        except sqlite3.Error as error:
+            file.unlink(missing_ok=True)
+            raise JournalError(f"{file}: no copy could be written: {error}") from None
+        return file
 
     def close(self) -> None:
         """Let go of the files."""

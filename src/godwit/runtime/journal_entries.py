@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
+from godwit.broker.administration import ClearRetained, DropQueue, EndSession
 from godwit.broker.authorisation import RightsChanged, RightsGranted
 from godwit.broker.effects import (
     Arrived,
@@ -80,5 +81,8 @@ FILTERED = Codec(TypeRegistry("input", [RightsGranted, RightsChanged]), as_json=
 
 _DECODERS: dict[str, Any] = dict.fromkeys(("RightsGranted", "RightsChanged"), FILTERED) | {
     kind.__name__: msgspec.msgpack.Decoder(kind)
-    for kind in (LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad, TailLost)
+    for kind in (
+        *(LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad, TailLost),
+        *(EndSession, DropQueue, ClearRetained),
+    )
 }

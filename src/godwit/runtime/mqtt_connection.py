@@ -30,7 +30,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from godwit.broker import messages as said
-from godwit.broker.authorisation import NAME_GONE, USER_GONE
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
 from godwit.filters.events import NAME_LENGTH_MAX
@@ -44,7 +43,7 @@ from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.loop_timers import LoopTimers
 from godwit.runtime.mqtt_deliveries import MqttDeliveries
 from godwit.runtime.mqtt_events import context_of_properties, receipt_for
-from godwit.runtime.mqtt_requests import Gate
+from godwit.runtime.mqtt_requests import Gate, code_of_end
 from godwit.runtime.mqtt_translation import MqttTranslator, credentials_of
 from godwit.runtime.node import client_line
 
@@ -386,7 +385,7 @@ class MqttConnection:
     def _on_principal_ended(self, reason: str) -> None:
         """The client must go: its token is over, or its user is gone."""
         if self._is_attached and not self._is_over:
-            self.stop(ReasonCode.NOT_AUTHORIZED, reason)
+            self.stop(code_of_end(reason, ReasonCode.NOT_AUTHORIZED), reason)
         elif not self._is_attached:
             self._refuse(ReasonCode.NOT_AUTHORIZED, reason)
 
@@ -405,9 +404,7 @@ class MqttConnection:
         elif not self._is_over:
             is_stopping = self.gateway.is_closing or "the broker" in reason
             code = ReasonCode.SERVER_SHUTTING_DOWN if is_stopping else ReasonCode.SESSION_TAKEN_OVER
-            if reason in (USER_GONE, NAME_GONE):
-                code = ReasonCode.NOT_AUTHORIZED
-            self._tell(mqtt_effects.Stop(code, reason))
+            self._tell(mqtt_effects.Stop(code_of_end(reason, code), reason))
         self._let_go()
         self._flush()
 

@@ -13,10 +13,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from godwit.broker.administration import BY_ADMINISTRATOR
+from godwit.broker.authorisation import NAME_GONE, USER_GONE
 from godwit.broker.messages import Denied, Request
+from godwit.mqtt.reason_codes import ReasonCode
 from godwit.runtime.in_process_connection import InProcessConnection
 
-__all__ = ["Gate", "OnAnswer", "Requests"]
+__all__ = ["Gate", "OnAnswer", "Requests", "code_of_end"]
 
 OnAnswer = Callable[[str | None, bool], None]
 """Told when a request is answered: why it was refused (None: it was not), and whether the client lacks the right."""
@@ -129,3 +132,10 @@ class Gate:
         data = self._ready[0] if len(self._ready) == 1 else b"".join(self._ready)
         self._ready.clear()
         return data
+
+
+def code_of_end(reason: str, otherwise: int) -> int:
+    """The code by which a client hears that its connection or session was ended for a reason."""
+    if reason.startswith(BY_ADMINISTRATOR):
+        return ReasonCode.ADMINISTRATIVE_ACTION
+    return ReasonCode.NOT_AUTHORIZED if reason in (USER_GONE, NAME_GONE) else otherwise

@@ -1,4 +1,4 @@
-"""A configuration that is read again while its broker runs (SIGHUP).
+"""A configuration that is read again while its broker runs (SIGHUP, `godwit reload`).
 
 *Theory.* The new configuration is loaded and checked as a whole first: one that is wrong changes nothing. Then it is
 compared with the one in force, key by key. `LIVE` names the keys that can change while the broker runs, and what puts
@@ -16,6 +16,7 @@ the same.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -49,6 +50,7 @@ async def reload(server: BrokerServer, new: Configuration) -> Reloaded:
     parts = {key: part for key in changed if key in after and (part := _part(key, server)) is not None}
     server.configuration = Configuration(_mixed(old.settled, new.settled, parts), new.where, new.is_said)
     server.renew_files()
+    await LIVE["log"](server)  # also back to what the file says, if an administrator has set another level
     for part in dict.fromkeys(parts.values()):
         await LIVE[part](server)
     return Reloaded(tuple(sorted(parts)), tuple(sorted(key for key in changed if key not in parts)))
@@ -62,6 +64,7 @@ class Reloading:
         self._read = read
         self._task: asyncio.Task[None] | None = None
         self._is_asked_again = False
+        self._turn = asyncio.Lock()
 
     def begin(self) -> None:
         """Do it now, or as soon as the time before is over."""
@@ -70,15 +73,23 @@ class Reloading:
         else:
             self._is_asked_again = True
 
-    async def _run(self) -> None:
-        while True:
-            self._is_asked_again = False
+    async def now(self) -> dict[str, Any]:
+        """Do it, and say what came of it. GodwitError: why nothing has changed."""
+        async with self._turn:
             try:
                 found = await reload(self._server, self._read())
             except GodwitError as error:
                 self._server.log.error("not reloaded", reason=str(error))
-            else:
-                self._server.log.info("reloaded", **msgspec.structs.asdict(found))
+                raise
+            told = msgspec.structs.asdict(found)
+            self._server.log.info("reloaded", **told)
+            return told
+
+    async def _run(self) -> None:
+        while True:
+            self._is_asked_again = False
+            with suppress(GodwitError):  # it is in the log
+                await self.now()
             if not self._is_asked_again:
                 return
 

@@ -101,6 +101,11 @@ class SecurityLog:
         if cause not in QUIET:
             self._line("refused connection", host, listener=listener, user=user, cause=cause, reason=reason)
 
+    def done(self, action: str, host: str, user: str, **fields: str) -> None:
+        """An administrator has had something done. Such lines are not limited."""
+        shown = {name: value[:SHOWN_CHARS_MAX] for name, value in {"user": user, **fields}.items() if value}
+        self._write("administration", host=host.removeprefix(BEYOND), action=action, **shown)
+
     def _line(self, event: str, host: str, **fields: str) -> None:
         """Write a line, unless there are too many. (rule 1)"""
         host, now = host.removeprefix(BEYOND), self._clock()

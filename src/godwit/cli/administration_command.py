@@ -1,0 +1,166 @@
+"""`godwit admin` and `godwit reload`: have a running broker disconnect a client, drop a queue, clear an event …"""
+
+import json as json_form
+from typing import Annotated, Any
+
+import typer
+
+from godwit.cli.admin_client import HTTP, Http, office
+from godwit.cli.admin_command import list_rows
+from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
+
+__all__ = ["app", "reload"]
+
+app = typer.Typer(no_args_is_help=True, help="Administer a running broker.", rich_markup_mode=None)
+
+Client = Annotated[str, typer.Argument(metavar="CLIENT", help="Name of the client.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason that the client is told.")]
+Limit = Annotated[int, typer.Option(metavar="COUNT", help="Show at most so many (default: 1000).", min=0, max=100_000)]
+
+
+@app.command()
+def disconnect(
+    client: Client,
+    reason: Reason = "",
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    ca: CaFile = "",
+) -> None:
+    """Close the connection of a client. Its session stays, and the client may connect again.
+
+    Example: godwit admin disconnect van-7 --reason "firmware update"
+    """
+    desk = office(http, token, user, password, ca)
+    done = desk.post("/administration/disconnect", client=client, reason=reason)
+    _tell(done, f"{client} is disconnected." if done["disconnected"] else f"{client} was not connected.")
+
+
+@app.command("end-session")
+def end_session(
+    client: Client,
+    reason: Reason = "",
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    ca: CaFile = "",
+) -> None:
+    """End the session of a client, with its subscriptions and its queue.
+
+    Example: godwit admin end-session van-7
+    """
+    done = office(http, token, user, password, ca).post("/administration/end-session", client=client, reason=reason)
+    _tell(done, f"The session of {client} has ended; {done['dropped']:,} events were dropped.")
+
+
+@app.command()
+def queue(
+    client: Client,
+    limit: Limit = 1_000,
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    ca: CaFile = "",
+) -> None:
+    """List the events that a client has still to get, the next first.
+
+    Example: godwit admin queue van-7 --limit 20
+    """
+    list_rows("queue", office(http, token, user, password, ca).ask("/queue", client=client, limit=limit))
+
+
+@app.command("drop-queue")
+def drop_queue(
+    client: Client,
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    ca: CaFile = "",
+) -> None:
+    """Drop the events that wait for a client. Events that were sent and are not confirmed stay.
+
+    Example: godwit admin drop-queue van-7
+    """
+    done = office(http, token, user, password, ca).post("/administration/drop-queue", client=client)
+    _tell(done, f"{done['dropped']:,} events were dropped, {done['left']:,} are left.")
+
+
+@app.command()
+def retained(
+    filter: Annotated[
+        str, typer.Option("--filter", metavar="FILTER", help="Show only events that this filter matches.")
+    ] = "",
+    limit: Limit = 1_000,
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    ca: CaFile = "",
+) -> None:
+    """List retained events and their keys.
+
+    Example: godwit admin retained --filter "topic LIKE 'lights/%'"
+    """
+    list_rows("retained", office(http, token, user, password, ca).ask("/retained", filter=filter, limit=limit))
+
+
+@app.command("clear-retained")
+def clear_retained(
+    keys: Annotated[list[str], typer.Argument(metavar="KEY", help="Key of the event (MQTT: its topic).")],
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    ca: CaFile = "",
+) -> None:
+    """Clear retained events, at every broker of the network.
+
+    Example: godwit admin clear-retained lights/3 lights/4
+    """
+    desk = office(http, token, user, password, ca)
+    for key in keys:
+        _tell(desk.post("/administration/clear-retained", key=key), f"{key} is cleared.")
+
+
+@app.command("log-level")
+def log_level(
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="Least severe level: debug, info, warning or error.")],
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    ca: CaFile = "",
+) -> None:
+    """Set the level of a broker's log, until its configuration is read again.
+
+    Example: godwit admin log-level debug
+    """
+    done = office(http, token, user, password, ca).post("/administration/log-level", level=level)
+    _tell(done, f"The level of the log is {level}.")
+
+
+def reload(
+    http: Http = HTTP,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    ca: CaFile = "",
+) -> None:
+    """Have a broker read its configuration, users, keys and certificates again, as SIGHUP does.
+
+    Example: godwit reload --http 127.0.0.1:7080
+    """
+    done = office(http, token, user, password, ca).post("/administration/reload")
+    lines = [
+        f"in force: {', '.join(done['in_force']) or 'no other values'}",
+        *([f"after a restart: {', '.join(done['after_restart'])}"] if done["after_restart"] else []),
+    ]
+    _tell(done, "\n".join(lines))
+
+
+def _tell(done: dict[str, Any], text: str) -> None:
+    typer.echo(text if is_terminal() else json_form.dumps(done, ensure_ascii=False))
