@@ -27,27 +27,38 @@ File = Annotated[
 DEFAULT_FILE = Path("users.toml")
 
 
+Publish = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILTER", help="Filter on events the user may publish; * is everything. Repeatable."),
+]
+Subscribe = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILTER", help="Filter the user may subscribe within; * is everything. Repeatable."),
+]
+Clients = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Further client name, besides those that begin with the user's name. Repeatable."
+    ),
+]
+Context = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="What the server asserts of its context; needs --config. Repeatable."),
+]
+Config = Annotated[
+    str, typer.Option("--config", metavar="FILE", help="Broker configuration: its security.asserted names contexts.")
+]
+
+
 @app.command()
 def add(
     name: Name,
     file: File = DEFAULT_FILE,
-    publish: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILTER", help="Filter on events the user may publish; * is everything. Repeatable."),
-    ] = None,
-    subscribe: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILTER", help="Filter the user may subscribe within; * is everything. Repeatable."),
-    ] = None,
-    client: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Further client name, besides those that begin with the user's name. Repeatable."
-        ),
-    ] = None,
-    context: Annotated[
-        str, typer.Option(metavar="JSON", help='What the server asserts of its context, as {"role": "medic"}.')
-    ] = "{}",
+    publish: Publish = None,
+    subscribe: Subscribe = None,
+    client: Clients = None,
+    context: Context = None,
+    config: Config = "",
     admin: Annotated[bool, typer.Option("--admin", help="Allow administration requests over HTTP.")] = False,
     certificate: Annotated[
         bool, typer.Option("--certificate", help="Accept a trusted certificate with this name instead of a password.")
@@ -55,6 +66,7 @@ def add(
     no_password: Annotated[
         bool, typer.Option("--no-password", help="No password: the user authenticates by token or certificate.")
     ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a user of this name, grants included.")] = False,
 ) -> None:
     """Add a user, or replace one. The password is asked for, or read from standard input.
 
@@ -62,35 +74,127 @@ def add(
     """
     from godwit.errors import GodwitError, SecurityError
     from godwit.runtime.users import User, hashed, principal_of, with_user, write_private
+    """Add a user. The password is asked for, or read from standard input. A user that exists is not changed.
 
-    try:
-        said = json.loads(context)
-        if not isinstance(said, dict):
-            raise ValueError
-    except ValueError:
-        raise SecurityError('--context must be a JSON object, as {"role": "medic"}') from None
-    rights = User(
+    Example: godwit user add ann --publish "kind = 'parking'" --subscribe "*"
+    """
+    from godwit.errors import SecurityError
+    from godwit.runtime.users import User, read_users
+
+    text = _text(file) if file.exists() else ""
+    if name in read_users(text, str(file)) and not replace:
+        raise SecurityError(
+            f"user {name!r} exists already in {file}: change it with `godwit user set`, `grant`, `revoke` or `passwd`, "
+            "or replace it with --replace"
+        )
+    user = User(
         publish=tuple(publish or ()),
         subscribe=tuple(subscribe or ()),
         clients=tuple(client or ()),
-        context=said,
+        context=_context(context, config),
         admin=admin,
         certificate=certificate,
     )
-    try:
-        principal_of(name, rights, tuple(said))
-    except GodwitError as error:
-        raise SecurityError(f"user {name}: {error}") from None
-    text = _text(file) if file.exists() else ""
-    changed = with_user(text, name, rights, str(file))  # before anybody is asked for a password
+    _write(name, user, file, text)  # whatever is wrong is said before anybody is asked for a password
     if not no_password:
-        from msgspec import structs
+        user = _with_password(user, name)
+    _write(name, user, file, text, for_good=True)
 
-        changed = with_user(
-            text, name, structs.replace(rights, password=hashed(asked_password(confirm=True))), str(file)
-        )
-    write_private(file, changed)
-    _answer({"user": name, "file": str(file), **_shown(rights)}, f"{name} may come in, as {file} says.")
+
+@app.command()
+def passwd(name: Name, file: File = DEFAULT_FILE) -> None:
+    """Change the password of a user. Its rights stay; its connections are closed.
+
+    Example: godwit user passwd ann
+    """
+    text, user = _found(name, file)
+    _write(name, _with_password(user, name), file, text, for_good=True)
+
+
+@app.command("set")
+def set_user(
+    name: Name,
+    file: File = DEFAULT_FILE,
+    client: Clients = None,
+    context: Context = None,
+    config: Config = "",
+    admin: Annotated[
+        bool | None, typer.Option("--admin/--no-admin", help="Allow administration requests over HTTP, or not.")
+    ] = None,
+    certificate: Annotated[
+        bool | None,
+        typer.Option("--certificate/--no-certificate", help="Accept a trusted certificate with this name, or not."),
+    ] = None,
+) -> None:
+    """Change some settings of a user; those that are not named stay. `grant` and `revoke` change its grants.
+
+    Example: godwit user set ann --admin --client van-7
+    """
+    from msgspec import structs
+
+    text, user = _found(name, file)
+    changes: dict[str, Any] = {}
+    if client is not None:
+        changes["clients"] = tuple(client)
+    if context is not None:
+        changes["context"] = _context(context, config)
+    if admin is not None:
+        changes["admin"] = admin
+    if certificate is not None:
+        changes["certificate"] = certificate
+    if not changes:
+        raise typer.BadParameter("say what to set: --client, --context, --admin or --certificate")
+    _write(name, structs.replace(user, **changes), file, text, for_good=True)
+
+
+@app.command()
+def grant(name: Name, file: File = DEFAULT_FILE, publish: Publish = None, subscribe: Subscribe = None) -> None:
+    """Grant a user more.
+
+    Example: godwit user grant ann --subscribe "kind = 'news'"
+    """
+    from msgspec import structs
+
+    text, user = _found(name, file)
+    more = {"publish": tuple(publish or ()), "subscribe": tuple(subscribe or ())}
+    if not any(more.values()):
+        raise typer.BadParameter("say what to grant: --publish FILTER, --subscribe FILTER")
+    changes: dict[str, Any] = {
+        kind: tuple(dict.fromkeys((*getattr(user, kind), *filters))) for kind, filters in more.items()
+    }
+    _write(name, structs.replace(user, **changes), file, text, for_good=True)
+
+
+@app.command()
+def revoke(
+    name: Name,
+    file: File = DEFAULT_FILE,
+    publish: Publish = None,
+    subscribe: Subscribe = None,
+    everything: Annotated[bool, typer.Option("--all", help="Revoke all grants.")] = False,
+) -> None:
+    """Revoke grants of a user. A grant must be written as it was granted; `godwit user list` shows them.
+
+    Example: godwit user revoke ann --subscribe "kind = 'news'"
+    """
+    from msgspec import structs
+
+    from godwit.errors import SecurityError
+
+    text, user = _found(name, file)
+    less = {"publish": publish or [], "subscribe": subscribe or []}
+    if not everything and not any(less.values()):
+        raise typer.BadParameter("say what to revoke: --publish FILTER, --subscribe FILTER, or --all")
+    for kind, filters in less.items():
+        for each in filters:
+            if each not in getattr(user, kind):
+                held = "; ".join(getattr(user, kind)) or "nothing"
+                raise SecurityError(f"user {name!r} was not granted to {kind} {each!r}: it was granted {held}")
+    changes: dict[str, Any] = {
+        kind: () if everything else tuple(each for each in getattr(user, kind) if each not in filters)
+        for kind, filters in less.items()
+    }
+    _write(name, structs.replace(user, **changes), file, text, for_good=True)
 
 
 @app.command()
@@ -148,6 +252,84 @@ def check(name: Name, file: File = DEFAULT_FILE) -> None:
     _answer({"user": name, "valid": right}, "right" if right else "wrong user or password")
     if not right:
         raise typer.Exit(STATUS_NO)
+
+
+def _context(words: list[str] | None, config: str) -> dict[str, Any]:
+    """The context that a server asserts. A name that no broker asserts would make the user file unusable."""
+    from godwit.cli.broker_connection import assigned
+    from godwit.errors import SecurityError
+
+    context = assigned(words or [])
+    if not context:
+        return context
+    if not config:
+        raise SecurityError("--context needs --config FILE: the names must be among security.asserted of the broker")
+    asserted = _asserted_in(Path(config))
+    strange = [name for name in context if name not in asserted]
+    if strange:
+        allowed = ", ".join(asserted) or "none"
+        raise SecurityError(f"--context {', '.join(strange)}: security.asserted of {config} has {allowed}")
+    return context
+
+
+def _asserted_in(config: Path) -> list[str]:
+    """What a configuration has under security.asserted. The rest is not looked at: its user file may not exist yet."""
+    import tomllib
+
+    from godwit.errors import SecurityError
+
+    try:
+        asserted = tomllib.loads(_text(config)).get("security", {}).get("asserted", [])
+    except (tomllib.TOMLDecodeError, AttributeError) as error:
+        raise SecurityError(f"{config}: {error}") from None
+    if not isinstance(asserted, list) or not all(isinstance(name, str) for name in asserted):
+        raise SecurityError(f"{config}: security.asserted must be a list of names")
+    return asserted
+
+
+def _found(name: str, file: Path) -> "tuple[str, User]":
+    """The text of the file, and a user in it."""
+    from godwit.errors import SecurityError
+    from godwit.runtime.users import read_users
+
+    text = _text(file)
+    user = read_users(text, str(file)).get(name)
+    if user is None:
+        raise SecurityError(f"{file} has no user {name!r}: add it with `godwit user add {name}`")
+    return text, user
+
+
+def _with_password(user: "User", name: str) -> "User":
+    """The user with a password that is asked for. A weak one is pointed out."""
+    from msgspec import structs
+
+    from godwit.runtime.users import hashed, why_weak
+
+    password = asked_password(confirm=True)
+    if weakness := why_weak(password, name):
+        typer.echo(f"warning: this password is weak: {weakness}", err=True)
+    return structs.replace(user, password=hashed(password))
+
+
+def _write(name: str, user: "User", file: Path, text: str, *, for_good: bool = False) -> None:
+    """Check an entry; `for_good`: write it, and say what it is and what it lacks."""
+    from godwit.errors import GodwitError, SecurityError
+    from godwit.runtime.users import principal_of, with_user, write_private
+
+    try:
+        principal_of(name, user, tuple(user.context))
+    except GodwitError as error:
+        raise SecurityError(f"user {name}: {error}") from None
+    changed = with_user(text, name, user, str(file))
+    if not for_good:
+        return
+    write_private(file, changed)
+    if not user.publish and not user.subscribe:
+        typer.echo(
+            f"warning: {name} may neither publish nor subscribe: grant it something with `godwit user grant {name}`",
+            err=True,
+        )
+    _answer({"user": name, "file": str(file), **_shown(user)}, f"{name} may log in, as {file} says.")
 
 
 def _users(file: Path) -> "dict[str, User]":

@@ -33,10 +33,24 @@ from godwit.filters.events import Attributes, flattened
 from godwit.runtime.authentication import Principal
 from godwit.runtime.grants import LITERALS_MAX, BeyondGrants, Grants
 
-__all__ = ["Passwords", "Rights", "User", "Users", "hashed", "is_right", "principal_of", "read_users", "with_user"]
+__all__ = [
+    "Passwords",
+    "Rights",
+    "User",
+    "Users",
+    "hashed",
+    "is_right",
+    "principal_of",
+    "read_users",
+    "why_weak",
+    "with_user",
+]
 
 USER_CHARS_MAX = 64
 PASSWORD_CHARS_MAX = 1_024
+PASSWORD_CHARS_MIN = 10  # fewer are pointed out as weak
+DISTINCT_MIN = 5
+COMMON = ("1234567890", "password123", "qwertyuiop", "letmein1234", "administrator", "changeme123", "mosquitto123")
 GRANTS_MAX = 100
 GRANT_CHARS_MAX = 4_096
 CLIENTS_MAX = 1_000
@@ -218,6 +232,17 @@ def hashed(password: str, *, rounds: int = 3, memory_kib: int = 65_536, lanes: i
     if not 0 < len(password) <= PASSWORD_CHARS_MAX:
         raise SecurityError(f"a password has 1 to {PASSWORD_CHARS_MAX} characters")
     return PasswordHasher(rounds, memory_kib, lanes).hash(password)
+
+
+def why_weak(password: str, user: str = "") -> str:
+    """What is weak about a password; "": nothing that can be seen."""
+    if len(password) < PASSWORD_CHARS_MIN:
+        return f"it has {len(password)} characters; use {PASSWORD_CHARS_MIN} or more"
+    if user and user.lower() in password.lower():
+        return "it contains the user's name"
+    if len(set(password)) < DISTINCT_MIN:
+        return f"it has only {len(set(password))} different characters"
+    return "it is one of the most common passwords" if password.lower() in COMMON else ""
 
 
 def is_right(hash: str, password: str) -> bool:

@@ -185,10 +185,13 @@ def test_the_command_line_adds_lists_checks_and_removes_users(tmp_path: Path) ->
         result = runner.invoke(app, ["user", *words, "--file", str(path)], input=said)
         assert "hunter2" not in result.output
         assert "argon2" not in result.output
-        return result.exit_code, result.output
+        return result.exit_code, result.output if result.exit_code == 2 else result.stdout
 
+    config = tmp_path / "broker.toml"
+    config.write_text("[security]\nusers = 'users.toml'\nasserted = ['role']\n")
     status, printed = run(
-        *("add", "ann", "--subscribe", "*", "--publish", "kind = 'parking'", "--context", '{"role": "medic"}'),
+        *("add", "ann", "--subscribe", "*", "--publish", "kind = 'parking'"),
+        *("--context", "role=medic", "--config", str(config)),
         said="hunter2\n",
     )
     assert status == 0
@@ -207,6 +210,9 @@ def test_the_command_line_adds_lists_checks_and_removes_users(tmp_path: Path) ->
     assert status == 2
     assert "user eve: line 1" in printed
     assert run("add", "eve", "--context", "[1]")[0] == 2
+    assert "--config FILE" in run("add", "eve", "--context", "role=x")[1]
+    status, printed = run("add", "eve", "--context", "rank=1", "--config", str(config))
+    assert (status, "security.asserted of" in printed) == (2, True)
     assert run("add", "a/b", "--no-password")[0] == 2
     assert run("add", "eve", "--no-password", "--client", "bob/1")[0] == 2
     assert list(read_users(path.read_text(), "f")) == ["bob"]
@@ -233,3 +239,40 @@ def test_a_list_for_people_shows_brackets_as_they_are(tmp_path: Path, monkeypatc
     list_users(path)
     assert "[b]ann" in screen.getvalue()
     assert "x = '[/red]'" in screen.getvalue()
+
+
+def test_users_are_changed_and_never_replaced_silently(tmp_path: Path) -> None:
+    path = tmp_path / "users.toml"
+
+    def run(*words: str, said: str = "") -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["user", *words, "--file", str(path)], input=said)
+        return result.exit_code, result.output
+
+    def ann() -> User:
+        return read_users(path.read_text(), "f")["ann"]
+
+    status, printed = run("add", "ann", said="short\n")
+    assert status == 0
+    assert "this password is weak: it has 5 characters" in printed
+    assert "may neither publish nor subscribe" in printed
+    status, printed = run("grant", "ann", "--publish", "a = 1", "--subscribe", "b = 1", "--subscribe", "c = 1")
+    assert (status, "warning" in printed) == (0, False)
+    before = ann()
+    status, printed = run("add", "ann", said="another password\n")
+    assert (status, "exists already" in printed) == (2, True)
+    assert ann() == before
+    assert run("revoke", "ann", "--subscribe", "d = 1")[0] == 2
+    assert run("revoke", "ann", "--subscribe", "b = 1")[0] == 0
+    assert (ann().publish, ann().subscribe) == (("a = 1",), ("c = 1",))
+    assert run("set", "ann", "--admin", "--client", "van-7")[0] == 0
+    assert (ann().admin, ann().clients, ann().password) == (True, ("van-7",), before.password)
+    status, printed = run("passwd", "ann", said="a much longer one\n")
+    assert (status, "weak" in printed) == (0, False)
+    assert ann().password != before.password
+    assert ann().subscribe == ("c = 1",)
+    assert run("revoke", "ann", "--all")[0] == 0
+    assert (ann().publish, ann().subscribe) == ((), ())
+    assert run("add", "ann", "--no-password", "--replace")[0] == 0
+    assert (ann().admin, ann().password) == (False, "")
+    assert run("set", "ben", "--admin")[0] == 2
+    assert run("grant", "ann", "--publish", "x <")[0] == 2
