@@ -8,6 +8,7 @@ import json as json_form
 from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from time import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,11 +25,24 @@ __all__ = ["explain"]
 STATUS_NO = 1
 BROKERS_MAX = 1_000
 BECAUSE_SHOWN = 3
+EVENTS_SHOWN = 20  # of a topic
+UNITS = {"s": 1, "m": 60, "h": 3_600}
 
 
 def explain(
-    event: Annotated[str, typer.Argument(metavar="PUBLISHER:NUMBER", help="Event id, as printed by `godwit pub`.")],
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help="Name of the receiving client.")],
+    event: Annotated[
+        str | None, typer.Argument(metavar="PUBLISHER:NUMBER", help="Event id, as printed by `godwit pub`.")
+    ] = None,
+    client: Annotated[str | None, typer.Argument(metavar="CLIENT", help="Name of the receiving client.")] = None,
+    topic: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Explain the last events of this topic instead of one event.")
+    ] = "",
+    receiver: Annotated[
+        str, typer.Option("--client", metavar="NAME", help="Receiving client, in place of CLIENT.")
+    ] = "",
+    last: Annotated[
+        str, typer.Option(metavar="TIME", help="With --topic: how far back, as 30s, 5m or 1h (default: 5m).")
+    ] = "5m",
     subscription: Annotated[
         str, typer.Option(metavar="NAME", help="Explain only this subscription of the client.")
     ] = "",
@@ -41,20 +55,54 @@ def explain(
     """Explain, broker by broker, why CLIENT did or did not receive an event. Exit status 0 if it did, else 1.
 
     Example: godwit explain van-7:3 ann
+    With --topic, explain the events of a topic that were published lately; exit status 0 if all of them were received.
+
+    Example: godwit explain --topic fleet/a --client screen --last 5m
     """
     from godwit.runtime.explanations import is_delivered, with_reasons
 
-    publisher, _, number = event.rpartition(":")
-    if not publisher or not number.isdecimal():
-        raise GodwitError(f"{event!r} is no event: it must be PUBLISHER:NUMBER, as `godwit pub` says it")
-    hops = with_reasons(_walk(office(http, token, user, password, ca), event, client, subscription))
-    if is_terminal():
-        _draw(event, client, hops)
+    first = office(http, token, user, password, ca)
+    if topic:
+        client = receiver or client or event  # one argument alone is the client
+        events = _published(first, topic, _seconds(last))
+        if not events:
+            typer.echo(f"no event of {topic!r} in the last {last} is recorded at any broker that answered", err=True)
+            raise typer.Exit(STATUS_NO)
     else:
-        for hop in hops:
-            typer.echo(json_form.dumps(hop, ensure_ascii=False))
-    if not any(is_delivered(hop) for hop in hops):
+        client, events = receiver or client, [event or ""]
+    if not client:
+        raise typer.BadParameter("say which client: CLIENT, or --client NAME")
+    are_delivered = True
+    for each in events:
+        publisher, _, number = each.rpartition(":")
+        if not publisher or not number.isdecimal():
+            raise GodwitError(f"{each!r} is no event: it must be PUBLISHER:NUMBER, as `godwit pub` says it")
+        hops = with_reasons(_walk(first, each, client, subscription))
+        if is_terminal():
+            _draw(each, client, hops)
+        else:
+            for hop in hops:
+                typer.echo(json_form.dumps(hop, ensure_ascii=False))
+        are_delivered = are_delivered and any(is_delivered(hop) for hop in hops)
+    if not are_delivered:
         raise typer.Exit(STATUS_NO)
+
+
+def _seconds(said: str) -> float:
+    """A time such as 30s, 5m or 1h."""
+    number, unit = said[:-1], UNITS.get(said[-1:])
+    if unit is None or not number.isdecimal():
+        raise typer.BadParameter(f"--last {said}: it must be a number with s, m or h, as 5m")
+    return int(number) * unit
+
+
+def _published(first: AdminClient, topic: str, last_s: float) -> list[str]:
+    """The events of a topic that were published lately at any broker, the earliest first."""
+    quoted = topic.replace("'", "''")
+    found = first.ask("/everywhere/events", filter=f"topic = '{quoted}'", limit=EVENTS_SHOWN)
+    since = time() - last_s
+    rows = [row for rows in found["answers"].values() if isinstance(rows, list) for row in rows if row["at"] >= since]
+    return [str(row["event"]) for row in sorted(rows, key=lambda row: row["at"])][-EVENTS_SHOWN:]
 
 
 def _walk(first: AdminClient, event: str, client: str, subscription: str) -> list[dict[str, Any]]:
@@ -157,7 +205,8 @@ def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
             _clock(each.get("at")),
         )
     for each in hop.get("sent_on") or []:
-        text = Text.assemble(("went on to ", "dim"), safe(str(each.get("peer", ""))))
+        how = "went on to " if each.get("basis") == "record" else "by today's tables goes on to "
+        text = Text.assemble((how, "dim"), safe(str(each.get("peer", ""))))
         for because in each.get("because_of", [])[:BECAUSE_SHOWN]:
             text.append("  for ", style="dim").append(safe(because))
         yield text

@@ -17,8 +17,8 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from godwit.broker.effects import Arrived, Effect, Heard, Input, Tell, Trace
-from godwit.broker.messages import Attach, Delivery, Frame, Packet, Refused, Request
+from godwit.broker.effects import Arrived, Effect, Heard, Input, Send, Tell, Trace
+from godwit.broker.messages import Attach, Delivery, Frame, Packet, Publish, Refused, Request
 from godwit.filters.events import Event
 from godwit.runtime.node import Node
 from godwit.trace import Record
@@ -34,6 +34,7 @@ KEPT_EFFECTS = 50_000
 KEPT_RECORDS = 10_000
 LISTENER_RECORDS_MAX = 10_000
 LOOKED_AT = 1_000
+FORWARDED = (Publish, Packet)  # messages that take an event to a neighbour
 
 SECONDS = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5)
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
@@ -106,6 +107,7 @@ class ActivityMonitor:
         self._kept_bytes = 0
         self._effects: deque[tuple[float, list[Effect]]] = deque()
         self._kept_effects = 0
+        self._forgotten_at = 0.0  # when those were carried out that were forgotten last
         node.watch = self
 
     # ------------------------------------------------------------ what the node shows
@@ -132,12 +134,12 @@ class ActivityMonitor:
             self._kept_bytes -= size
             oldest = self._turns[0][0] if self._turns else now
             while self._effects and self._effects[0][0] < oldest:  # they hold the events of those inputs, however large
-                self._kept_effects -= len(self._effects.popleft()[1])
+                self._forget_effects()
 
     def on_effects(self, effects: list[Effect], now: float) -> None:
         """These are carried out now."""
         counts, keep, keep_time = self.counts, self._records.append, self._record_times.append
-        delivered = refused = 0
+        delivered = refused = forwarded = 0
         for effect in effects:
             kind = type(effect)
             if kind is Tell:
@@ -147,6 +149,9 @@ class ActivityMonitor:
                 elif said is Refused:
                     refused += 1
                     self.on_refusal(effect.connection, effect.message)  # type: ignore[union-attr]
+            elif kind is Send:
+                frame = effect.frame  # type: ignore[union-attr]
+                forwarded += type(frame) is Frame and type(frame.message) in FORWARDED
             elif kind is Trace:
                 record: Record = effect.record  # type: ignore[union-attr]
                 counts[record.kind] = counts.get(record.kind, 0) + 1
@@ -156,12 +161,16 @@ class ActivityMonitor:
                     self._tell(now, record)
         self.deliveries += delivered
         self.refusals += refused
-        if not delivered and not refused:
+        if not delivered and not refused and not forwarded:
             return
         self._effects.append((now, effects))
         self._kept_effects += len(effects)
         while self._effects and self._kept_effects > KEPT_EFFECTS:
-            self._kept_effects -= len(self._effects.popleft()[1])
+            self._forget_effects()
+
+    def _forget_effects(self) -> None:
+        self._forgotten_at, effects = self._effects.popleft()
+        self._kept_effects -= len(effects)
 
     def on_written(self, took_s: float, size: int) -> None:
         """The journal has a batch of so many bytes."""
@@ -189,6 +198,19 @@ class ActivityMonitor:
             for effect in effects:
                 if type(effect) is Tell and type(effect.message) is Delivery and effect.message.event.id == id:
                     yield at, effect.connection, effect.message
+
+    def forwarded(self, id: tuple[str, int]) -> Iterator[tuple[float, str]]:
+        """When an event was sent to a neighbour, and to which, as far as that is kept."""
+        for at, effects in self._effects:
+            for effect in effects:
+                if type(effect) is Send:
+                    event = event_in(Arrived(effect.peer, effect.frame))
+                    if event is not None and event.id == id:
+                        yield at, effect.peer
+
+    def has_decisions_of(self, at: float) -> bool:
+        """Whether all that was decided about what came then is kept: deliveries, refusals, what was sent on."""
+        return at > self._forgotten_at
 
     def kept_since(self, otherwise: float) -> float:
         """When the oldest of the kept inputs came."""

@@ -5,9 +5,10 @@ is written down beforehand for the sake of a question. So an explanation reaches
 that it says so. Whoever wants all of it asks each broker on the way (`explanations.py`): `from` and `sent_on` name the
 neighbours that the event came from and goes to.
 
-What is on record of an event is certain: it came, it was refused, it left a queue. What is not, is worked out from the
-tables, contexts and rights of now, which may have been others when the event came. Every verdict says which of both it
-rests on (`basis`). Of an event that was never published (`explain_written`) all is worked out.
+What is on record of an event is certain: it came, it was refused, it was sent to a client or a neighbour, it left a
+queue. What is not, is worked out from the tables, contexts and rights of now, which may have been others when the event
+came. Every verdict says which of both it rests on (`basis`). Of an event that was never published (`explain_written`)
+all is worked out.
 
 *Rules.*
 1. Nothing here changes the machine, or what is counted of tests.
@@ -115,9 +116,11 @@ class EventExplanations:
             ],
             "refused": self._why_refused(id),
         }
-        if session is not None:
-            told["deliveries"] = self._deliveries(session, id)
+        told["deliveries"] = self._sent_before(client, id) if session is None else self._deliveries(session, id)
         self._tell(told, event, id[0], session, subscription, {source for _, source, _ in arrivals})
+        told["is_recorded"] = bool(arrivals) and self._activity.has_decisions_of(arrivals[0][0])
+        if arrivals:
+            told["sent_on"] = self._with_record(told["sent_on"], id, is_whole=told["is_recorded"])
         told["verdict"], told["basis"] = self._verdict(told, event, subscription)
         return told
 
@@ -350,6 +353,29 @@ class EventExplanations:
             if connection in connections
         ]
 
+    def _sent_before(self, client: str, id: tuple[str, int]) -> list[dict[str, Any]]:
+        """What is on record of deliveries to a client that has no session here any more."""
+        connections = {connection for connection, name in self._clients() if name == client}
+        state = "it was sent to the client, whose session here has ended since"
+        return [
+            {"at": at, "number": sent.number, "for": list(sent.subscriptions), "state": state}
+            for at, connection, sent in islice(self._activity.sent(id), SHOWN)
+            if connection in connections
+        ]
+
+    def _with_record(self, rows: list[dict[str, Any]], id: tuple[str, int], *, is_whole: bool) -> list[dict[str, Any]]:
+        """To which neighbours the event went. What is on record decides; the tables of now only say why. (rule 2)
+
+        Where the record is not whole any more, neighbours that would get the event by the tables of now are named too.
+        """
+        reasons = {row["peer"]: row for row in rows}
+        unknown = {"because_of": ["an entry that is not in the tables any more"], "more": 0}
+        sent: dict[str, dict[str, Any]] = {}
+        for at, peer in self._activity.forwarded(id):
+            sent.setdefault(peer, {**unknown, **reasons.get(peer, {}), "peer": peer, "basis": RECORD, "at": at})
+        others = [] if is_whole else [row for row in rows if row["peer"] not in sent]
+        return [*sent.values(), *others]
+
     def _clients(self) -> Iterator[tuple[str, str]]:
         """Connections and their clients, of now and as far back as is kept."""
         for input in self._activity.kept():
@@ -430,7 +456,13 @@ def without_session(told: dict[str, Any]) -> str:
     if may:
         goes = "the event would go on to" if told["is_written"] else "by today's tables the event goes on to"
         further.append(f"{goes} {', '.join(may)}")
-    return f"the client has no session here{where}; {'; '.join(further) or 'nobody further on wants the event'}"
+    if further or told["is_written"]:
+        nobody = "nobody further on wants the event"
+    else:
+        nobody = (
+            "it was sent to nobody else" if told.get("is_recorded") else "what was decided is not recorded any more"
+        )
+    return f"the client has no session here{where}; {'; '.join(further) or nobody}"
 
 
 def _may_only(right: dict[str, Any], verb: str) -> str:

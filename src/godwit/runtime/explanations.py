@@ -87,7 +87,8 @@ def with_reasons(hops: list[Hop]) -> list[Hop]:
     came = {(arrival["from"], hop["broker"]) for hop in hops for arrival in hop.get("arrivals") or []}
     for hop in hops:
         for row in hop.get("sent_on") or []:
-            row["basis"] = RECORD if (hop["broker"], row["peer"]) in came else TABLES
+            is_known = row.get("basis") == RECORD or (hop["broker"], row["peer"]) in came
+            row["basis"] = RECORD if is_known else TABLES
         if hop.get("passes_on"):
             hop["verdict"] = without_session(hop)
     known = next((hop for hop in hops if hop.get("attributes")), None)
