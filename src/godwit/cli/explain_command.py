@@ -54,7 +54,6 @@ def explain(
 ) -> None:
     """Explain, broker by broker, why CLIENT did or did not receive an event. Exit status 0 if it did, else 1.
 
-    Example: godwit explain van-7:3 ann
     With --topic, explain the events of a topic that were published lately; exit status 0 if all of them were received.
 
     Example: godwit explain --topic fleet/a --client screen --last 5m

@@ -68,12 +68,6 @@ def add(
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a user of this name, grants included.")] = False,
 ) -> None:
-    """Add a user, or replace one. The password is asked for, or read from standard input.
-
-    Example: godwit user add ann --subscribe "kind = 'parking'"
-    """
-    from godwit.errors import GodwitError, SecurityError
-    from godwit.runtime.users import User, hashed, principal_of, with_user, write_private
     """Add a user. The password is asked for, or read from standard input. A user that exists is not changed.
 
     Example: godwit user add ann --publish "kind = 'parking'" --subscribe "*"
