@@ -11,6 +11,7 @@ import trustme
 
 from godwit.broker.messages import Bye
 from godwit.errors import Refused
+from godwit.runtime import client_transport
 from godwit.runtime.network_client import connect
 from godwit.runtime.security import SecuritySettings, authenticator_from
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
@@ -44,6 +45,33 @@ async def linked(a: Guarded, b: Guarded) -> None:
     await until(
         lambda: all(broker.node.machine.routing.is_settled() for broker in (a, b))  # type: ignore[attr-defined]
     )
+
+
+def test_a_connection_over_tls_that_is_closed_twice_gives_no_more_signs_of_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        ours = Authority(tmp_path)
+        failed: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
+        context = server_context(ours.tls("b1", "127.0.0.1"))
+        async with (
+            guarded(tls=context) as broker,
+            connect(broker.address, name="ann", tls=client_context(ours.file)) as ann,
+        ):
+            await ann.attached()
+            wire = ann.connection.wire
+            assert isinstance(wire, client_transport.TcpTransport)
+            wire.close()
+            wire.close()
+            await wire.lost.wait()  # until then there are turns of the loop, and so times for a sign of life
+            assert failed == []
+            for act in (wire.close, wire.pause, wire.read_on, lambda: wire.write([Intro()]), wire.abort):
+                act()
+        assert failed == []
+
+    monkeypatch.setattr(client_transport, "BEAT_S", 0.0)
+    run(scene)
 
 
 def test_a_client_speaks_tls_and_checks_whom_it_speaks_to(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ class BlockingClient:
         self.call(_answer(lambda: self.client.set_session_expiry(seconds)))
 
     def move(self, *seeds: Address | str) -> None:
-        """Go to other brokers, from now on."""
+        """Go to other brokers, from now on. It does not wait until one has let us in: `attached` does."""
         self.call(self.client.move(*seeds))
 
     def drain(self, timeout: float | None = None) -> None:

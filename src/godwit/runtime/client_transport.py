@@ -71,6 +71,9 @@ class TcpTransport(asyncio.Protocol):
 
     One on which nothing has come for `SILENCE_S` is given up: we say Intro every `BEAT_S`, and a broker that is there
     answers. So a broker that is cut off, and of whose end nobody can tell us, does not keep us.
+
+    A connection that is being closed is not used any more, not even for a sign of life: with TLS it takes a while to
+    close, and a transport of asyncio that was closed twice has forgotten its TLS and fails at every other call.
     """
 
     def __init__(self, owner: TransportOwner, name: str) -> None:
@@ -93,7 +96,8 @@ class TcpTransport(asyncio.Protocol):
     def _beat(self, intro: Intro) -> None:
         """Say that we are there, and look whether the broker is."""
         loop = asyncio.get_running_loop()
-        assert self._transport is not None
+        if self._transport is None or self._transport.is_closing():
+            return
         if loop.time() - self._heard_at > SILENCE_S and not self._is_paused:
             self.owner.closed_because = "nothing has come for too long"
             self._transport.abort()
@@ -112,8 +116,7 @@ class TcpTransport(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
+        self._stop_beating()
         if error is not None:
             self.owner.closed_because = self.owner.closed_because or why_unreachable(error)
         self.lost.set()
@@ -122,31 +125,42 @@ class TcpTransport(asyncio.Protocol):
 
     def write(self, messages: list[Any]) -> None:
         """Send these, in one go."""
-        if self._transport is not None:
-            self._transport.write(Frames.packed(messages))
+        if (transport := self._open_transport()) is not None:
+            transport.write(Frames.packed(messages))
 
     def close(self) -> None:
         """Close it when all that was written is sent."""
-        if self._transport is not None:
-            self._transport.close()
+        self._stop_beating()
+        if (transport := self._open_transport()) is not None:
+            transport.close()
 
     def abort(self) -> None:
         """Close it at once."""
+        self._stop_beating()
         if self._transport is not None:
             self._transport.abort()
 
     def pause(self) -> None:
         """Read nothing for a while."""
         self._is_paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
+        if (transport := self._open_transport()) is not None:
+            transport.pause_reading()
 
     def read_on(self) -> None:
         """Read again."""
         self._is_paused = False
         self._heard_at = asyncio.get_running_loop().time()
-        if self._transport is not None:
-            self._transport.resume_reading()
+        if (transport := self._open_transport()) is not None:
+            transport.resume_reading()
+
+    def _open_transport(self) -> asyncio.Transport | None:
+        """The connection, unless there is none yet or it is being closed."""
+        return None if self._transport is None or self._transport.is_closing() else self._transport
+
+    def _stop_beating(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            self._beating = None
 
 
 Dial = Callable[[TransportOwner, str, Address, ssl.SSLContext | None], Awaitable[Transport]]

@@ -175,7 +175,9 @@ class NetworkClient:
         self._changed.set()
 
     async def move(self, *seeds: Address | str) -> None:
-        """Go to other brokers, from now on. Without any: be away until the next move."""
+        """Go to other brokers, from now on. Without any: be away until the next move.
+
+        It returns before one of them has let us in: `attached` waits for that."""
         self.connection.move([address(seed) for seed in seeds])
 
     # ------------------------------------------------------------ what the application asks for
