@@ -16,7 +16,7 @@ from contextlib import suppress
 from time import perf_counter, time
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -32,6 +32,7 @@ __all__ = ["METRICS", "Metrics"]
 
 SAMPLE_S = 1.0
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+COUNTED_FROM_0 = ("lost", "published", "relocated", "tail_lost")  # a series that begins with 1 has no increase
 
 METRICS: dict[str, str] = {
     "godwit_info": "The version, the broker's name and its routing family, as labels; always 1.",
@@ -69,7 +70,7 @@ METRICS: dict[str, str] = {
     "godwit_memory_bytes": "Bytes held for clients and peers, by what holds them.",
     "godwit_shed_connections_total": "Connections that were closed for the bytes that they held.",
 }
-"""Every metric, and what it says."""
+"""Every metric of ours, and what it says."""
 
 
 class GarbagePauses:
@@ -117,6 +118,7 @@ class Metrics(Collector):
         self._activity = activity
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        ProcessCollector(registry=self._registry)  # `process_…`: only on Linux
         self._sampled: Event | None = None
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -202,8 +204,8 @@ class Metrics(Collector):
         yield _counter("godwit_received_bytes", activity.came)
         yield _counter("godwit_deliveries", activity.deliveries)
         records = CounterMetricFamily("godwit_records", METRICS["godwit_records_total"], labels=["kind"])
-        for kind, count in sorted(activity.counts.items()):
-            records.add_metric([kind], count)
+        for kind in sorted({*COUNTED_FROM_0, *activity.counts}):
+            records.add_metric([kind], activity.counts.get(kind, 0))
         yield records
         tested = CounterMetricFamily("godwit_query_tests", METRICS["godwit_query_tests_total"], labels=["outcome"])
         for outcome in OUTCOMES:
