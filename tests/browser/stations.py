@@ -173,8 +173,8 @@ def chromium_server() -> str:
 
 
 @asynccontextmanager
-async def browser_page() -> AsyncIterator[Any]:
-    """A page in Chromium, which shares nothing with those of other tests.
+async def browser_page(**options: Any) -> AsyncIterator[Any]:
+    """A page in Chromium, which shares nothing with those of other tests; `options` are those of `new_page`.
 
     What it logs as an error, and any exception of its own, fails the test in the end.
     """
@@ -183,7 +183,7 @@ async def browser_page() -> AsyncIterator[Any]:
     async with playwright.async_playwright() as running:
         browser = await running.chromium.connect(await asyncio.to_thread(chromium_server), timeout=PATIENCE_MS)
         try:
-            page = await browser.new_page()  # in a context of its own
+            page = await browser.new_page(**options)  # in a context of its own
             page.set_default_timeout(PATIENCE_MS)
             page.faults = []
             page.on("pageerror", lambda error: page.faults.append(str(error)))

@@ -9,6 +9,7 @@ import pytest
 from godwit.broker.messages import QueueRules
 from godwit.errors import Refused
 from godwit.runtime.network_client import connect
+from tests.browser.stations import browser_page
 from tests.browser.test_dashboard import PHONE, chain, dashboard, fits, show, shows, verdict
 from tests.network.http_broker import broker
 from tests.network.rights_broker import secured, user
@@ -74,11 +75,29 @@ def test_a_stranger_finds_a_missing_right_a_context_and_a_queue_rule(tmp_path: P
                 assert "the right is missing: user ann may subscribe to only what matches kind = 'parking'" in right
                 assert RECOMPUTED in right
                 context = await stranger.finds_why(web, event, "bob")
-                assert "floor = 2 does not hold" in context
+                assert "the event has floor = 7" in context
                 assert "in its context of now, floor = my.floor is floor = 2" in context
                 rule = await stranger.finds_why(web, event, "cid")
-                assert "it left the client's queue by a rule of the subscription: count (few has count_max = 1)" in rule
+                assert (
+                    "it was removed from the client's queue by a rule of the subscription: 'few' has count_max = 1"
+                    in rule
+                )
                 assert RECORDED in rule
+                waiting = await stranger.finds_why(web, f"van:{van.machine.sequence}", "cid")
+                assert waiting.startswith("Not yet. ")
+
+    run(scene())
+
+
+def test_a_user_who_is_asked_for_a_password_sees_the_page(tmp_path: Path) -> None:
+    async def scene() -> None:
+        said = {"username": "root", "password": "root-password"}  # given only when the broker asks for it
+        async with (
+            secured(tmp_path, user("root", [], ["*"], "admin = true")) as running,
+            browser_page(http_credentials=said) as page,
+        ):
+            await page.goto(f"http://{running.web}")
+            await shows(page, "No event has been published since the brokers started.")
 
     run(scene())
 

@@ -81,7 +81,7 @@ def test_why_a_client_did_not_get_an_event_is_told_down_to_the_literal(pair: Pai
     ran = godwit("explain", events["dear"], "ann", *http(pair[1]))
     assert ran.exit_code == 1
     first, second = lines(ran.stdout)
-    assert "nobody further on wants the event" in first["verdict"]
+    assert "it was sent to nobody else" in first["verdict"]
     assert second["subscriptions"][0]["fails"] == ["cost < 3"]  # though the event never came there
 
 

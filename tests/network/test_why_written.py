@@ -100,7 +100,7 @@ def test_rights_advertisements_and_queues_would_decide(tmp_path: Path) -> None:
                 assert (told["delivered"], told["hops"][0]["refused"] != "") == (False, True)
                 told = await why(client, "cid", {"attributes": {"kind": "position"}, "expires_in": 5}, "van")
                 assert "would wait in the client's queue for few, for the client is away" in told["verdict"]
-                assert told["verdict"].endswith("until it expires (few has count_max = 1)")
+                assert told["verdict"].endswith("until it expires ('few' has count_max = 1)")
                 told = await why(client, "ann", {"kind": "position"}, "van")
                 assert "user ann may subscribe to only what matches kind = 'parking'" in told["verdict"]
                 with pytest.raises(Refused):

@@ -18,7 +18,7 @@ all is worked out.
    would first have to be parsed by a thread.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -50,11 +50,11 @@ RECORD, TABLES = "record", "tables"
 """What a verdict rests on: what happened then, or the tables, contexts and rights of now."""
 
 ENDS = {
-    "purged": "it left the client's queue by a rule of the subscription",
+    "purged": "it was removed from the client's queue by a rule of the subscription",
     "expired": "its time was over before the client came for it",
     "lost": "it was lost",
     "not_addressed": "it is not to this client",
-    "out_of_context": "the client did not want it in its context of that moment",
+    "out_of_context": "the subscription did not match in the client's context of that moment",
     "suppressed": "it came a second time, and was delivered when it came first",
 }
 """What else can become of an event for a client, by the kind of its record."""
@@ -216,7 +216,8 @@ class EventExplanations:
         names = ", ".join(row["name"] for row in told["subscriptions"] if row["matches"])
         if session.connection is not None:
             return f"it would be delivered for {names}"
-        rules = self._told_rules(session, None)
+        told_rules = self._told_rules(session, None)
+        rules = f" ({told_rules})" if told_rules else ""
         lifetime = "" if event.expires_at is None else ", until it expires"
         return f"it would wait in the client's queue for {names}, for the client is away{lifetime}{rules}"
 
@@ -228,11 +229,13 @@ class EventExplanations:
         if session is None:
             return words
         if kind == "purged":
-            return words + self._told_rules(session, detail)
+            return f"{ENDS[kind]}: {self._told_rules(session, detail) or detail}"
         rows = [row for row in told.get("subscriptions") or [] if row["name"] == record["subscription"]]
         if kind == "out_of_context" and rows and rows[0].get("fails"):
             means = f"{rows[0]['filter']} is {rows[0]['now']}, and " if "now" in rows[0] else ""
-            return f"{words}; in its context of now, {means}{', '.join(rows[0]['fails'])} does not hold"
+            has = _values_in(rows[0]["fails"], told.get("attributes") or {})
+            fails = f"the event has {has}" if has else f"{', '.join(rows[0]['fails'])} does not hold"
+            return f"{words}; in its context of now, {means}{fails}"
         return words
 
     @staticmethod
@@ -243,9 +246,9 @@ class EventExplanations:
             rules: QueueRules | None = subscribe.queue
             fields = () if rules is None else RULES.values() if rule is None else [RULES[rule]] if rule in RULES else ()
             said += [
-                f"{name} has {field} = {value}" for field in fields if (value := getattr(rules, field)) is not None
+                f"'{name}' has {field} = {value}" for field in fields if (value := getattr(rules, field)) is not None
             ]
-        return f" ({'; '.join(said[:FAILING_SHOWN])})" if said else ""
+        return "; ".join(said[:FAILING_SHOWN])
 
     # ------------------------------------------------------------ rights and contexts of now
 
@@ -340,7 +343,8 @@ class EventExplanations:
                 is_sent = item.number <= session.queue.sent_up_to and session.connection is not None
                 away = "" if session.connection is not None else ", for the client is away"
                 state = "it was sent, and is not confirmed yet" if is_sent else f"it waits in the client's queue{away}"
-                return [{"number": item.number, "for": list(item.subscriptions), "state": state}]
+                waiting = {"waits": True} if not is_sent else {}
+                return [{"number": item.number, "for": list(item.subscriptions), "state": state, **waiting}]
         connections = {connection for connection, client in self._clients() if client == session.client}
         return [
             {
@@ -472,6 +476,12 @@ def _may_only(right: dict[str, Any], verb: str) -> str:
 
 def _failing(filter: Filter, attributes: Attributes) -> list[str]:
     return [shown(part) for part in islice(failing(filter, attributes), FAILING_SHOWN)]
+
+
+def _values_in(fails: Iterable[str], attributes: Mapping[str, Any]) -> str:
+    """What an event has of the attributes that parts of a filter ask for."""
+    names = [name for name in attributes if any(part.startswith(f"{name} ") for part in fails)]
+    return ", ".join(f"{name} = {attributes[name]}" for name in names[:FAILING_SHOWN])
 
 
 def _queued_event(session: Any, id: tuple[str, int]) -> Event | None:

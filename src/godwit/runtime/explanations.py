@@ -66,6 +66,7 @@ def explanation(found: Answers, origin: str = "") -> dict[str, Any]:
     verdict = _verdict(hops, found.unanswered)
     return {
         "delivered": any(map(is_delivered, hops)),
+        "waits": any(row.get("waits") for hop in hops for row in hop.get("deliveries") or []),
         "is_written": False,
         "verdict": verdict.words,
         "basis": verdict.basis,

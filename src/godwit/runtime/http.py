@@ -321,7 +321,8 @@ class HttpServer:
             except ConnectionClosed as hung:
                 return json_response({"error": str(hung)}, 503, {"retry-after": "1"})
             except PeerFault as fault:
-                challenge = {"www-authenticate": 'Basic realm="godwit", Bearer'}
+                # Chromium asks for a password only if each scheme has a realm.
+                challenge = {"www-authenticate": 'Basic realm="godwit", Bearer realm="godwit"'}
                 return json_response({"error": str(fault)}, 401, challenge)
             except ClientDisconnect:
                 return Response(status_code=400)

@@ -33,7 +33,7 @@ export async function order(path, body) {
 export async function answered(address, options) {
   let response;
   try {
-    response = await fetch(address, options);
+    response = await fetch(new URL(address, location.origin), options); // which has no password, even if the page's address has
   } catch {
     throw new AskError("the server cannot be reached");
   }

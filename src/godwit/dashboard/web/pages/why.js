@@ -5,7 +5,7 @@
  */
 
 import { html } from "htm/preact";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { go, Link } from "../address.js";
 import { useAnswer } from "../asking.js";
 import { clock, count, inLine, Problem } from "../parts.js";
@@ -21,16 +21,21 @@ export function Why({ parameters }) {
   const isAsked = client !== "" && (event !== "" || written !== "");
   const question = written ? { written, publisher, client } : { event, client };
   const { answer, error } = useAnswer(isAsked ? "/why" : null, question, isAsked ? REFRESH_MS : 0);
-  const ask = (changed) => go("why", { event, client, written, publisher, ...changed });
+  const [isChanging, setChanging] = useState(false); // another question is being typed: the verdict is not for that one
+  useEffect(() => setChanging(false), [event, client, written, publisher]);
+  const ask = (changed) => {
+    setChanging(false);
+    go("why", { event, client, written, publisher, ...changed });
+  };
   return html`
     <h1>Why did a client get an event, or not?</h1>
-    <${Question} event=${event} client=${client} written=${written} publisher=${publisher} ask=${ask} />
+    <${Question} event=${event} client=${client} written=${written} publisher=${publisher} ask=${ask} onTyped=${() => setChanging(true)} />
     <${Problem} error=${error} />
-    ${isAsked ? answer && html`<${Verdict} found=${answer} client=${client} />` : html`<${Drops} />`}`;
+    ${isAsked ? answer && !isChanging && html`<${Verdict} found=${answer} client=${client} />` : html`<${Drops} />`}`;
 }
 
 /** The two things that are asked for. */
-function Question({ event, client, written, publisher, ask }) {
+function Question({ event, client, written, publisher, ask, onTyped }) {
   const events = useAnswer("/everywhere/events", { limit: RECENT }, event || written ? 0 : REFRESH_MS);
   const sessions = useAnswer("/everywhere/sessions", { limit: RECENT }, 0);
   const names = useMemo(() => {
@@ -43,7 +48,7 @@ function Question({ event, client, written, publisher, ask }) {
     ask({ event: form.get("event").trim(), client: form.get("client").trim(), written: "", publisher: "" });
   };
   return html`
-    <form class="question" onSubmit=${submit}>
+    <form class="question" onSubmit=${submit} onInput=${onTyped}>
       <label>Client
         <input key=${client} name="client" list="clients" defaultValue=${client} required autocomplete="off" placeholder="name of a client" />
       </label>

@@ -6,10 +6,10 @@ import { clock, inLine, Unanswered } from "../parts.js";
 
 export function Verdict({ found, client }) {
   const onTheWay = found.hops.filter((hop) => hop.error || hop.arrivals?.length || hop.session || hop.is_on_way || hop.moved_to || hop.refused);
-  const answer = found.is_written ? (found.delivered ? "Yes, it would." : "No, it would not.") : found.delivered ? "Yes." : "No.";
+  const [answer, look] = answerOf(found);
   return html`
     <section aria-live="polite">
-      <p class=${found.delivered ? "verdict yes" : "verdict no"}>
+      <p class=${`verdict ${look}`}>
         <strong>${answer}</strong> ${found.verdict} <${Basis} basis=${found.basis} />
       </p>
       <p><${Link} page="sessions" parameters=${{ client }}>The session of ${client}<//></p>
@@ -18,9 +18,16 @@ export function Verdict({ found, client }) {
     </section>`;
 }
 
+/** The answer in a word, and the look of it. */
+function answerOf(found) {
+  if (found.is_written) return found.delivered ? ["Yes, it would.", "yes"] : ["No, it would not.", "no"];
+  if (found.waits) return ["Not yet.", "waits"];
+  return found.delivered ? ["Yes.", "yes"] : ["No.", "no"];
+}
+
 /** What an answer rests on. */
 function Basis({ basis, isShort }) {
-  const words = basis === "record" ? ["recorded", "recorded when it happened"] : ["recomputed", "would be so now: recomputed from today's tables"];
+  const words = basis === "record" ? ["recorded", "recorded when it happened"] : ["recomputed", "recomputed from today's tables"];
   return html`<span class="tag">${words[isShort ? 0 : 1]}</span>`;
 }
 
