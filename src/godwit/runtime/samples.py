@@ -3,7 +3,8 @@
 *Rules.*
 1. A sample is taken when it is asked for, if the last one is older than `STEP_S`. There is no timer: a broker that
    nobody looks at pays nothing, and has a gap.
-2. Samples of the last `DAY_S` are kept, at most `SAMPLES_MAX`.
+2. Samples of the last day (`DAY_S`) are kept: all of the last hour (`FINE_S`), and of the rest one every
+   `COARSE_STEP_S`. So there are never more than `SAMPLES_MAX`, however often somebody asks.
 3. Counters are sums since the broker started, so that a rate is the difference of two samples. Times are histograms:
    counts of all samples so far, by the bounds in `BOUNDS_S`.
 4. An answer has at most `ROWS_MAX` samples: of more, every second, third and so on, and the last. Since counters are
@@ -12,16 +13,31 @@
 
 from collections import deque
 from collections.abc import Callable
+from itertools import chain, takewhile
 from typing import Any
 
 from godwit.runtime.activity_monitor import SECONDS, ActivityMonitor
 from godwit.runtime.node import Node
 
-__all__ = ["BOUNDS_S", "DAY_S", "DROPS", "ROWS_MAX", "SAMPLES_MAX", "STEP_S", "Drops", "Samples", "Series"]
+__all__ = [
+    "BOUNDS_S",
+    "COARSE_STEP_S",
+    "DAY_S",
+    "DROPS",
+    "FINE_S",
+    "ROWS_MAX",
+    "SAMPLES_MAX",
+    "STEP_S",
+    "Drops",
+    "Samples",
+    "Series",
+]
 
 STEP_S = 2.0
+FINE_S = 3_600.0
+COARSE_STEP_S = 30.0
 DAY_S = 86_400.0
-SAMPLES_MAX = 10_000
+SAMPLES_MAX = int(FINE_S / STEP_S + (DAY_S - FINE_S) / COARSE_STEP_S) + 2  # both ends of each part count
 BOUNDS_S = SECONDS
 ROWS_MAX = 2_000
 RECORDS = ("relocated", "lost", "purged", "expired", "refused", "residue", "out_of_context")
@@ -37,21 +53,31 @@ class Series:
     def __init__(self, take: Callable[[float], dict[str, Any]], now: Callable[[], float]) -> None:
         self._take = take
         self._now = now
-        self._rows: deque[dict[str, Any]] = deque(maxlen=SAMPLES_MAX)
+        self._fine: deque[dict[str, Any]] = deque()  # of the last hour
+        self._coarse: deque[dict[str, Any]] = deque()  # of the day before it
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._coarse) + len(self._fine)
 
     def since(self, at: float) -> list[dict[str, Any]]:
         """The samples that are younger than that, and a new one if it is time."""
         now = self._now()
-        if not self._rows or now - self._rows[-1]["at"] >= STEP_S:
-            self._rows.append({"at": now, **self._take(now)})
-        while self._rows and self._rows[0]["at"] < now - DAY_S:
-            self._rows.popleft()
-        rows = [row for row in self._rows if row["at"] > at]
+        if not self._fine or now - self._fine[-1]["at"] >= STEP_S:
+            self._fine.append({"at": now, **self._take(now)})
+        self._thin(now)
+        latest_first = chain(reversed(self._fine), reversed(self._coarse))
+        rows = list(takewhile(lambda row: row["at"] > at, latest_first))
         step = -(-len(rows) // ROWS_MAX) or 1
-        return rows[::-step][::-1]
+        return rows[::step][::-1]
+
+    def _thin(self, now: float) -> None:
+        """Forget what is older than a day, and most of what is older than an hour. (rule 2)"""
+        while self._fine[0]["at"] < now - FINE_S:
+            row = self._fine.popleft()
+            if not self._coarse or row["at"] - self._coarse[-1]["at"] >= COARSE_STEP_S:
+                self._coarse.append(row)
+        while self._coarse and self._coarse[0]["at"] < now - DAY_S:
+            self._coarse.popleft()
 
 
 class Drops:

@@ -1,5 +1,6 @@
 """Samples are taken when somebody asks, not more often than they should, and for a day."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from godwit.runtime import samples
 from godwit.runtime.activity_monitor import ActivityMonitor
-from godwit.runtime.samples import DAY_S, STEP_S, Drops, Samples
+from godwit.runtime.samples import COARSE_STEP_S, DAY_S, FINE_S, SAMPLES_MAX, STEP_S, Drops, Samples, Series
 
 
 class Clock:
@@ -43,17 +44,30 @@ def test_samples_are_taken_when_asked_for_and_only_then() -> None:
     assert [row["at"] for row in taken.since(1_000.0)["samples"]] == [clock.now]
 
 
-def test_samples_of_a_day_are_kept_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_are_kept_for_a_day_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    series = Series(lambda now: {"inputs": int(now)}, clock)
+    asked = int(1.25 * DAY_S / STEP_S)
+    for _ in range(asked):
+        clock.now += STEP_S
+        series.since(clock.now - 1)
+        assert len(series) <= SAMPLES_MAX < asked / 10
+    monkeypatch.setattr(samples, "ROWS_MAX", SAMPLES_MAX)
+    times = [row["at"] for row in series.since(0)]
+    assert clock.now - DAY_S <= times[0] <= clock.now - DAY_S + COARSE_STEP_S
+    assert times[-1] == clock.now
+    hour_ago = clock.now - FINE_S
+    steps = [(earlier, later - earlier) for earlier, later in pairwise(times)]
+    assert {step for at, step in steps if at >= hour_ago} == {STEP_S}
+    assert {step for at, step in steps if at < hour_ago - COARSE_STEP_S} == {COARSE_STEP_S}
+
+
+def test_a_sample_of_yesterday_is_forgotten() -> None:
     taken, _, clock = made()
     taken.since(0)
     clock.now += DAY_S + 1
     assert len(taken.since(0)["samples"]) == 1
-    monkeypatch.setattr(samples, "SAMPLES_MAX", 3)
-    few, _, clock = made()
-    for _ in range(5):
-        few.since(0)
-        clock.now += STEP_S
-    assert len(few) == 3
+    assert len(taken) == 1
 
 
 def test_an_answer_of_many_samples_is_thinned_and_keeps_the_last(monkeypatch: pytest.MonkeyPatch) -> None:

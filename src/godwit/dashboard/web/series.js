@@ -4,7 +4,21 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./asking.js";
 
 const REFRESH_MS = 2_000;
-const KEPT = 10_000; // samples of each broker
+const FINE_S = 3_600; // of which every sample is kept
+const COARSE_STEP_S = 30; // between samples of the rest of the day
+const DAY_S = 86_400;
+
+/** The samples of a day: all of the last hour, and before it one every half minute, as brokers keep them. */
+export function ofADay(rows) {
+  const now = rows.at(-1)?.at ?? 0;
+  let last = -Infinity;
+  return rows.filter(({ at }) => {
+    if (at < now - DAY_S) return false;
+    if (at < now - FINE_S && at - last < COARSE_STEP_S) return false;
+    last = at;
+    return true;
+  });
+}
 
 /** All samples of every broker: what was answered last, and in `kept` the samples by broker. */
 export function useSeries(path) {
@@ -22,7 +36,7 @@ export function useSeries(path) {
           const before = kept[broker] ?? [];
           const last = before.at(-1)?.at ?? 0;
           const fresh = (answer?.samples ?? []).filter(({ at }) => at > last);
-          kept[broker] = [...before, ...fresh].slice(-KEPT);
+          kept[broker] = ofADay([...before, ...fresh]);
         }
         since.current = Math.max(0, Math.min(...Object.values(kept).map((rows) => rows.at(-1)?.at ?? 0)) - 1);
         setState({ found: { ...found, kept: { ...kept } }, error: null });

@@ -31,7 +31,7 @@ export function Metrics({ parameters }) {
     <${Unanswered} found=${found} />
     ${found && html`<${Now} brokers=${chosen} kept=${found.kept} />`}
     <div class="plots">${plots.map(({ title, names: lines, data }) => html`<${Plot} key=${title} title=${title} names=${lines} data=${data} />`)}</div>
-    <p class="dim">Brokers take samples only while somebody looks, so there are gaps in between.</p>`;
+    <p class="dim">Brokers take samples only while somebody looks, so there are gaps in between. They keep a day: every 2 s of the last hour, every 30 s before.</p>`;
 }
 
 /** The bounds of the counts in histograms. */
