@@ -4,12 +4,18 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from time import time
+from typing import Any
+
+import jwt
 
 from tests.browser.stations import browser_page
 from tests.conventions.repository import ROOT
 from tests.network.http_broker import broker
 from tests.network.proxy import Proxy
-from tests.network.waiting import run
+from tests.network.rights_broker import SECRET, secured, user
+from tests.network.waiting import run, until
 
 GUIDE = (ROOT / "docs" / "guides" / "browser.md").read_text(encoding="utf-8")
 BROKER = "http://127.0.0.1:7080"
@@ -72,7 +78,7 @@ def test_the_page_shows_what_is_published_and_goes_on_after_an_interruption() ->
 
 def test_every_example_runs_to_its_end() -> None:
     async def scene() -> None:
-        examples = blocks("js")
+        examples = [example for example in blocks("js") if "token" not in example]
         assert len(examples) == 6
         async with site() as here, broker(origins=[here.url]) as (running, _), browser_page() as page:
             said: list[str] = []
@@ -96,5 +102,62 @@ def test_every_example_runs_to_its_end() -> None:
             assert "12 8.54 at the station" in said
             assert "3" in said
             assert said[-1].startswith("back ")  # an event that was not confirmed when it moved comes again
+
+    run(scene)
+
+
+@asynccontextmanager
+async def example_page(folder: Path, mark: str) -> AsyncIterator[tuple[Any, Proxy, Any, list[str]]]:
+    """The example with this mark in a page of a broker with users: the broker, the way to it, the page, its log."""
+    [example] = [found for found in blocks("js") if mark in found]
+    token = jwt.encode({"sub": "ann", "exp": time() + 3_600}, SECRET, "HS256")
+    async with secured(folder, user("ann", ["*"], ["*"])) as broker, browser_page() as page:
+        proxy, said = Proxy(broker.web), list[str]()
+        url = f"http://{await proxy.start()}"
+        page.on("console", lambda message: said.append(message.text) if message.type == "log" else None)
+        await page.goto(f"{url}/healthz")
+        await page.evaluate("(given) => { Object.assign(window, given); }", {"url": url, "token": token})
+        await page.evaluate(f"async () => {{ {example} }}")
+        yield broker, proxy, page, said
+        await page.close()
+        await proxy.stop()
+
+
+def test_an_event_source_listens_by_tickets_and_goes_on_after_an_interruption(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with (
+            example_page(tmp_path, "new EventSource") as (broker, proxy, _, said),
+            broker.web_client("ann") as http,
+        ):
+
+            async def publish(*lines: int) -> None:
+                for line in lines:
+                    event = {"kind": "bus", "line": line, "late": 5}
+                    assert (await http.post("/events", json=event)).status_code == 202
+
+            def buses() -> list[str]:
+                return [line for line in said if line.startswith("bus ")]
+
+            await until(lambda: any(session.subscriptions for session in broker.machine.sessions))
+            await publish(31, 32)
+            await until(lambda: len(buses()) == 2)
+            proxy.close()
+            await publish(33)
+            proxy.open()
+            await until(lambda: len(buses()) == 3)
+            await publish(34)
+            await until(lambda: len(buses()) == 4)
+            assert buses() == ["bus 31", "bus 32", "bus 33", "bus 34"]
+            assert not broker.http.audit.logins  # no ticket was shown twice
+
+    run(scene)
+
+
+def test_a_program_of_ones_own_speaks_to_the_web_socket(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with example_page(tmp_path, "new WebSocket") as (broker, _, _, said):
+            await until(lambda: "tram 4" in said)
+            await until(lambda: broker.machine.sessions.session("ann/sign").queue.confirmed == 1)
+            assert said == ["tram 4"]
 
     run(scene)

@@ -83,6 +83,7 @@ from godwit.runtime.http_requests import (
     why_other_site,
 )
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
+from godwit.runtime.http_tickets import StreamTickets, TicketAuthenticator
 from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.in_process_client import ConnectionClosed
 from godwit.runtime.inspection import Inspection
@@ -117,6 +118,7 @@ ROUTES = (
     ("GET", "/client.js", "client_script", EVERYBODY),
     ("POST", "/events", "post_events", CLIENTS),
     ("GET", "/events", "listen_to_events", CLIENTS),
+    ("POST", "/events/ticket", "tickets.give", CLIENTS),
     ("GET", "/metrics", "show_metrics", ADMINISTRATORS),
     ("GET", "/sessions", "sessions", ADMINISTRATORS),
     ("GET", "/sessions/{client:path}", "session", ADMINISTRATORS),
@@ -176,7 +178,8 @@ class HttpServer:
         self.server = server
         self.authenticator = authenticator
         self.audit = server.audit
-        self._admits = AuditedAuthenticator(authenticator, LISTENER, server.audit)
+        self.tickets = StreamTickets()
+        self._admits = AuditedAuthenticator(TicketAuthenticator(authenticator, self.tickets), LISTENER, server.audit)
         self.gateway = gateway
         self.origins = tuple(origins)
         self.body_bytes_max = body_bytes_max
@@ -309,7 +312,8 @@ class HttpServer:
                     raise Problem(503, reason)
                 if right == EVERYBODY:
                     return await handler(Principal(), request)
-                principal = await self.admit(request)
+                ticket = request.query_params.get("ticket", "") if name == "listen_to_events" else ""
+                principal = await self.admit(request, ticket=ticket)
                 if right == ADMINISTRATORS and not principal.is_admin:
                     raise Problem(403, "this is for administrators", "admin")
                 return await handler(principal, request)
@@ -323,7 +327,7 @@ class HttpServer:
             except PeerFault as fault:
                 # Chromium asks for a password only if each scheme has a realm.
                 challenge = {"www-authenticate": 'Basic realm="godwit", Bearer realm="godwit"'}
-                return json_response({"error": str(fault)}, 401, challenge)
+                return json_response({"error": str(fault)}, 401, {} if "ticket" in request.query_params else challenge)
             except ClientDisconnect:
                 return Response(status_code=400)
             except GodwitError as error:

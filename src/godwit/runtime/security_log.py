@@ -35,6 +35,7 @@ CAUSES = {
     "password": "the user does not exist, or the password is wrong",
     "attempts": "too many logins have failed before: the client must wait",
     "token": "the token is wrong or expired, or tokens are not accepted",
+    "ticket": "the ticket for a stream of events is unknown, used or expired",
     "certificate": "the certificate names no user",
     "anonymous": "no credentials were given",
     "link": "a broker did not prove its name",

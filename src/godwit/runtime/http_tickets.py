@@ -1,0 +1,128 @@
+"""Tickets: how a web page opens a stream of events though it cannot set headers (`EventSource` cannot).
+
+*Theory.* `POST /events/ticket`, with the usual credentials, answers with a ticket, a random text. `GET /events` with a
+parameter `ticket` is then let in as who has asked for it. A URL ends up in more places than a header (the history of
+a browser, the log of a proxy), so a ticket is worth little to whoever finds it there: it opens one stream, soon.
+
+*Rules.*
+1. A ticket is valid for `TICKET_S`, and opens one stream. It is used up before the stream opens, even if that fails.
+2. It stands for the very `Principal` that was let in for the request: when the rights of the user change, those of the
+   ticket change too, and when the user is gone, or its token has expired, the ticket is refused.
+3. A ticket of nobody in particular counts on this machine alone, as its requests do.
+4. A user has at most `TICKETS_PER_USER_MAX` that can still be used, all users together `TICKETS_MAX`. Of the others the
+   last `SPENT_MAX` are known, so that a refusal can say whether a ticket was used, has expired, or never was one.
+5. Only digests of tickets are kept, and no refusal and no line of a log shows one.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+from secrets import token_urlsafe
+from time import monotonic, time
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from godwit.errors import NotAdmitted
+from godwit.runtime.authentication import Authenticator, Credentials, Principal
+from godwit.runtime.http_requests import Problem, json_response
+
+__all__ = ["TICKET_S", "StreamTickets", "TicketAuthenticator"]
+
+TICKET_S = 30.0
+TICKETS_PER_USER_MAX = 64
+TICKETS_MAX = 4_096
+SPENT_MAX = 4_096
+TICKET_BYTES = 32
+CAUSE = "ticket"
+
+NO_TICKET = "the ticket is unknown: POST /events/ticket gives one"
+USED = "the ticket was used already: each one opens one stream, POST /events/ticket gives another"
+EXPIRED = f"the ticket has expired: it is valid for {TICKET_S:.0f} s, POST /events/ticket gives another"
+TOKEN_EXPIRED = "the token by which the ticket was given has expired"
+ELSEWHERE = "the ticket has no user, and is valid only on the broker's own machine"
+
+
+class Ticket(NamedTuple):
+    """One that can be used."""
+
+    principal: Principal
+    until: float
+
+
+class StreamTickets:
+    """The tickets that one broker has given."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self.clock = clock
+        self._usable: OrderedDict[bytes, Ticket] = OrderedDict()  # by digest (rule 5), the oldest first
+        self._spent: OrderedDict[bytes, str] = OrderedDict()  # why they cannot be used
+        self._counts: Counter[str] = Counter()  # of usable ones, by user
+
+    async def give(self, principal: Principal, request: Request) -> Response:
+        """A ticket for who asks."""
+        ticket = self.issue(principal)
+        return json_response({"ticket": ticket, "expires_in_s": TICKET_S}, 201, {"cache-control": "no-store"})
+
+    def issue(self, principal: Principal) -> str:
+        """A new ticket. Problem: there are too many."""
+        self._expire()
+        if self._counts[principal.user] >= TICKETS_PER_USER_MAX:  # rule 4
+            reason = f"{TICKETS_PER_USER_MAX} tickets of this user wait to be used, which is the most: try again later"
+            raise Problem(429, reason, "limit")
+        if len(self._usable) >= TICKETS_MAX:
+            raise Problem(503, f"{TICKETS_MAX} tickets wait to be used, which is the most: try again later")
+        text = token_urlsafe(TICKET_BYTES)
+        self._usable[_digest(text)] = Ticket(principal, self.clock() + TICKET_S)
+        self._counts[principal.user] += 1
+        return text
+
+    def redeem(self, text: str, *, is_local: bool) -> Principal:
+        """Who may open a stream by this ticket, which is used up. NotAdmitted: nobody may."""
+        self._expire()
+        digest = _digest(text)
+        if digest not in self._usable:
+            raise NotAdmitted(self._spent.get(digest, NO_TICKET), CAUSE)
+        principal = self._spend(digest, USED)  # rule 1
+        if not principal.user and not is_local:  # rule 3
+            raise NotAdmitted(ELSEWHERE, CAUSE)
+        if principal.until is not None and principal.until <= time():  # rule 2
+            raise NotAdmitted(TOKEN_EXPIRED, CAUSE)
+        if principal.ended_because:
+            raise NotAdmitted(f"the ticket is no longer valid: {principal.ended_because}", CAUSE)
+        return principal
+
+    def _expire(self) -> None:
+        now = self.clock()
+        while self._usable and next(iter(self._usable.values())).until <= now:
+            self._spend(next(iter(self._usable)), EXPIRED)
+
+    def _spend(self, digest: bytes, why: str) -> Principal:
+        """It cannot be used from now on: whose it was."""
+        principal = self._usable.pop(digest).principal
+        self._counts[principal.user] -= 1
+        if not self._counts[principal.user]:
+            del self._counts[principal.user]
+        self._spent[digest] = why
+        if len(self._spent) > SPENT_MAX:
+            self._spent.popitem(last=False)
+        return principal
+
+
+class TicketAuthenticator:
+    """An authenticator that lets in whoever shows a ticket as its user, and asks another about everybody else."""
+
+    def __init__(self, authenticator: Authenticator, tickets: StreamTickets) -> None:
+        self._authenticator = authenticator
+        self._tickets = tickets
+
+    async def admit(self, credentials: Credentials) -> Principal:
+        """Who this is. PeerFault: it may not come in."""
+        if credentials.ticket:
+            return self._tickets.redeem(credentials.ticket, is_local=credentials.is_local)
+        return await self._authenticator.admit(credentials)
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode(errors="surrogatepass")).digest()
