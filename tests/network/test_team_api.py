@@ -539,6 +539,35 @@ def test_news_reach_those_who_may_know(tmp_path: Path) -> None:
     run(scene())
 
 
+async def changes_until(source: Source, record: str) -> list[tuple[str, str]]:
+    """Kind and record of the changes that a stream tells, up to a change of this record itself."""
+    heard = [("", "")]
+    while heard[-1] != (record.partition("/")[0], record):
+        change = await next_event(source, "change")
+        heard.append((change["kind"], change["record"]))
+    return heard
+
+
+def test_news_of_presence_reach_the_user_to_whom_it_is_shown(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with (
+            team_site(tmp_path, "bob") as site,
+            site.login("ann") as ann,
+            site.login("cid") as cid,
+            ann.stream("GET", "/api/news") as for_ann,
+            cid.stream("GET", "/api/news") as for_cid,
+        ):
+            await until(lambda: site.ann.people.get("bob").presence == "available")
+            hears_ann, hears_cid = Source(for_ann), Source(for_cid)
+            site.teams["bob"].presence.set("busy", shown_to=["ann"])
+            await until(lambda: site.ann.people.get("bob").presence == "busy")
+            site.ann.people.change_profile({"name": "Ann the First"})
+            assert ("presence", "user/bob") in await changes_until(hears_ann, "user/ann")
+            assert "presence" not in {kind for kind, _ in await changes_until(hears_cid, "user/ann")}
+
+    run(scene())
+
+
 def test_search_streams_results_and_ends_with_its_client(tmp_path: Path) -> None:
     async def scene() -> None:
         async with team_site(tmp_path, "bob") as site, site.login("ann") as client:

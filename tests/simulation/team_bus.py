@@ -23,6 +23,7 @@ from godwit.teamwork.machine.peer_effects import (
     KeyMade,
     KeyMissing,
     MakeKey,
+    PresenceChanged,
     Publish,
     Rejected,
     SearchAnswered,
@@ -83,6 +84,7 @@ class Bus:
         self.progress: list[Progress] = []
         self.rejected: list[Rejected] = []
         self.invited: list[tuple[int, str]] = []
+        self.presence: list[tuple[int, PresenceChanged]] = []
         self.count = 0
         for place in range(peers):
             self.join("ann" if place % 2 == 0 else "bob", f"d{place}")
@@ -113,6 +115,8 @@ class Bus:
                     self.progress.append(progress)
                 case Rejected():
                     self.rejected.append(effect)
+                case PresenceChanged():
+                    self.presence.append((place, effect))
                 case Invited(invite=invite):
                     self.invited.append((place, invite.scope))
                 case MakeKey(scope=scope):

@@ -13,7 +13,7 @@ from time import time
 
 import msgspec
 
-from godwit.teamwork.machine.peer_effects import Happened, Invited, Rejected, SearchAnswered
+from godwit.teamwork.machine.peer_effects import Happened, PeerReport
 from godwit.teamwork.sqlite_file import Layout, SqliteFile
 
 __all__ = ["AuditEntry", "AuditLog"]
@@ -108,7 +108,7 @@ class AuditLog:
         [first] = self._file.row("SELECT min(number) FROM entries")
         return 0 if first is None else int(first) - 1
 
-    def __call__(self, happened: Happened | SearchAnswered | Invited | Rejected) -> None:
+    def __call__(self, happened: PeerReport) -> None:
         """Record a role in a scope: it shows all of it to the user, by copies at the user's own peers."""
         if not isinstance(happened, Happened) or happened.added.refused or happened.added.change.kind != "member":
             return

@@ -50,6 +50,8 @@ from godwit.teamwork.machine.peer_effects import (
     KeyMissing,
     Leaving,
     MakeKey,
+    PeerReport,
+    PresenceChanged,
     Publish,
     Rejected,
     SearchAnswered,
@@ -75,8 +77,8 @@ SEND_AGAIN: TimerKey = ("send", "again")
 SEND_AGAIN_S = 10.0  # what waits for a key
 SCOPES = "team.scopes"
 
-Listener = Callable[[Happened | SearchAnswered | Invited | Rejected], None]
-"""Told of each change that was taken, each answer to a search, invitations, and what was refused."""
+Listener = Callable[[PeerReport], None]
+"""Told of each change that was taken, each answer to a search, invitations, who comes and goes, and refusals."""
 
 
 class LivePeer:
@@ -230,7 +232,7 @@ class LivePeer:
                 self._timers[key] = self._clock.call_later(after_s, self._on_timer, key)
             case StopTimer(key=key):
                 self._stop_timer(key)
-            case Happened() | SearchAnswered() | Invited() | Rejected():
+            case Happened() | SearchAnswered() | Invited() | Rejected() | PresenceChanged():
                 for listener in list(self._listeners):
                     try:
                         listener(effect)

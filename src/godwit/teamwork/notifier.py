@@ -9,7 +9,9 @@ makes of it. So a process that ends at any moment loses no notification, and mak
 2. A user who has ended nothing is reminded of meetings (`notification_rules.REMINDERS`).
 3. Batches go out one after another for each channel, at most one at a time; other channels do not wait.
 4. What a channel refuses for good, or was tried for too long, is given up, and reported.
-5. `desktop` needs no server: those who show notifications to the user are told (`listen`), and what nobody has shown is
+5. Presence notifies when a user of whom this peer is shown it comes, goes, or is available in another way, whatever
+   the number of devices. It is no record: one of that kind, which another program may make, notifies nobody.
+6. `desktop` needs no server: those who show notifications to the user are told (`listen`), and what nobody has shown is
    in the list of `notifications`.
 """
 
@@ -24,6 +26,7 @@ from godwit.errors import GodwitError, Refused
 from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.notification_rules import (
+    PRESENCE,
     REMINDER,
     REMINDERS,
     Notification,
@@ -35,7 +38,7 @@ from godwit.teamwork.machine.notification_rules import (
     reminder_of,
     retry_at,
 )
-from godwit.teamwork.machine.peer_effects import Happened
+from godwit.teamwork.machine.peer_effects import Happened, PresenceChanged
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.meetings import answers_of
 from godwit.teamwork.names import not_there
@@ -49,6 +52,7 @@ __all__ = ["Notifier"]
 SUBSCRIPTIONS_MAX = 1_000
 UNWRITTEN_MAX = 1_000  # revisions without a notification, before the place is written
 DESKTOP = "desktop"
+AWAY = "away"
 
 Matches = Callable[[str, str, Record], bool]
 """Whether a query of a language matches the profile of a record."""
@@ -79,6 +83,7 @@ class Notifier:
         self._is_closed = False
         self._busy: dict[str, asyncio.Task[None]] = {}  # by kind of channel
         self._shown_by: list[Callable[[Batch], None]] = []
+        self._here: dict[str, dict[str, tuple[str, str]]] = {}  # by user and device: how available, and the status
         if queue.is_new:
             queue.put(REMINDERS)
         self._subscriptions = {each.id: each for each in queue.subscriptions()}
@@ -159,7 +164,7 @@ class Notifier:
             self._queue.inbox.mark(ids, self._clock.time() if read else None)
 
     def listen(self, show: Callable[[Batch], None]) -> Callable[[], None]:
-        """Have what is due by the channel `desktop` shown, until the function that is returned is called. (rule 5)"""
+        """Have what is due by the channel `desktop` shown, until the function that is returned is called. (rule 6)"""
         self._shown_by.append(show)
         return lambda: self._shown_by.remove(show)
 
@@ -169,6 +174,8 @@ class Notifier:
         """Something has happened on the peer."""
         if isinstance(happened, Happened):
             self.follow()
+        elif isinstance(happened, PresenceChanged):
+            self._on_presence(happened)
 
     def follow(self) -> None:
         """Tell the user of everything that is new in the repository, and send what is due."""
@@ -197,7 +204,7 @@ class Notifier:
             self._queue.believe(scope, believed)
             is_written = True
         change = next((each for each in news.changes if each.user != self._user), None)
-        if change is not None and self._may_see(scope, record.name):
+        if change is not None and kind != PRESENCE and self._may_see(scope, record.name):
             for subscription in self._subscriptions.values():
                 if self._wants(subscription, kind, record, now):
                     self._queue.add(
@@ -228,6 +235,32 @@ class Notifier:
         except GodwitError as error:
             self._report(f"subscription {subscription.name!r}: {error}")
             return False
+
+    # ------------------------------------------------------------ presence
+
+    def _on_presence(self, changed: PresenceChanged) -> None:
+        """Tell the user who has come or gone. (rule 5)"""
+        devices = self._here.setdefault(changed.user, {})
+        before = _best(devices)
+        if changed.availability:
+            devices[changed.device] = changed.availability, changed.status
+        else:
+            devices.pop(changed.device, None)
+        if not devices:
+            del self._here[changed.user]
+        said, record = _best(devices), f"user/{changed.user}"
+        if said == before or changed.user == self._user or not self._may_see(changed.scope, record):
+            return
+        now = self._clock.time()
+        fields = {"user": changed.user, "availability": said[0], "status": said[1]}
+        profile = Record(f"{PRESENCE}/{changed.user}", fields, {}, ())
+        title = f"{changed.user} is {said[0]}" + (f": {said[1]}" if said[1] else "")
+        with self._queue.transaction():
+            for subscription in self._subscriptions.values():
+                if self._wants(subscription, PRESENCE, profile, now):
+                    notification = Notification(subscription.id, changed.scope, record, title, now)
+                    self._queue.add(subscription, notification, due_at(subscription, now))
+        self._wake()
 
     # ------------------------------------------------------------ reminders
 
@@ -327,6 +360,11 @@ class Notifier:
                     show(batch)
                 except Exception as error:  # one page that fails hides nothing from another
                     self._report(f"a notification could not be shown: {error!r}")
+
+
+def _best(devices: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """How available a user with these devices is."""
+    return min(devices.values(), default=(AWAY, ""))  # "available" comes first, also by the alphabet
 
 
 def _has_expired(subscription: UserSubscription, now: float) -> bool:

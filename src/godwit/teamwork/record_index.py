@@ -17,7 +17,7 @@ from godwit.errors import FilterError, GodwitError
 from godwit.teamwork.access import Access
 from godwit.teamwork.machine.bus import Found, Wanted
 from godwit.teamwork.machine.governance import Role
-from godwit.teamwork.machine.peer_effects import Happened, Invited, Rejected, SearchAnswered
+from godwit.teamwork.machine.peer_effects import Happened, PeerReport
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.profile_index import Entry, ProfileIndex, Rights
 from godwit.teamwork.record_profiles import RecordProfiles
@@ -60,7 +60,7 @@ class RecordIndex:
 
     # ------------------------------------------------------------ following
 
-    def __call__(self, happened: Happened | SearchAnswered | Invited | Rejected) -> None:
+    def __call__(self, happened: PeerReport) -> None:
         """Something has happened on the peer. (rule 1)"""
         if isinstance(happened, Happened):
             self.follow()

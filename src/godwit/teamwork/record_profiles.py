@@ -1,7 +1,7 @@
 """The profiles of records: which records have one, as an XML document, and whether a query matches it.
 
-Profiles of users, communities and artefacts are those of `profile_schema.py`. Messages and meetings have one, too, for
-subscriptions: they are not found by searches.
+Profiles of users, communities and artefacts are those of `profile_schema.py`. Messages, meetings and presence have
+one, too, for subscriptions: they are not found by searches.
 """
 
 from collections.abc import Mapping
@@ -34,6 +34,7 @@ OF_MESSAGES: Schema = {
         "chosen": NUMBER,
         "cancelled": Element("boolean"),
     },
+    "presence": {"user": TEXT, "availability": TEXT, "status": TEXT},
 }
 SEARCHED = frozenset({"artefact", "user", "community"})
 QUERIES_MAX = 1_000  # that are kept parsed

@@ -25,10 +25,8 @@ from godwit.teamwork.live_peer import Listener
 from godwit.teamwork.machine.bus import Found, Wanted
 from godwit.teamwork.machine.peer_effects import (
     EndSearch,
-    Happened,
     Input,
-    Invited,
-    Rejected,
+    PeerReport,
     SearchAnswered,
     StartSearch,
 )
@@ -115,7 +113,7 @@ class AllPeers:
     def begin(self, asking: Asking, tell: Callable[[Progress], None]) -> None:
         """Ask."""
 
-        def listen(happened: Happened | SearchAnswered | Invited | Rejected) -> None:
+        def listen(happened: PeerReport) -> None:
             if isinstance(happened, SearchAnswered) and happened.progress.search == asking.search:
                 tell(happened.progress)
 

@@ -53,7 +53,7 @@ from godwit.teamwork import (
     web_subscriptions,
 )
 from godwit.teamwork.machine.governance import Role
-from godwit.teamwork.machine.peer_effects import Happened
+from godwit.teamwork.machine.peer_effects import Happened, PresenceChanged
 from godwit.teamwork.names import NotThere
 from godwit.teamwork.notification_queue import Batch
 from godwit.teamwork.team import Team
@@ -285,6 +285,8 @@ class WebApi:
 
     def _on_happened(self, team: Team, happened: Any) -> None:
         """Tell streams of a change that was taken: what it is about, and nothing of its content."""
+        if isinstance(happened, PresenceChanged):
+            self._on_presence(team, happened)
         if not isinstance(happened, Happened) or happened.added.refused:
             return
         change = happened.added.change
@@ -295,6 +297,11 @@ class WebApi:
             return is_heard_here and team.access.may_see(user, change.scope, change.record)
 
         self.streams.tell("change", told, may_see)
+
+    def _on_presence(self, team: Team, changed: PresenceChanged) -> None:
+        """Tell the streams of the user of a peer: it may have been shown to this user alone."""
+        told = Change("presence", changed.scope, f"user/{changed.user}", changed.user, team.peer.time())
+        self.streams.tell("change", told, lambda user: user == team.user)
 
     def _on_due(self, user: str, batch: Batch) -> None:
         """Tell the streams of a user what a browser is to show."""

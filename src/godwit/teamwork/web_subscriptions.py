@@ -13,7 +13,7 @@ from godwit.teamwork.web_calls import ROWS, Call, Limit, Operation
 __all__ = ["OPERATIONS"]
 
 EXCERPT_CHARS = 80
-Kind = Literal["artefact", "message", "user", "community", "meeting", "reminder"]
+Kind = Literal["artefact", "message", "user", "community", "meeting", "reminder", "presence"]
 KINDS = {"community": "listing"}
 """Kinds of records whose name for users is another."""
 

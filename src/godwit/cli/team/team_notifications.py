@@ -15,7 +15,7 @@ __all__ = ["notifications", "subscribe"]
 
 MINUTE_S, DAY_S = 60.0, 86_400.0
 KINDS = {"document": "artefact", "message": "message", "user": "user", "community": "listing"}
-KINDS |= {"meeting": "meeting", "reminder": "reminder"}
+KINDS |= {"meeting": "meeting", "reminder": "reminder", "presence": "presence"}
 QUIET = re.compile(r"(\d\d?):(\d\d)-(\d\d?):(\d\d)")
 COLUMNS = {
     "name": "name",
@@ -40,7 +40,8 @@ def subscribe(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="Of document, message, user, community, meeting, or reminder of one (default: document). Repeatable.",
+            help="Of document, message, user, community, meeting, reminder of one, or presence "
+            "(default: document). Repeatable.",
         ),
     ] = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the subscription (default: its query).")] = "",

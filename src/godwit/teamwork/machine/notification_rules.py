@@ -9,6 +9,7 @@
    given up after a week.
 5. A meeting whose time was chosen is reminded of `remind_s` before it begins, once for each time that is chosen. One
    that is over, was cancelled, or that the user has declined is not reminded of.
+6. Presence is told to the user to whom it is shown: a subscription to it does not announce it to a community.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "PRESENCE",
     "REMINDER",
     "REMINDERS",
     "REMIND_S",
@@ -41,6 +43,8 @@ CHANNEL_KINDS: Mapping[str, str] = {"mail": "an address", "webhook": "a URL", "m
 REMINDER = "reminder"
 """The kind that a subscription names to be reminded of meetings."""
 REMIND_S = 900.0
+PRESENCE = "presence"
+"""The kind that a subscription names to hear who comes, goes, or is available in another way."""
 
 
 class Channel(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,7 +60,8 @@ class UserSubscription(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     name: str
     kinds: tuple[str, ...]
-    """Kinds of records: artefact, message, user, community, meeting; and `reminder`: a meeting is about to begin."""
+    """Kinds of records: artefact, message, user, community, meeting. Beside them `reminder`: a meeting is about to
+    begin; and `presence`: somebody has come, has gone, or is available in another way."""
     channels: tuple[Channel, ...]
     language: str = "xql"
     query: str = ""
@@ -125,6 +130,8 @@ def problem_of(subscription: UserSubscription) -> str:
             return f"a channel is one of {', '.join(CHANNEL_KINDS)}, not {channel.kind!r}"
         if CHANNEL_KINDS[channel.kind] and not channel.target:
             return f"a {channel.kind} channel needs {CHANNEL_KINDS[channel.kind]}"
+        if PRESENCE in subscription.kinds and channel.kind == "message" and channel.target:  # (rule 6)
+            return f"presence is shown to you, and is not announced to {channel.target}: use a message to yourself"
     if not 0 <= subscription.digest_s <= GIVE_UP_S:
         return f"a digest collects for 0 to {GIVE_UP_S:,.0f} seconds, not {subscription.digest_s:g}"
     if subscription.quiet is not None and not all(0 <= minute < DAY_MINUTES for minute in subscription.quiet):

@@ -49,6 +49,7 @@ from godwit.teamwork.machine.peer_effects import (
     KeyMissing,
     Leaving,
     MakeKey,
+    PresenceChanged,
     Publish,
     Rejected,
     SearchAnswered,
@@ -194,6 +195,9 @@ class Peer:
 
     def invited(self, message: Invite) -> None:
         self._effects.append(Invited(message))
+
+    def report_presence(self, changed: PresenceChanged) -> None:
+        self._effects.append(changed)
 
     def change_fields(self, scope: str, record: str, fields: dict[str, Any]) -> None:
         self._on_change_record(ChangeRecord(scope, record, fields))

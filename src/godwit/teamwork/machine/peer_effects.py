@@ -24,6 +24,8 @@ __all__ = [
     "KeyMissing",
     "Leaving",
     "MakeKey",
+    "PeerReport",
+    "PresenceChanged",
     "Publish",
     "Rejected",
     "SearchAnswered",
@@ -224,6 +226,21 @@ class Rejected(msgspec.Struct, frozen=True):
     reason: str
 
 
+class PresenceChanged(msgspec.Struct, frozen=True):
+    """A device has come, has gone, or its user is available in another way: what this peer was shown of it."""
+
+    scope: str
+    """That of the team."""
+    user: str
+    device: str
+    availability: str
+    """Empty: it is not here any more."""
+    status: str = ""
+
+
+PeerReport = Happened | SearchAnswered | Invited | Rejected | PresenceChanged
+"""The effects of which listeners of a peer are told: system subscriptions. [motion §2.1]"""
+
 Effect = (
     Publish
     | SubscribeScope
@@ -237,4 +254,5 @@ Effect = (
     | GiveKey
     | TakeKey
     | Invited
+    | PresenceChanged
 )

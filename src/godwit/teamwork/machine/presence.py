@@ -10,37 +10,59 @@
 4. A user may show presence to some users alone: then each of them is told, and nobody else.
 5. What a device says that is not known to the team yet is kept, and believed when it is known: a new device may speak
    before its record has arrived.
-6. At most `DEVICES_MAX` devices are remembered, the latest, and `UNKNOWN_MAX` that are not known.
+6. Every change of what is known of a device is reported, once; what is said again is not. A device that went without
+   saying so is reported when its time is over, at most `SWEEP_S` later.
+7. At most `DEVICES_MAX` devices are remembered, the latest, and `UNKNOWN_MAX` that are not known.
 """
+
+from typing import Protocol
 
 import msgspec
 
 from godwit.teamwork.machine.bus import Gone, Here, HereFor, signed_bytes_of
 from godwit.teamwork.machine.part_host import PartHost
-from godwit.teamwork.machine.peer_effects import SetAvailability
+from godwit.teamwork.machine.peer_effects import PresenceChanged, SetAvailability
 from godwit.teamwork.machine.scope_log import Devices
 from godwit.teamwork.machine.wall_clocks import WallClocks
 
 __all__ = ["AVAILABILITIES", "HOLDS_S", "Presence"]
 
 AVAILABILITIES = ("available", "busy", "do not disturb", "hidden")
+SHOWN = AVAILABILITIES[:-1]
 HOLDS_S = 1800.0
 DEVICES_MAX = 100_000
 UNKNOWN_MAX = 1_000
 SHOWN_TO_MAX = 100
 STATUS_CHARS_MAX = 200
+SWEEP_S = 60.0
 TIMER = ("presence", "again")
+SWEEP = ("presence", "sweep")
+
+
+class PresenceHost(PartHost, Protocol):
+    """A peer, as this part sees it."""
+
+    @property
+    def team(self) -> str:
+        """The scope of the team."""
+        ...
+
+    def report_presence(self, changed: PresenceChanged) -> None:
+        """Tell listeners who has come or gone."""
+        ...
 
 
 class Presence:
     """The part of a peer that knows who is here."""
 
-    def __init__(self, host: PartHost, devices: Devices) -> None:
+    def __init__(self, host: PresenceHost, devices: Devices) -> None:
         self._host, self._keys = host, devices
         self._said = SetAvailability(AVAILABILITIES[0])
         self._is_attached = False
         self._devices: dict[str, Here] = {}
         self._unbelieved: dict[str, Here] = {}  # by device, the last that had no good signature as far as is known
+        self._reported: dict[str, Here] = {}  # by device that is here, as listeners know it
+        self._sweep_at: float | None = None
         self.clocks = WallClocks(HOLDS_S)
 
     def devices(self) -> dict[str, Here]:
@@ -63,6 +85,7 @@ class Presence:
         self._devices.pop(self._host.device, None)
         if self._is_attached:
             self._say()
+        self._report(self._host.device)
         return ""
 
     def on_attached(self) -> None:
@@ -72,6 +95,7 @@ class Presence:
     def on_detached(self) -> None:
         self._is_attached = False
         self._devices.pop(self._host.device, None)
+        self._report(self._host.device)
         self._host.stop_timer(TIMER)
 
     def on_leaving(self) -> None:
@@ -82,7 +106,9 @@ class Presence:
         self._host.stop_timer(TIMER)
 
     def on_timer(self, *key: str) -> None:
-        if self._is_attached:
+        if key == SWEEP:
+            self._sweep()
+        elif self._is_attached:
             self._say()
 
     def _say(self) -> None:
@@ -115,6 +141,10 @@ class Presence:
         known, now = self._devices.get(message.device), self._host.now
         if known is not None and message.until < known.until:
             return
+        if message.availability not in SHOWN or len(message.status) > STATUS_CHARS_MAX:
+            allowed = f"availability must be one of {', '.join(SHOWN)}, with a status of {STATUS_CHARS_MAX} characters"
+            self._host.reject(f"presence of {message.device}", allowed)
+            return
         self._host.reject("clock", self.clocks.hear(message.device, message.until - HOLDS_S, now))
         self._remember(msgspec.structs.replace(message, until=min(message.until, now + HOLDS_S)))
 
@@ -136,14 +166,54 @@ class Presence:
             self._host.reject(f"presence of {message.device}", reason)
             return
         del self._devices[message.device]
+        self._report(message.device)
 
     def _remember(self, here: Here) -> None:
-        _put_last(self._devices, here, DEVICES_MAX)
+        dropped = _put_last(self._devices, here, DEVICES_MAX)
+        self._report(here.device)
+        if dropped:
+            self._report(dropped)
+        if here.until > self._host.now and (self._sweep_at is None or here.until < self._sweep_at):
+            self._plan_sweep(here.until)
+
+    # ------------------------------------------------------------ what listeners are told
+
+    def _report(self, device: str) -> None:
+        """Tell listeners what a device says now, if that is not what they know. (rule 6)"""
+        here, known = self._devices.get(device), self._reported.get(device)
+        if here is None or not here.until > self._host.now:
+            if known is not None:
+                del self._reported[device]
+                self._host.report_presence(PresenceChanged(self._host.team, known.user, device, ""))
+        elif known is None or _said(known) != _said(here):
+            self._reported[device] = here
+            self._host.report_presence(PresenceChanged(self._host.team, here.user, device, *_said(here)[1:]))
+
+    def _sweep(self) -> None:
+        """Forget devices whose time is over, and look again when the next one's is."""
+        self._sweep_at = None
+        now = self._host.now
+        for device in [device for device, here in self._devices.items() if not here.until > now]:
+            del self._devices[device]
+            self._report(device)
+        if self._devices:
+            self._plan_sweep(min(here.until for here in self._devices.values()))
+
+    def _plan_sweep(self, at: float) -> None:
+        self._sweep_at = max(at, self._host.now + SWEEP_S)
+        self._host.start_timer(SWEEP, self._sweep_at - self._host.now)
 
 
-def _put_last(heres: dict[str, Here], here: Here, count_max: int) -> None:
-    """Keep what a device said, as the latest of all; the earliest goes when there are too many."""
+def _said(here: Here) -> tuple[str, str, str]:
+    return here.user, here.availability, here.status
+
+
+def _put_last(heres: dict[str, Here], here: Here, count_max: int) -> str:
+    """Keep what a device said, as the latest of all; the earliest goes when there are too many: which device."""
     heres.pop(here.device, None)
     heres[here.device] = here
-    if len(heres) > count_max:
-        del heres[next(iter(heres))]
+    if len(heres) <= count_max:
+        return ""
+    dropped = next(iter(heres))
+    del heres[dropped]
+    return dropped

@@ -5,8 +5,15 @@ import pytest
 
 from godwit.teamwork.machine import presence as presence_module
 from godwit.teamwork.machine.bus import Gone, Here, HereFor, signed_bytes_of
-from godwit.teamwork.machine.peer_effects import Attached, ChangeRecord, EventCame, Leaving, SetAvailability
-from godwit.teamwork.machine.presence import HOLDS_S
+from godwit.teamwork.machine.peer_effects import (
+    Attached,
+    ChangeRecord,
+    EventCame,
+    Leaving,
+    PresenceChanged,
+    SetAvailability,
+)
+from godwit.teamwork.machine.presence import HOLDS_S, SWEEP_S
 from godwit.teamwork.machine.wall_clocks import WallClocks
 from tests.simulation.team_bus import TEAM, Bus
 from tests.unit.teamwork.machine.team_of_peers import Keys
@@ -113,6 +120,78 @@ def test_a_device_that_spoke_before_it_was_known_is_here_when_its_record_has_arr
     assert "d9" in seen(bus, 0)
 
 
+# ------------------------------------------------------------ what listeners are told
+
+
+def told(bus: Bus, place: int, device: str) -> list[str]:
+    """How available a device was, as listeners of a peer were told; forgets it."""
+    found = [each.availability for at, each in bus.presence if (at, each.device) == (place, device)]
+    bus.presence.clear()
+    return found
+
+
+def test_listeners_are_told_of_each_change_once() -> None:
+    bus = together()
+    assert told(bus, 1, "d0") == ["available"]
+    bus.pass_time(HOLDS_S)  # said again meanwhile
+    assert told(bus, 1, "d0") == []
+    bus.tell(0, SetAvailability("busy", "in a review"))
+    bus.deliver()
+    assert (1, PresenceChanged(TEAM, "ann", "d0", "busy", "in a review")) in bus.presence
+    assert told(bus, 1, "d0") == ["busy"]
+    bus.tell(0, Leaving())
+    bus.deliver()
+    assert (1, PresenceChanged(TEAM, "ann", "d0", "")) in bus.presence
+    assert told(bus, 1, "d0") == [""]
+
+
+def test_listeners_hear_of_a_peer_that_went_without_saying_so() -> None:
+    bus = together(2)
+    told(bus, 1, "d0")
+    bus.detach(0)
+    bus.pass_time(HOLDS_S + 2 * SWEEP_S)
+    assert told(bus, 1, "d0") == [""]
+    assert "d1" in seen(bus, 1)
+    bus.attach(0)
+    bus.deliver()
+    assert told(bus, 1, "d0") == ["available"]
+
+
+def test_listeners_cannot_tell_who_hides_from_who_is_away() -> None:
+    bus = together(4)  # ann has d0 and d2, bob d1 and d3
+    told(bus, 1, "d0")
+    bus.tell(0, SetAvailability("busy", shown_to=("ann",)))
+    bus.deliver()
+    assert told(bus, 1, "d0") == [""]
+    bus.tell(0, SetAvailability("available", shown_to=("ann",)))
+    bus.deliver()
+    assert not [each for place, each in bus.presence if place in (1, 3) and each.device == "d0"]
+    assert told(bus, 2, "d0") == ["available"]
+    bus.tell(0, SetAvailability("hidden"))
+    bus.pass_time(HOLDS_S)
+    assert told(bus, 2, "d0") == [""]
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        Here("d9", "cid", "hidden", 1e12),
+        Here("d9", "cid", "", 1e12),
+        Here("d9", "cid", "x" * 1000, 1e12),
+        Here("d9", "cid", "busy", 1e12, "x" * 201),
+        Here("d9", "cid", "busy", float("nan")),
+        Here("d9", "cid", "busy", -1.0),
+    ],
+)
+def test_presence_that_no_peer_would_send_is_not_believed(here: Here) -> None:
+    bus = together(1)
+    told(bus, 0, "d9")
+    bus.tell(0, EventCame(signed(here)))
+    bus.pass_time(2 * HOLDS_S)
+    assert "d9" not in seen(bus, 0)
+    assert told(bus, 0, "d9") == []
+
+
 def test_presence_without_a_check_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Keys, "check", lambda self, device, user, data, signature: "")
     with pytest.raises(AssertionError):
@@ -167,4 +246,5 @@ def test_devices_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch
     for number in range(10):
         bus.tell(0, EventCame(signed(Here(f"x{number}", "cid", "available", bus.now + 100))))
     assert list(bus.peers[0].presence.devices()) == ["x7", "x8", "x9"]
+    assert told(bus, 0, "x3") == ["available", ""]
     bus.tell(0, Attached())
