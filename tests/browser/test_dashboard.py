@@ -11,6 +11,7 @@ from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.messages import QueueRules
 from godwit.runtime.authentication import Principal
 from godwit.runtime.network_client import connect
+from godwit.runtime.samples import COARSE_STEP_S, DAY_S, FINE_S, SAMPLES_MAX
 from tests.browser.network import network
 from tests.browser.stations import browser_page
 from tests.network.http_broker import Running, broker
@@ -258,6 +259,110 @@ def test_metrics_are_sampled_while_somebody_looks_and_at_no_other_time() -> None
                 for name in ("b1", "b2", "b3"):
                     await page.get_by_role("rowheader", name=name, exact=True).wait_for()
                 assert b2.http.inspection.has_samples
+
+    run(scene())
+
+
+async def metrics_shown(page: Any, *names: str) -> dict[str, dict[str, str]]:
+    """What the Metrics page shows of these, by column: all of one moment."""
+    for name in names:
+        await page.get_by_role("rowheader", name=name, exact=True).wait_for()
+    head, *rows = await page.evaluate("""
+        [...document.querySelectorAll("[aria-label=Now] tr")].map((row) => [...row.cells].map((cell) => cell.innerText))
+    """)
+    return {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+
+
+def test_metrics_show_what_happened_at_each_broker_and_in_the_network() -> None:
+    async def scene() -> None:
+        async with (
+            chain() as (b1, b2, b3),
+            connect(b1.native, name="van") as van,
+            connect(b2.native, name="screen") as screen,
+            dashboard(b1.url) as page,
+        ):
+            await screen.subscribe("n > 0")
+            for n in (1, 2, 3):
+                await van.publish({"n": n})
+            await until(lambda: b2.http.activity.deliveries == 3)
+            await until(lambda: b2.http.activity.matching.total > 0)
+            await screen.move(b3.native)
+            await until(lambda: b3.is_attached("screen"))
+            await show(page, "metrics")
+            names = ("b1", "b2", "b3", "all brokers")
+            rows = await metrics_shown(page, *names)
+            assert [rows[name]["sessions"] for name in names] == ["1", "0", "1", "2"]
+            assert [rows[name]["relocations"] for name in names] == ["0", "0", "1", "1"]
+            deliveries = [int(rows[name]["deliveries"]) for name in names]
+            assert deliveries[1] == 3
+            assert deliveries[-1] == sum(deliveries[:-1])
+            memory = [int(rows[name]["memory, MiB"].replace(",", "")) for name in names]
+            assert min(memory) > 10
+            assert memory[-1] == sum(memory[:-1])
+            assert [rows[name]["gap p50, ms"] for name in ("b1", "b2")] == ["–", "–"]
+            assert 0 < float(rows["b3"]["gap p50, ms"]) <= float(rows["b3"]["gap p99, ms"])
+            assert rows["all brokers"]["gap p99, ms"] == rows["b3"]["gap p99, ms"]
+            assert 0 < float(rows["b2"]["match p50, ms"]) <= float(rows["b2"]["match p99, ms"])
+            titles = await page.locator(".plot figcaption").all_text_contents()
+            assert "Gap of a relocation, ms, p50 and p99" in titles
+            assert "Memory of the process, MiB" in titles
+
+    run(scene())
+
+
+def test_plots_have_rates_and_quantiles_of_each_broker_and_of_all_together() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            await show(page, "metrics")
+            found = await page.evaluate(PLOTS)
+            assert found["Deliveries a second"] == [["a", None, 5], ["b", None, 10], ["all brokers", None, 15]]
+            assert found["Queued events"] == [["a", 1, 1], ["b", 2, 2], ["all brokers", 3, 3]]
+            assert found["Time to match an event, ms, p50 and p99"] == [
+                ["a p50", None, 1],  # 98 of 1 ms, 2 of 10 ms
+                ["b p50", None, None],  # nothing was matched
+                ["all brokers p50", None, 1],
+                ["a p99", None, 10],
+                ["b p99", None, None],
+                ["all brokers p99", None, 10],
+            ]
+
+    run(scene())
+
+
+PLOTS = """async () => {
+    const { plotsOf } = await import("/dashboard/pages/metrics.js");
+    const row = (at, deliveries, queued, match_s) => ({
+        at, deliveries, queued, match_s, inputs: 0, received_bytes: 0, records: {}, held_bytes: 0, attached: 0,
+        process_bytes: null, write_s: [0, 0, 0], lag_s: [0, 0, 0], gap_s: [0, 0, 0],
+    });
+    const kept = {
+        a: [row(10.1, 0, 1, [7, 0, 0]), row(12.1, 10, 1, [105, 2, 0])],
+        b: [row(10.2, 100, 2, [0, 9, 0]), row(12.2, 120, 2, [0, 9, 0])],
+    };
+    const plots = plotsOf(["a", "b"], kept, [0.001, 0.01]);
+    const told = (value) => typeof value === "number" ? Math.round(value * 1e6) / 1e6 : value;
+    return Object.fromEntries(plots.map(({ title, names, data }) =>
+        [title, names.map((name, at) => [name, ...data[at + 1].map(told)])]));
+}"""
+
+
+def test_the_page_keeps_samples_of_a_day_and_thins_older_ones() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            await show(page, "metrics")
+            times = await page.evaluate("""async () => {
+                const { ofADay } = await import("/dashboard/series.js");
+                let rows = [];
+                for (let at = 0; at <= 100_000; at += 200) {
+                    for (let part = 0; part < 200; part += 2) rows.push({ at: at + part });
+                    rows = ofADay(rows);
+                }
+                return rows.map(({ at }) => at);
+            }""")
+            assert len(times) <= SAMPLES_MAX
+            assert times[0] <= times[-1] - DAY_S + COARSE_STEP_S
+            recent = [at for at in times if at >= times[-1] - FINE_S]
+            assert recent == list(range(recent[0], recent[-1] + 2, 2))
 
     run(scene())
 

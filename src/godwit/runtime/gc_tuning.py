@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["tune_garbage_collector"]
+__all__ = ["process_bytes", "tune_garbage_collector"]
 
 YOUNG_MAX = 5_000  # a search of so many takes about a millisecond
 WAITING_MAX = 50_000
@@ -81,7 +81,7 @@ class _Tending:
 
     def _growth(self) -> float:
         """How many times as big the process is as when all was searched."""
-        size = _size()
+        size = process_bytes()
         if size is None:
             return 3 * LARGE if self._searches >= YOUNG_SEARCHES else 0
         return size / self._size if self._size else 0
@@ -96,11 +96,11 @@ class _Tending:
         gc.collect()
         self._put_aside()
         self._searches = 0
-        self._size = _size() or 0
+        self._size = process_bytes() or 0
 
 
-def _size() -> int | None:
-    """Bytes of this process in memory."""
+def process_bytes() -> int | None:
+    """Bytes of this process in memory; None where the system does not tell."""
     try:
         return int(STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

@@ -17,7 +17,9 @@ from itertools import chain, takewhile
 from typing import Any
 
 from godwit.runtime.activity_monitor import SECONDS, ActivityMonitor
+from godwit.runtime.gc_tuning import process_bytes
 from godwit.runtime.node import Node
+from godwit.runtime.relocation_gaps import RelocationGaps
 
 __all__ = [
     "BOUNDS_S",
@@ -106,6 +108,7 @@ class Samples:
         self._node = node
         self._activity = activity
         self._held_bytes = held_bytes
+        self._gaps = RelocationGaps(activity)
         self._series = Series(self._taken, now)
 
     def __len__(self) -> int:
@@ -127,9 +130,11 @@ class Samples:
             "sessions": len(sessions),
             "queued": sum(len(session.queue) for session in sessions),
             "held_bytes": self._held_bytes(),
+            "process_bytes": process_bytes(),
             "pending_inputs": self._node.unhandled,
             "unwritten_inputs": self._node.unsafe,
             "match_s": list(activity.matching.counts),
             "write_s": list(activity.writing.counts),
             "lag_s": list(activity.lateness.counts),
+            "gap_s": self._gaps.counts(),
         }

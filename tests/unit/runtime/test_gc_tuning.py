@@ -55,7 +55,7 @@ def looked_at(tended: pytest.MonkeyPatch, sizes: list[int | None], work: list[fl
     tended.setattr(gc_tuning, "YOUNG_MAX", 100)
     tended.setattr(gc_tuning, "WAITING_MAX", 400)
     tended.setattr(gc_tuning, "YOUNG_SEARCHES", 2)
-    tended.setattr(gc_tuning, "_size", lambda: sizes.pop(0) if len(sizes) > 1 else sizes[0])
+    tended.setattr(gc_tuning, "process_bytes", lambda: sizes.pop(0) if len(sizes) > 1 else sizes[0])
     tended.setattr("godwit.runtime.gc_tuning.time.process_time", lambda: worked.pop(0))
     tended.setattr("godwit.runtime.gc_tuning.asyncio.get_running_loop", lambda: loop)
     gc_tuning.tune_garbage_collector()

@@ -1,14 +1,19 @@
 """Samples are taken when somebody asks, not more often than they should, and for a day."""
 
 from itertools import pairwise
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from godwit.runtime import samples
+from godwit.broker.effects import Trace
+from godwit.runtime import relocation_gaps, samples
 from godwit.runtime.activity_monitor import ActivityMonitor
-from godwit.runtime.samples import COARSE_STEP_S, DAY_S, FINE_S, SAMPLES_MAX, STEP_S, Drops, Samples, Series
+from godwit.runtime.gc_tuning import process_bytes
+from godwit.runtime.relocation_gaps import RelocationGaps
+from godwit.runtime.samples import BOUNDS_S, COARSE_STEP_S, DAY_S, FINE_S, SAMPLES_MAX, STEP_S, Drops, Samples, Series
+from godwit.trace import Record
 
 
 class Clock:
@@ -32,6 +37,37 @@ def test_a_sample_says_how_the_broker_fares() -> None:
     assert (row["at"], row["inputs"], row["records"]["lost"]) == (1_000.0, 5, 2)
     assert (row["sessions"], row["attached"], row["queued"], row["held_bytes"]) == (1, 1, 2, 77)
     assert (row["pending_inputs"], row["unwritten_inputs"]) == (3, 4)
+
+
+def test_a_sample_says_how_much_memory_the_process_has() -> None:
+    taken, _, _ = made()
+    [row] = taken.since(0)["samples"]
+    assert row["process_bytes"] == pytest.approx(process_bytes(), rel=0.5)
+
+
+def test_a_sample_says_how_long_clients_waited_for_their_sessions() -> None:
+    taken, activity, clock = made()
+    began = [Trace(Record("relocating", client)) for client in ("ann", "bob", "eve")]
+    activity.on_effects(list(began), 10.0)
+    assert sum(taken.since(0)["samples"][-1]["gap_s"]) == 0
+    activity.on_effects([Trace(Record("relocated", "ann"))], 10.02)
+    activity.on_effects([Trace(Record("relocating", "bob"))], 20.0)  # the first time it was given up
+    activity.on_effects([Trace(Record("relocated", "bob")), Trace(Record("relocated", "nobody"))], 20.3)
+    clock.now += STEP_S
+    gaps = taken.since(0)["samples"][-1]["gap_s"]
+    assert {bound: count for bound, count in zip((*BOUNDS_S, inf), gaps, strict=True) if count} == {0.025: 1, 0.5: 1}
+    clock.now += STEP_S
+    assert taken.since(0)["samples"][-1]["gap_s"] == gaps, "a gap was counted twice"
+
+
+def test_relocations_that_never_end_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relocation_gaps, "OPEN_MAX", 2)
+    _, activity, _ = made()
+    gaps = RelocationGaps(activity)
+    activity.on_effects([Trace(Record("relocating", client)) for client in ("ann", "bob", "eve")], 10.0)
+    gaps.counts()
+    activity.on_effects([Trace(Record("relocated", client)) for client in ("ann", "bob", "eve")], 11.0)
+    assert sum(gaps.counts()) == 2
 
 
 def test_samples_are_taken_when_asked_for_and_only_then() -> None:

@@ -22,14 +22,14 @@ export function Metrics({ parameters }) {
     <div class="question">
       <label>Broker
         <select value=${at} onChange=${(event) => go("metrics", { at: event.target.value })}>
-          <option value="">all, side by side</option>
+          <option value="">all, and the whole network</option>
           ${names.map((name) => html`<option value=${name}>${name}</option>`)}
         </select>
       </label>
     </div>
     <${Problem} error=${error} />
     <${Unanswered} found=${found} />
-    ${found && html`<${Now} brokers=${chosen} kept=${found.kept} />`}
+    ${found && html`<${Now} brokers=${chosen} kept=${found.kept} bounds=${boundsOf(found)} />`}
     <div class="plots">${plots.map(({ title, names: lines, data }) => html`<${Plot} key=${title} title=${title} names=${lines} data=${data} />`)}</div>
     <p class="dim">Brokers take samples only while somebody looks, so there are gaps in between. They keep a day: every 2 s of the last hour, every 30 s before.</p>`;
 }
@@ -39,58 +39,133 @@ function boundsOf(found) {
   return Object.values(found.answers).find((answer) => answer?.bounds_s)?.bounds_s ?? [];
 }
 
-function Now({ brokers, kept }) {
-  const rows = brokers.map((name) => [name, kept[name].at(-1)]).filter(([, last]) => last);
+const NETWORK = "all brokers";
+const MIB = 2 ** 20;
+const STALE_S = 120; // after which the last sample of a broker says nothing about now
+const P50_AND_P99 = [["p50", 0.5], ["p99", 0.99]];
+
+/** The columns of the table: a title, and what is shown of the last samples of some brokers. */
+function columns(bounds) {
+  const sum = (valueOf) => (rows) => count(total(rows.map(valueOf)));
+  const whole = (field, share) => (rows) => milliseconds(quantile(added(rows.map((row) => row[field])), bounds, share));
+  return [
+    ["sessions", sum((row) => row.sessions)],
+    ["attached", sum((row) => row.attached)],
+    ["queued events", sum((row) => row.queued)],
+    ["deliveries", sum((row) => row.deliveries)],
+    ["held bytes", sum((row) => row.held_bytes)],
+    ["memory, MiB", sum((row) => Math.round((row.process_bytes ?? 0) / MIB))],
+    ["inputs that wait", sum((row) => row.pending_inputs)],
+    ["relocations", sum((row) => row.records.relocated)],
+    ...P50_AND_P99.map(([name, share]) => [`match ${name}, ms`, whole("match_s", share)]),
+    ...P50_AND_P99.map(([name, share]) => [`gap ${name}, ms`, whole("gap_s", share)]),
+  ];
+}
+
+/** What was sampled last, of each broker and of the network; times are those since the brokers started. */
+function Now({ brokers, kept, bounds }) {
+  const known = brokers.map((name) => [name, [kept[name].at(-1)]]).filter(([, [last]]) => last);
+  const rows = known.length > 1 ? [...known, [NETWORK, known.flatMap(([, last]) => last)]] : known;
+  const shown = columns(bounds);
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label="Now">
       <table>
-        <thead><tr>${["broker", "sessions", "attached", "queued events", "held bytes", "inputs that wait"].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <thead><tr>${["broker", ...shown.map(([title]) => title)].map((title) => html`<th scope="col">${title}</th>`)}</tr></thead>
         <tbody>${rows.map(([name, last]) => html`
-          <tr><th scope="row">${name}</th>${[last.sessions, last.attached, last.queued, last.held_bytes, last.pending_inputs].map((value) => html`<td class="number">${count(value)}</td>`)}</tr>`)}
+          <tr><th scope="row">${name}</th>${shown.map(([, textOf]) => html`<td class="number">${textOf(last)}</td>`)}</tr>`)}
         </tbody>
       </table>
     </div>`;
 }
 
-const RATES = [
-  ["Inputs a second", "inputs"],
-  ["Deliveries a second", "deliveries"],
-  ["Bytes received a second", "received_bytes"],
-];
-const RECORDS = [["Relocations a second", "relocated"], ["Events lost a second", "lost"]];
-const LEVELS = [["Queued events", "queued"], ["Bytes held for clients and peers", "held_bytes"], ["Attached clients", "attached"]];
-const TIMES = [["Time to match an event, p99, ms", "match_s"], ["Time until a batch is on disk, p99, ms", "write_s"], ["Lateness of the loop, p99, ms", "lag_s"]];
+function milliseconds(seconds) {
+  return seconds === null ? "–" : String(Number((1000 * seconds).toPrecision(3)));
+}
 
-/** What is plotted of these brokers: each plot has one line a broker. */
+const RATES = [
+  ["Inputs a second", (row) => row.inputs],
+  ["Deliveries a second", (row) => row.deliveries],
+  ["Bytes received a second", (row) => row.received_bytes],
+];
+const RECORDS = [["Relocations a second", (row) => row.records.relocated ?? 0], ["Events lost a second", (row) => row.records.lost ?? 0]];
+const LEVELS = [
+  ["Queued events", (row) => row.queued],
+  ["Bytes held for clients and peers", (row) => row.held_bytes],
+  ["Memory of the process, MiB", (row) => (row.process_bytes ?? 0) / MIB],
+  ["Attached clients", (row) => row.attached],
+];
+const TIMES = [
+  ["Time to match an event, ms", "match_s"],
+  ["Time until a batch is on disk, ms", "write_s"],
+  ["Lateness of the loop, ms", "lag_s"],
+  ["Gap of a relocation, ms", "gap_s"],
+];
+
+/** What is plotted of these brokers: a line for each, and one for all together. */
 export function plotsOf(brokers, kept, bounds) {
-  const plot = (title, valueOf) => ({ title, names: brokers, data: aligned(brokers.map((name) => kept[name]), valueOf) });
-  const rate = (counter) => (now, before) => (before ? Math.max(0, (counter(now) - counter(before)) / (now.at - before.at)) : null);
+  const series = brokers.map((name) => kept[name]);
+  const times = [...new Set(series.flatMap((rows) => rows.map(({ at }) => Math.round(at))))].sort((a, b) => a - b);
+  const pairs = series.map((rows) => pairsAt(rows, times));
+  const lines = (valueOf) => [
+    ...pairs.map((found) => found.map((pair, at) => (pair && Math.round(pair[0].at) === times[at] ? valueOf([pair]) : null))),
+    ...(brokers.length > 1 ? [times.map((_, at) => (pairs.every((found) => found[at]) ? valueOf(pairs.map((found) => found[at])) : null))] : []),
+  ];
+  const names = brokers.length > 1 ? [...brokers, NETWORK] : brokers;
+  const plot = (title, valueOf) => ({ title, names, data: [times, ...lines(valueOf)] });
   return [
-    ...RATES.map(([title, field]) => plot(title, rate((row) => row[field]))),
-    ...TIMES.map(([title, field]) => plot(title, (now, before) => (before ? 1000 * quantile(now[field], before[field], bounds, 0.99) : null))),
-    ...LEVELS.map(([title, field]) => plot(title, (now) => now[field])),
-    ...RECORDS.map(([title, kind]) => plot(title, rate((row) => row.records[kind] ?? 0))),
+    ...RATES.map(([title, counter]) => plot(title, rate(counter))),
+    ...TIMES.map(([title, field]) => ({
+      title: `${title}, p50 and p99`,
+      names: P50_AND_P99.flatMap(([share]) => names.map((name) => `${name} ${share}`)),
+      data: [times, ...P50_AND_P99.flatMap(([, share]) => lines(taken(field, bounds, share)))],
+    })),
+    ...LEVELS.map(([title, level]) => plot(title, (found) => total(found.map(([row]) => level(row))))),
+    ...RECORDS.map(([title, counter]) => plot(title, rate(counter))),
   ];
 }
 
-/** Samples of several brokers on one axis of whole seconds. */
-function aligned(series, valueOf) {
-  const times = [...new Set(series.flatMap((rows) => rows.map(({ at }) => Math.round(at))))].sort((a, b) => a - b);
-  const lines = series.map((rows) => {
-    const values = new Map(rows.map((row, index) => [Math.round(row.at), valueOf(row, rows[index - 1])]));
-    return times.map((time) => values.get(time) ?? null);
+/** The last sample at each time, with the one before it; undefined: there is none, or it is too old. */
+function pairsAt(rows, times) {
+  let next = 0;
+  return times.map((time) => {
+    while (next < rows.length && Math.round(rows[next].at) <= time) next += 1;
+    const row = rows[next - 1];
+    return row && time - row.at < STALE_S ? [row, rows[next - 2]] : undefined;
   });
-  return [times, ...lines];
 }
 
-/** A quantile of what was counted between two samples, by the bounds of the counts. */
-export function quantile(counts, before, bounds, share) {
-  const fresh = counts.map((number, at) => number - before[at]);
-  const total = fresh.reduce((sum, number) => sum + number, 0);
+/** By how much a counter of some brokers grew in a second. */
+function rate(counter) {
+  const one = ([row, before]) => Math.max(0, (counter(row) - counter(before)) / (row.at - before.at));
+  return (found) => (found.every(([, before]) => before) ? total(found.map(one)) : null);
+}
+
+/** A quantile, in milliseconds, of what some brokers counted between two samples. */
+function taken(field, bounds, share) {
+  const fresh = ([row, before]) => row[field].map((number, at) => Math.max(0, number - before[field][at]));
+  return (found) => {
+    if (!found.every(([, before]) => before)) return null;
+    const seconds = quantile(added(found.map(fresh)), bounds, share);
+    return seconds === null ? null : 1000 * seconds;
+  };
+}
+
+function total(numbers) {
+  return numbers.reduce((sum, number) => sum + (number ?? 0), 0);
+}
+
+/** Several histograms as one. */
+function added(histograms) {
+  return histograms[0].map((_, at) => total(histograms.map((counts) => counts[at])));
+}
+
+/** A quantile of a histogram: the upper bound of the part that it is in; null: nothing was counted. */
+export function quantile(counts, bounds, share) {
+  const all = total(counts);
   let seen = 0;
-  for (const [at, number] of fresh.entries()) {
+  for (const [at, number] of counts.entries()) {
     seen += number;
-    if (total > 0 && seen >= share * total) return bounds[Math.min(at, bounds.length - 1)];
+    if (all > 0 && seen >= share * all) return bounds[Math.min(at, bounds.length - 1)];
   }
-  return 0;
+  return null;
 }
