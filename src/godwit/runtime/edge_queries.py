@@ -30,7 +30,14 @@ class EdgeQuery:
         "wanted",
     )
 
-    def __init__(self, said: Queries, queries: tuple[Query, ...], budget: TokenBucket, suspended: str = "") -> None:
+    def __init__(
+        self,
+        said: Queries,
+        queries: tuple[Query, ...],
+        budget: TokenBucket,
+        suspended: str = "",
+        is_costly: bool = False,
+    ) -> None:
         self.said = said
         self.wanted = 0
         self.residues = 0  # events that passed the routable filter in vain
@@ -38,7 +45,7 @@ class EdgeQuery:
         self.failure = ""  # why, of the last test; "": it was made
         self.last_failure = ""  # the last there was
         self.suspended = suspended  # why; "": it is not
-        self.is_costly = False  # a test has taken more steps than the loop has time for
+        self.is_costly = is_costly  # a test may take, or has taken, more steps than the loop has time for
         self._queries = queries
         self._budget = budget
         self._given_up = 0  # tests in a row, because of their steps

@@ -10,8 +10,9 @@ While the loop has other work the tests rest after each turn, for `REST_FACTOR` 
 subscription has a budget of time per second. Past it the subscription is suspended: its client is told, its events
 count as failed and are not delivered, until the client subscribes again.
 
-A single test cannot be interrupted. So the loop runs those that take up to `QUICK_STEPS`, on small documents. All
-others are run by another process (`document_helper.py`), and meanwhile their line waits, and no other.
+A single test cannot be interrupted. So the loop runs those that take up to `QUICK_STEPS`, on small documents, and
+that name no operator of the broker's author: nobody counts the steps of those. All others are run by another process
+(`document_helper.py`), and meanwhile their line waits, and no other.
 
 *Rules.*
 1. Deliveries of a line leave in the order in which they came, those that nobody wants too: without subscriptions.
@@ -310,9 +311,15 @@ class EdgeTests:
         rate = self.limits.test_ms_per_s / 1e3
         budget = TokenBucket(rate, rate, self.clock())
         try:
-            return EdgeQuery(said, tuple(self.parse(text, language) for language, text in said), budget)
+            queries = tuple(self.parse(text, language) for language, text in said)
+            return EdgeQuery(said, queries, budget, is_costly=self._may_use_operators(said))
         except FilterError as error:
             return EdgeQuery(said, (), budget, f"this broker cannot test it: {error}")
+
+    def _may_use_operators(self, said: Queries) -> bool:
+        """Whether an operator is named in queries. Nobody counts the steps of an operator, so the loop runs none."""
+        texts = [text.lower() for _, text in said]
+        return any(name.lower() in text for name in self._texts.operators for text in texts)
 
     def keep(self, client: str, name: str, query: EdgeQuery) -> None:
         """Remember the counts and the budget of a subscription. (rule 6)"""

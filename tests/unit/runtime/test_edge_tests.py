@@ -66,7 +66,8 @@ class Client:
 class HelperStub:
     """Tests in this process, one subscription of each job, when it is let."""
 
-    def __init__(self) -> None:
+    def __init__(self, operators: Any = None) -> None:
+        self.operators = operators or {}
         self.asked: list[int] = []  # how many subscriptions, job by job
         self.go = asyncio.Event()
         self.go.set()
@@ -74,14 +75,14 @@ class HelperStub:
     async def test(self, party: str, event: Event, said: Any, context: Any, steps_max: int) -> list[Outcome]:
         self.asked.append(len(said))
         await self.go.wait()
-        queries = [parse_query(text, language) for language, text in said[0]]
+        queries = [parse_query(text, language, self.operators) for language, text in said[0]]
         return [exact_testing.tested(queries, Subject(event, steps_max, context=context), lambda: 0.0)]
 
 
 def edge(step_s: float = 0.0, operators: Any = None, **limits: Any) -> EdgeTests:
     clock = Clock(step_s)
     tests = EdgeTests(Watch(), EdgeLimits(**limits), operators or {}, clock, work_clock=clock)  # type: ignore[arg-type]
-    tests.helper = HelperStub()  # type: ignore[assignment]
+    tests.helper = HelperStub(operators)  # type: ignore[assignment]
     tests.rest_factor = 0  # this clock says that the loop is busy
     return tests
 
@@ -471,6 +472,8 @@ def test_operators_that_the_broker_allows_are_run_and_one_that_raises_fails_the_
         query = tests.of("ann", "s")
         assert query is not None
         assert "the operator 'is_even' failed" in query.last_failure
+        helper: Any = tests.helper
+        assert helper.asked == [1, 1, 1]  # none was run on the loop, where it could keep others waiting
 
     asyncio.run(scene())
 
