@@ -120,9 +120,7 @@ def test_what_matches_becomes_a_table(run: Any, events: Path, spark: "SparkSessi
     from godwit.pipeline.tables import read
 
     out = tmp_path / "cheap"
-    assert (
-        run(str(events), "--filter", "price < my.limit", "--context", '{"limit": 3}', "--out", str(out)).exit_code == 0
-    )
+    assert run(str(events), "--filter", "price < my.limit", "--context", "limit=3", "--out", str(out)).exit_code == 0
     assert read(spark, out, "events").count() == 3
     again = dry_run(spark, out, parse("price < 3"))
     assert (again.matched, again.events) == (3, 3)

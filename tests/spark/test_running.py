@@ -175,7 +175,7 @@ def table_of(folder: Path, table: str) -> None:
         ("match --events events --subscriptions s --out events", "which is the table that is read"),
         ("match --events events --subscriptions s --out matches", "matches already: --overwrite replaces it"),
         ("dryrun events --filter x>1 --out mine", "mine is no table of ours, and not empty"),
-        ("dryrun events --filter x>my.limit", """as in --context '{"limit": 4}'"""),
+        ("dryrun events --filter x>my.limit", "as in --context limit=4"),
         ("ingest a.csv --format csv --out out --master nonsense", "'nonsense', which is no master URL"),
     ],
 )

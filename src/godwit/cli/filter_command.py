@@ -36,8 +36,8 @@ Left = Annotated[str, typer.Argument(metavar="A", help="First filter; - reads st
 Right = Annotated[str, typer.Argument(metavar="B", help="Second filter; - reads standard input.")]
 
 Context = Annotated[
-    str | None,
-    typer.Option(metavar="JSON", help='The subscriber\'s context, such as {"limit": 3}: what my.x stands for.'),
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Subscriber's context: the values of my.x, such as limit=3; repeatable."),
 ]
 
 
@@ -228,21 +228,18 @@ def _text(source: str) -> str:
         ) from None
 
 
-def bound(filter: "Filter", context: str | None) -> "Filter":
+def bound(filter: "Filter", context: list[str] | None) -> "Filter":
     """The filter of a subscriber in this context; as it is when nobody says one."""
-    from godwit.errors import BadValue
+    from godwit.cli.broker_connection import assigned
+    from godwit.errors import BadValue, GodwitError
     from godwit.filters.contexts import checked_context
     from godwit.filters.references import bind
 
-    if context is None:
+    if not context:
         return filter
     try:
-        said = json.loads(context)
-    except (RecursionError, ValueError) as error:
-        raise BadValue(f"--context is no JSON: {error}") from None
-    try:
-        return bind(filter, checked_context(said))
-    except BadValue as error:
+        return bind(filter, checked_context(assigned(context)))
+    except GodwitError as error:
         raise BadValue(f"--context: {error}") from None
 
 

@@ -80,21 +80,21 @@ def test_explain_tells_the_sender_from_the_event() -> None:
 
 
 def test_a_context_is_put_in() -> None:
-    told = answer("explain", "price < my.limit AND x WITHIN myloc", "--context", '{"limit": [3, 5]}')
+    told = answer("explain", "price < my.limit AND x WITHIN myloc", "--context", "limit:=[3, 5]")
     assert (told["filter"], told["references"]) == ("price < 5 AND x IN ()", [])
-    shown = run("format", "price < my.limit", "--context", '{"limit": 3}')
+    shown = run("format", "price < my.limit", "--context", "limit=3")
     assert (shown.exit_code, shown.stdout) == (0, "price < 3\n")
 
 
 @pytest.mark.parametrize(
     ("context", "complaint"),
     [
-        ("{", "--context is no JSON: Expecting"),
-        ("[1]", "--context: a context is a table of names and values, and this is a list"),
-        ('{"x": NaN}', "--context: a context: attribute 'x': nan is not"),
-        ('{"x": ' + "9" * 5_000 + "}", "--context is no JSON"),
-        ("[" * 100_000, "--context is no JSON"),
-        ('{"location": "market"}', "asks what lies 2 steps around 'market'"),
+        ('{"x": 1}', """--context: '{"x": 1}' is no attribute: write name=value, or name:=JSON"""),
+        ("x:={", "--context: 'x:={': what stands after := must be JSON: Expecting"),
+        ("x:=NaN", "--context: a context: attribute 'x': nan is not"),
+        ("x:=" + "9" * 5_000, "what stands after := must be JSON"),
+        ("x:=" + "[" * 100_000, "what stands after := must be JSON"),
+        ("location=market", "asks what lies 2 steps around 'market'"),
     ],
 )
 def test_a_bad_context_is_an_error(context: str, complaint: str) -> None:

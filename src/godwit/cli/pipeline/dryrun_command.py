@@ -23,7 +23,8 @@ BARS_MAX = 40
 BAR_WIDTH = 40
 EIGHTHS = " ▏▎▍▌▋▊▉"
 NO_DAY = "no time"
-EXAMPLES = {"location": {"lon": 8.54, "lat": 47.378}}  # of what a context may hold; of other names, a number
+# What a context may hold; of other names, a number.
+EXAMPLES = {"location": """'location:={"lon": 8.54, "lat": 47.378}'"""}
 
 
 def dryrun(
@@ -34,7 +35,8 @@ def dryrun(
     ] = NATIVE,
     sample: Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Number of matching events to show.")] = 5,
     context: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Subscriber's context: the values of my.x.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Subscriber's context: the values of my.x; repeatable."),
     ] = None,
     out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for a table of the events that match.")] = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
@@ -68,7 +70,7 @@ def dryrun(
     _show(found, wanted, round(seconds, 3), out)
 
 
-def _wanted(text: str, language: str, context: str | None) -> "Wanted":
+def _wanted(text: str, language: str, context: list[str] | None) -> "Wanted":
     from godwit.cli.filter_command import bound
     from godwit.errors import PipelineError
     from godwit.filters.language import read
@@ -79,16 +81,15 @@ def _wanted(text: str, language: str, context: str | None) -> "Wanted":
     is_text = language != NATIVE or not text.lstrip().startswith("{")
     found = wanted_of(text, language) if is_text else read(text)
     if isinstance(found, Query):
-        if context is not None:
+        if context:
             raise PipelineError("--context is for filters alone, and this query has an exact test")
         return found
     found = bound(found, context)
     if is_open(found):
         open_ones = list(references_of(found))
-        example = json.dumps({each.name: EXAMPLES.get(each.name, 4) for each in open_ones})
+        example = " ".join(f"--context {EXAMPLES.get(each.name, f'{each.name}=4')}" for each in open_ones)
         raise PipelineError(
-            f"the filter refers to the subscriber's {', '.join(map(str, open_ones))}: say what that is, as in "
-            f"--context '{example}'"
+            f"the filter refers to the subscriber's {', '.join(map(str, open_ones))}: say what that is, as in {example}"
         )
     return found
 
