@@ -8,7 +8,8 @@ what is in the last inputs of a disk that is rolled back, and nothing else.
 *Rules.*
 1. Every kind of fault is injected and ended here: `_begin` and `_end` match all of `FaultKind`, which the type checker
    holds them to.
-2. A fault is counted when it has been injected.
+2. A fault is counted when it has been injected, as what it was: a broker that is down does not crash again, and a disk
+   that may not be rolled back is that of a plain crash.
 """
 
 from typing import TypeVar, assert_never
@@ -23,7 +24,7 @@ from godwit.simulator.network_monitor import NetworkMonitor
 from godwit.simulator.population import Population
 from godwit.simulator.random_streams import RandomStreams
 from godwit.simulator.recorder import Recorder
-from godwit.simulator.scenario import Scenario
+from godwit.simulator.scenario import FaultKind, Scenario
 from godwit.simulator.wires import Wire
 from godwit.simulator.world import World
 from godwit.trace import Record
@@ -70,6 +71,7 @@ class FaultInjector:
         self._full: dict[str, int] = {}
         self._slow_disks: dict[str, int] = {}
         self._unnoticed_until = 0.0  # a disk has lost inputs, and nobody may know yet
+        self._rollbacks_begun = 0
         self._rolled_back: dict[str, bool] = {}  # brokers that are down, and whether their disk tells what is missing
         recorder.listen(("closed",), self._on_closed)
 
@@ -102,6 +104,7 @@ class FaultInjector:
     def begin(self, fault: Fault) -> None:
         """Inject a fault."""
         where = fault.where
+        injected: FaultKind | None = fault.kind
         match fault.kind:
             case "link_break":
                 self._network.break_link(where[0], where[1])
@@ -114,13 +117,14 @@ class FaultInjector:
                 self._world.nodes[where[0]].slow_s = self._settings.slow_ms / 1_000
             case "crash":
                 _count(self._crashed, where[0], 1)
-                self._world.crash(where[0], keeps_disk=True)
+                injected = self._crash(where[0])
             case "crash_diskless":
                 _count(self._crashed, where[0], 1)
-                self.lose_disk(where[0])
+                injected = self.lose_disk(where[0])
             case "disk_rolled_back":
                 _count(self._crashed, where[0], 1)
-                self.roll_back(where[0])
+                injected = self.roll_back(where[0])
+                self._rollbacks_begun += 1
             case "disk_full":
                 _count(self._full, where[0], 1)
                 self._world.nodes[where[0]].is_full = True
@@ -129,7 +133,8 @@ class FaultInjector:
                     self._world.nodes[where[0]].sync_s += self._settings.disk_slow_ms / 1_000
             case _:
                 assert_never(fault.kind)
-        _count(self.counts, fault.kind, 1)
+        if injected is not None:
+            _count(self.counts, injected, 1)
 
     def end(self, fault: Fault) -> None:
         """A fault is over; its effect ends unless another fault has the same effect at the same place."""
@@ -155,11 +160,18 @@ class FaultInjector:
             case _:
                 assert_never(fault.kind)
 
-    def lose_disk(self, name: str) -> None:
-        """A broker goes down with its disk: enter into the ledger what is lost with it."""
+    def _crash(self, name: str) -> FaultKind | None:
+        """A broker goes down; None: it was down."""
+        if not self._world.nodes[name].alive:
+            return None
+        self._world.crash(name, keeps_disk=True)
+        return "crash"
+
+    def lose_disk(self, name: str) -> FaultKind | None:
+        """A broker goes down with its disk: enter into the ledger what is lost with it. None: it was down."""
         self._lost_disks.has_lost_any = True
         if not self._world.nodes[name].alive:
-            return
+            return None
         for id, missed_at in self._in_flight.at_stake(name).items():
             self._ledger.died.update((client, id) for client in self._in_flight.clients_at(missed_at))
             detail = f"on the way to {', '.join(missed_at)}"
@@ -174,20 +186,20 @@ class FaultInjector:
             self._ledger.home_lost(client, self._world.now, events)
             self._lost_disks.lose_session(client)
         self._world.crash(name, keeps_disk=False)
+        return "crash_diskless"
 
-    def roll_back(self, name: str) -> None:
+    def roll_back(self, name: str) -> FaultKind | None:
         """A broker goes down, and its disk loses the last inputs: enter into the ledger what is lost with them.
 
         Every second time the disk tells: otherwise neighbours and clients find out. Until they must have, no other disk
-        loses what they know by.
+        loses what they know by: a broker then only crashes. Which of the two it was; None: the broker was down.
         """
         count = self._settings.rolled_back_inputs
         if not self._world.nodes[name].alive:
-            return
-        is_told = self.counts.get("disk_rolled_back", 0) % 2 == 0 or self._settings.crash_diskless is not None
+            return None
+        is_told = self._rollbacks_begun % 2 == 0 or self._settings.crash_diskless is not None
         if not count or self._world.now < self._unnoticed_until:
-            self._world.crash(name, keeps_disk=True)
-            return
+            return self._crash(name)
         if not is_told:
             self._unnoticed_until = self._world.now + UNNOTICED_S
         self._lost_disks.has_lost_any = True
@@ -205,6 +217,7 @@ class FaultInjector:
                 self._lost_disks.lose_session(client)
         self._rolled_back[name] = is_told
         self._world.crash(name, keeps_disk=True, loses=count)
+        return "disk_rolled_back"
 
     def _on_closed(self, node: str, record: Record, now: float) -> None:
         """A broker begins another life: whom it has let go comes again."""
