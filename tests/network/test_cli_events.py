@@ -257,3 +257,8 @@ def test_people_see_a_document_and_not_its_attributes_once_more() -> None:
     shown = event_display.text_of(event_from_structured(body)).plain
     assert "type=t" in shown
     assert "data/n" not in shown
+
+
+def test_a_filter_that_no_event_can_match_is_pointed_out(place: Place) -> None:
+    ran = godwit("sub", "cost > 5 AND NOT cost > 5", "-W", "0", *at(place))
+    assert (ran.exit_code, ran.stderr) == (0, "warning: no event can match this filter\n")

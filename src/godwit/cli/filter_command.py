@@ -195,7 +195,6 @@ def format_text(
 
 def _routing(source: str, language: str) -> dict[str, Any]:
     """A query of another language: its printed form, the filter to route by, and whether there is more to test."""
-    from godwit.filters.algebra import is_never
     from godwit.filters.language import to_text
 
     query = read_query(_text(source), language)
@@ -205,7 +204,7 @@ def _routing(source: str, language: str) -> dict[str, Any]:
         "query": query.text,
         "routable": to_text(query.routable),
         "has_exact_part": query.test is not None,
-        "never_matches": is_never(query.routable),
+        "never_matches": query.is_impossible,
     }
 
 

@@ -148,6 +148,8 @@ def sub(
     load_operators(operators)
     query = read_query(filter or EVERYTHING, language)
     asked(query.routable, sender or None)  # what is no filter needs no broker to be told so
+    if query.is_impossible:
+        typer.echo("warning: no event can match this filter", err=True)
     wanted: dict[str, Any] = {"sender": sender or None, "retained": retained, "share": share}
     wanted |= _queue_options(queue or [], expires)
     ours = assigned(context or [])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from godwit.errors import QueryTooCostly
-from godwit.filters import FALSE, Attributes, Event, Filter, Reference
+from godwit.filters import Attributes, Event, Filter, Reference, is_never
 from godwit.filters.effort import Effort
 from godwit.languages.bounds import Bounds
 from godwit.languages.operators import NO_OPERATORS, Operator
@@ -117,7 +117,7 @@ class Query:
     @property
     def is_impossible(self) -> bool:
         """Whether it is known that no event can be wanted."""
-        return self.routable == FALSE
+        return is_never(self.routable)
 
     def certainty(self) -> Certainty | None:
         """What is wanted without a test, computed at each call; None when nothing is.

@@ -17,6 +17,7 @@ from godwit.languages import parse_query
         ("xql", "a[false()]"),
         ("xql", "$not$ true()"),
         ("xql", "a[b $and$ false()]"),
+        ("filter", "a > 5 AND NOT a > 5"),
         ("cesql", "FALSE"),
         ("cesql", "1 = 2"),
         ("cesql", "type = 'x' AND FALSE"),
