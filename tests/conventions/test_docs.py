@@ -227,3 +227,22 @@ def test_a_broken_link_is_caught(tmp_path: Path) -> None:
         "page.md links to gone.md, which does not exist",
         "page.md links to page.md#nowhere, which has no such heading",
     ]
+
+
+def unlinked(page: str) -> list[str]:
+    """Paths of code and tests that stand in tables as plain text."""
+    rows = [line for line in FENCE.sub("", page).splitlines() if line.startswith("|")]
+    return [path for row in rows for path in re.findall(r"(?<!\[)`([\w./]+/[\w./]+)`", row) if is_file_of_ours(path)]
+
+
+def is_file_of_ours(path: str) -> bool:
+    return any((ROOT / start / path).exists() for start in ("", "src/godwit"))
+
+
+def test_code_and_tests_that_carry_out_a_paper_are_links() -> None:
+    assert unlinked((ROOT / "docs" / "papers.md").read_text(encoding="utf-8")) == []
+
+
+def test_a_path_without_a_link_is_caught() -> None:
+    row = "| a | `teamwork/web`, [team](../src/godwit/teamwork/team.py) | `tests/unit/cli/test_team_demo.py` | `a/b` |"
+    assert unlinked(row) == ["teamwork/web", "tests/unit/cli/test_team_demo.py"]

@@ -9,6 +9,31 @@ from tests.conventions.repository import Module, modules, rooms
 NO_SIMULATOR = ("runtime", "mqtt")  # they lie above it, and run in production
 SEES_ONLY = {"pipeline": {"errors", "files", "locking", "trace", "filters", "event_log", "matching", "languages"}}
 
+BELOW_TEAMWORK = {"errors", "files", "locking", "registry", "settings", "trace", "filters", "languages"}
+TEAMWORK_SEES = {
+    *("runtime.network_client", "runtime.pending_requests"),  # the client: the only way to brokers
+    "broker.client_rights",  # what a grant leaves of a query, decided as brokers decide it
+    *("runtime.clock", "runtime.configuration", "runtime.tcp", "runtime.users"),
+    *("runtime.http_listener", "runtime.http_protocols", "runtime.http_requests", "runtime.server_sent_events"),
+    *("runtime.dashboard_files", "runtime.static_files"),
+    *("runtime.memory_account", "runtime.pacing", "runtime.rate_limits"),
+}
+"""Modules of rooms that know brokers: all that teamwork may import of them. See docs/papers.md, motion §2."""
+
+
+def teamwork_faults(modules: Iterable[Module]) -> Iterator[str]:
+    """Imports of teamwork beyond the client of brokers and what the list names."""
+    for module in modules:
+        if module.room != "teamwork":
+            continue
+        for line, name in module.imports:
+            package, _, rest = name.partition(".")
+            room = rest.partition(".")[0]
+            if package != "godwit" or room not in rooms() or room in BELOW_TEAMWORK | {"teamwork"}:
+                continue
+            if ".".join(rest.split(".")[:2]) not in TEAMWORK_SEES:
+                yield f"{module.name}:{line}: teamwork must not import {name}"
+
 
 def faults(modules: Iterable[Module], rooms: list[str]) -> Iterator[str]:
     for module in modules:
@@ -56,6 +81,25 @@ def test_a_downward_import_and_one_within_the_room_are_allowed() -> None:
 def test_the_pipeline_may_not_see_the_broker_although_it_lies_lower() -> None:
     planted = Module("pipeline/planted.py", "import godwit.filters\nimport godwit.broker.tables\n")
     assert list(faults([planted], rooms())) == ["pipeline/planted.py:2: pipeline must not import from broker"]
+
+
+def test_teamwork_reaches_brokers_by_the_client_alone() -> None:
+    assert list(teamwork_faults(modules())) == []
+
+
+def test_teamwork_that_reaches_around_the_client_is_caught() -> None:
+    text = "from godwit.runtime.network_client import connect\nfrom godwit.runtime.node import Node\n"
+    text += "import godwit.broker\n"
+    assert list(teamwork_faults([Module("teamwork/planted.py", text)])) == [
+        "teamwork/planted.py:2: teamwork must not import godwit.runtime.node.Node",
+        "teamwork/planted.py:3: teamwork must not import godwit.broker",
+    ]
+    assert list(teamwork_faults([Module("cli/planted.py", text)])) == []
+
+
+def test_everything_that_teamwork_may_import_is_imported() -> None:
+    imported = {name for module in modules() if module.room == "teamwork" for _, name in module.imports}
+    assert {each for each in TEAMWORK_SEES if not any(f"godwit.{each}." in f"{name}." for name in imported)} == set()
 
 
 @pytest.mark.parametrize("room", ["runtime", "mqtt"])

@@ -1,7 +1,7 @@
 """A peer on a real network: its machine, its repository, and a native client of any broker. [motion §2]
 
 *Theory.* The machine decides (`machine/peer.py`). This driver gives it events, timers and commands, one at a time, and
-carries out its effects. It uses the public client alone.
+carries out its effects. It reaches brokers by the client library alone.
 
 *Rules.*
 1. One input is one transaction. Effects leave when it is on the disk; what is to be published is part of it, in the
