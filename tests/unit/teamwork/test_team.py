@@ -140,3 +140,20 @@ def test_a_team_closes_without_a_broker_and_keeps_what_was_not_sent(tmp_path: Pa
                 assert team.status().waiting == waiting + 1
 
     asyncio.run(scene())
+
+
+def test_a_community_cannot_include_itself_because_rules_see_profiles_of_users_only(tmp_path: Path) -> None:
+    async def scene(teams: OpenTeams) -> None:
+        async with teams.together() as (ann, bob, _):
+            id = ann.communities.create("Optics", join="rule", rule="//name[. = 'Optics']")
+            every = ann.communities.create("Every community", join="rule", rule="//community")
+            await teams.later()
+            assert ann.communities.get(id).members == {"ann": "owner"}
+            assert ann.communities.get(every).members == {"ann": "owner"}
+            bob.people.change_profile({"name": "Optics"})
+            await teams.later()
+            assert ann.communities.get(id).members == {"ann": "owner", "bob": "reader"}
+            assert ann.communities.get(every).members == {"ann": "owner"}
+            assert not ann.peer.faults
+
+    play(tmp_path, scene)
