@@ -11,7 +11,7 @@ from godwit.errors import GodwitError, PeerFault
 from godwit.runtime import network_questions
 from godwit.runtime.network_questions import NetworkQuestions
 from godwit.runtime.wire import Answer, Question
-from tests.network.waiting import a_turn
+from tests.network.waiting import run, until
 
 
 class Network:
@@ -183,11 +183,10 @@ def test_a_broker_that_works_on_too_many_answers_says_so() -> None:
         [(_, _, answer)] = network.said
         assert "already" in msgspec.json.decode(answer.body)["error"]
         go_on.set()
-        while len(network.said) <= network_questions.ANSWERING_MAX:
-            await a_turn()
+        await until(lambda: len(network.said) > network_questions.ANSWERING_MAX)
         assert [each.number for _, _, each in network.said[1:]] == list(range(network_questions.ANSWERING_MAX))
 
-    asyncio.run(scene())
+    run(scene)
 
 
 def test_an_own_answer_that_does_not_come_in_time_is_missing_like_any_other() -> None:
