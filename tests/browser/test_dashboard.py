@@ -402,6 +402,7 @@ def test_sessions_come_page_by_page_and_can_be_searched_for() -> None:
             await shows(page, "10 sessions")
             await page.get_by_role("link", name="van-015").click()
             await shows(page, "It has no subscription.")
+            await shows(page, "number 1, ")  # its receipt
 
     run(scene())
 

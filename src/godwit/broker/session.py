@@ -404,6 +404,11 @@ class Session:
         """The number of the last receipt that was told: a client without memory counts as having got it."""
         return self._told.number
 
+    @property
+    def receipts(self) -> tuple[Receipt, Receipt]:
+        """The last receipt that was told, and the last one known to have come, with sums since the session began."""
+        return self._told, self._settled
+
     def refuse(self, refused: Refused) -> None:
         """A request was refused, and the client may miss it. (rule 3)"""
         self.refusals.append(refused)

@@ -4,10 +4,14 @@
 1. No secrets: notes of a session are named, and not shown.
 """
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from godwit.broker.messages import Receipt
 from godwit.broker.query_notes import QUERY, Queries, queries_of
+from godwit.mobility.arrival import Arrival
+from godwit.mobility.relocation import Relocation
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.node import Node
 from godwit.runtime.question_parts import SHOWN, TEXT_MAX, plain, shown
@@ -33,13 +37,26 @@ class SessionAnswers:
         machine: Any = self._node.machine  # it may have been made again
         return machine.sessions
 
+    @property
+    def _arrivals(self) -> Mapping[str, Arrival]:
+        """Clients that are here and whose sessions are not yet."""
+        components = getattr(self._node.machine, "components", {}).values()
+        return next((each.arrivals for each in components if isinstance(each, Relocation)), {})
+
     def all(self, limit: int = SHOWN, first: int = 0, search: str = "") -> dict[str, Any]:
-        """Sessions, in short: `limit` of them from the `first` on, of clients in whose name is what is searched for."""
+        """Sessions, in short: `limit` of them from the `first` on, of clients in whose name is what is searched for.
+
+        With `moving`, if there are any: clients that have come from another broker before their sessions.
+        """
         found = (session for session in self._sessions if search in session.client)
         rows = [self.in_short(session) for session in islice(found, first, first + limit)]
         sessions = self._sessions
         count = sum(search in session.client for session in sessions) if search else len(sessions)
-        return {"sessions": rows, "count": count, "more": max(0, count - first - limit)}
+        told = {"sessions": rows, "count": count, "more": max(0, count - first - limit)}
+        moving = [arrival for client, arrival in self._arrivals.items() if search in client]
+        if moving:
+            told |= {"moving": [_moving(each) for each in moving[:limit]], "moving_count": len(moving)}
+        return told
 
     def one(self, client: str) -> dict[str, Any] | None:
         """All of a session but what is in its queue and notes; None: there is none."""
@@ -61,6 +78,7 @@ class SessionAnswers:
                 "purged": dict(queue.purged),
                 "suppressed": session.suppressed,
             },
+            "receipt": _receipt(*session.receipts),
             "refusals": [{"request": refused.number, "reason": refused.reason} for refused in session.refusals],
             "notes": list(islice(session.notes, SHOWN)),
         }
@@ -98,4 +116,31 @@ def _in_short(session: Any) -> dict[str, Any]:
         "queued": len(session.queue),
         "ends_at": session.ends_at,
         "session_expiry_s": session.linger_s,
+    }
+
+
+def _moving(arrival: Arrival) -> dict[str, Any]:
+    return {
+        "client": arrival.attach.client,
+        "session": arrival.attach.session,
+        "from": arrival.attach.home,
+        "connected": arrival.connection is not None,
+        "phase": str(arrival.phase),
+        "buffered": len(arrival.buffer),
+        "gives_up_at": arrival.gives_up_at,
+    }
+
+
+def _receipt(told: Receipt, settled: Receipt) -> dict[str, Any] | None:
+    """The receipt that was sent last, with sums since the session began; None: none was sent."""
+    if told.number == 0:
+        return None
+    return {
+        "number": told.number,
+        "is_confirmed": settled.number == told.number,
+        "suppressed": told.suppressed,
+        "purged": dict(told.purged),
+        "expired": told.expired,
+        "lost": len(told.lost) + told.lost_more,
+        "lost_since": told.lost_since,
     }

@@ -24,6 +24,7 @@ export function Sessions({ parameters }) {
     <${Problem} error=${error} />
     <${Unanswered} found=${answer} />
     ${answer && html`<p>${count(total)} ${total === 1 ? "session" : "sessions"}${search ? ` of clients with “${search}” in their name` : ""}.</p>`}
+    <${Moving} answers=${Object.entries(answer?.answers ?? {})} />
     ${answer && html`<${Rows} rows=${rows} at=${at} search=${search} first=${first} />`}
     <nav class="pages" aria-label="Rows">
       ${first > 0 && html`<${Link} page="sessions" parameters=${{ at, search, first: Math.max(0, first - PAGE_ROWS) }}>Earlier rows<//>`}
@@ -64,6 +65,40 @@ function Rows({ rows, at, search, first }) {
   return html`<${Table} label="Sessions" head=${head} rows=${cells} empty="No client has a session here." />`;
 }
 
+/** Clients that have come to another broker, and whose sessions are on their way there. */
+function Moving({ answers }) {
+  const rows = answers.flatMap(([broker, each]) => (each?.moving ?? []).map((moving) => [broker, moving]));
+  const all = answers.reduce((sum, [, each]) => sum + (each?.moving_count ?? 0), 0);
+  if (rows.length === 0) return null;
+  const head = ["client", "state", "to", "from", "events that wait", "given up at"];
+  const cells = rows.map(([broker, moving]) => [
+    moving.client,
+    html`<span class="tag">moving</span>`,
+    broker,
+    moving.from || "being searched for",
+    count(moving.buffered),
+    clock(moving.gives_up_at),
+  ]);
+  return html`
+    <h2>Moving</h2>
+    <p>${count(all)} ${all === 1 ? "client has" : "clients have"} come to another broker; the session is on its way.</p>
+    <${Table} label="Moving" head=${head} rows=${cells} empty="" />`;
+}
+
+/** What a receipt told its client, on one line. */
+function receiptText(receipt) {
+  if (!receipt) return "none yet";
+  const removed = Object.values(receipt.purged).reduce((sum, number) => sum + number, 0);
+  const parts = [[receipt.suppressed, "suppressed"], [removed, "removed by rules"], [receipt.expired, "expired"], [receipt.lost, "lost"]];
+  return `number ${receipt.number}, ${receipt.is_confirmed ? "confirmed" : "not confirmed yet"}; up to it ${parts.map(([number, what]) => `${count(number)} ${what}`).join(", ")}`;
+}
+
+/** What the exact test of a subscription has decided. */
+function testText(row) {
+  if (row.suspended) return `suspended: ${row.suspended}`;
+  return row.residues === undefined ? "" : `${count(row.wanted)} wanted, ${count(row.residues)} residues, ${count(row.failed)} failed`;
+}
+
 /** One session, wherever it is. */
 function Session({ client }) {
   const { answer, error } = useAnswer("/everywhere/session", { client }, REFRESH_MS);
@@ -72,16 +107,17 @@ function Session({ client }) {
   if (!found) return html`<section><h2>${client}</h2><p class="empty">${answer ? "It has no session at any broker." : "Asking…"}</p></section>`;
   const { queue } = found;
   const purged = Object.entries(queue.purged).map(([rule, number]) => `${rule} ${count(number)}`).join(", ");
-  const wishes = found.subscribed.map((row) => [row.name, html`<code>${row.now ?? row.filter}</code>`, row.share ?? "", row.expires ? clock(row.expires) : ""]);
+  const wishes = found.subscribed.map((row) => [row.name, html`<code>${row.now ?? row.filter}</code>`, testText(row), row.share ?? "", row.expires ? clock(row.expires) : ""]);
   return html`
     <section aria-live="polite">
       <h2>${client} <span class="tag">at ${broker}</span></h2>
       <dl>
         <dt>context</dt><dd class="line">${inLine(found.context) || "none"}</dd>
         <dt>queue</dt><dd>${count(found.queued)} waiting, ${count(queue.confirmed)} confirmed of ${count(queue.taken)}, ${count(queue.expired)} expired${purged ? `, removed by rules: ${purged}` : ""}</dd>
+        <dt>last receipt</dt><dd>${receiptText(found.receipt)}</dd>
         ${found.refusals.map((each) => html`<dt>refused</dt><dd class="fails">${each.reason}</dd>`)}
       </dl>
-      <${Table} label="Subscriptions" head=${["subscription", "filter", "shared", "expires"]} rows=${wishes} empty="It has no subscription." />
+      <${Table} label="Subscriptions" head=${["subscription", "filter", "exact test", "shared", "expires"]} rows=${wishes} empty="It has no subscription." />
       <p><${Link} page="why" parameters=${{ client }}>Why did ${client} not get an event?<//></p>
     </section>`;
 }
