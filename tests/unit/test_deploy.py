@@ -1,10 +1,15 @@
 """What is meant for systemd is accepted by systemd."""
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from godwit.cli.main import app
 
 UNIT = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "godwit.service"
 NOT_INSTALLED_HERE = "is not executable"  # the program that the unit starts
@@ -30,3 +35,12 @@ def test_a_setting_that_systemd_does_not_know_is_caught(tmp_path: Path) -> None:
     planted = tmp_path / UNIT.name
     planted.write_text(UNIT.read_text().replace("ProtectSystem=strict", "ProtectSystems=strict"))
     assert len(faults(planted)) == 1
+
+
+def test_the_command_of_the_unit_has_only_options_that_exist() -> None:
+    (line,) = (line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart="))
+    program, command, *words = shlex.split(line.partition("=")[2])
+    assert Path(program).name == "godwit"
+    serve = vars(typer.main.get_command(app))["commands"][command]
+    context: Any = serve.make_context(command, words)
+    assert context.params["file"] == "/etc/godwit/broker.toml"
