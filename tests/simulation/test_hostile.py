@@ -166,9 +166,12 @@ def test_a_link_that_was_closed_for_a_fault_stays_closed_until_its_peer_begins_a
     def look(_a: Any, _b: Any, _c: Any) -> None:
         seen.append(link.open)
 
+    def lose_disk(_a: Any, _b: Any, _c: Any) -> None:
+        assert faults.lose_disk(VICTIM) == "crash_diskless"
+
     world.at(AT_S + 1, reconnect)
     world.at(AT_S + 2, look)
-    world.at(AT_S + 3, lambda a, b, c: faults.lose_disk(VICTIM))
+    world.at(AT_S + 3, lose_disk)
     world.at(AT_S + 4, lambda a, b, c: faults.restart(VICTIM))
     world.at(AT_S + 10, look)
     summary = simulation.run()
