@@ -119,6 +119,7 @@ class BrokerServer:
             logging.getLogger().addHandler(self._forward)
             parts.callback(lambda: logging.getLogger().removeHandler(self._forward))
             self.node = await self._node()
+            self.log.info("matcher", kernels=kernels_used())
             self.node.watch = RefusalObserver(partial(self.audit.refused_by_machine, self.node.ports))
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
@@ -168,12 +169,11 @@ class BrokerServer:
             return None
 
     def _load_kernels(self) -> None:
-        """Have the matcher ready before anybody waits for it, and say which one it is."""
+        """Have the matcher ready before anybody waits for it."""
         if CACHE is not None and not has_compiled_kernels(CACHE):
             self.log.info("compiling the matcher", takes="up to a minute, once", cache=str(CACHE))
         if COMPILED:
             warm_up()
-        self.log.info("matcher", kernels=kernels_used())
 
     async def _node(self) -> Node:
         """The machine, as its journal has it or as a new one."""
