@@ -36,8 +36,13 @@ NICENESS = 10
 LINE_BYTES_MAX = 64 * 2**10
 LINES_KEPT = 40
 ERROR = "error: "
-# As NumPy, the loader of libraries, and Python of a library that does not say it.
-NO_MEMORY = ("Unable to allocate", "failed to map segment", "error return without exception set")
+# As NumPy, the loader of libraries, Python of a library that does not say it, and OpenBLAS.
+NO_MEMORY = (
+    "Unable to allocate",
+    "failed to map segment",
+    "error return without exception set",
+    "pthread_create failed",
+)
 
 
 class Job:
