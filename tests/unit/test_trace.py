@@ -158,7 +158,8 @@ def kinds_used(text: str) -> set[str]:
 
 
 def test_every_record_that_is_made_is_of_a_known_kind() -> None:
-    makers = [module for module in modules() if "ecord(" in module.text]  # to read every module takes seconds
+    # To read every module takes seconds. The records of a team are of another class.
+    makers = [module for module in modules() if "ecord(" in module.text and not module.name.startswith("teamwork/")]
     used = {kind: module.name for module in makers for kind in kinds_used(module.text)}
     assert used
     assert {kind: name for kind, name in used.items() if kind not in KINDS} == {}
