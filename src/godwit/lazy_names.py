@@ -7,11 +7,14 @@ heavy modules names where each of its names is, and Python asks for them one by 
 *Rules.*
 1. A name is fetched once; later it is a usual attribute of the package.
 2. A name that the package does not offer is an `AttributeError`, as in any module.
+3. A name that is also that of its module is what the module defines, whoever imports the module first: Python would
+   put the module in its place.
 """
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 __all__ = ["names_from"]
@@ -19,6 +22,8 @@ __all__ = ["names_from"]
 
 def names_from(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package. `modules` has for each name the module of the package that defines it."""
+    if any(name == module for name, module in modules.items()):
+        sys.modules[package].__class__ = _PackageOfNamesakes
 
     def fetched(name: str) -> Any:
         if name not in modules:
@@ -28,3 +33,12 @@ def names_from(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
         return value
 
     return fetched
+
+
+class _PackageOfNamesakes(ModuleType):
+    """A package in which a module has the name of what it defines. (rule 3)"""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}" and name in self.__all__:
+            value = getattr(value, name)
+        super().__setattr__(name, value)

@@ -105,7 +105,7 @@ def test_an_installed_part_is_loaded_when_it_is_asked_for(monkeypatch: pytest.Mo
 
 
 def test_the_broker_and_its_mobility_load_no_baseline() -> None:
-    code = "import sys, godwit.broker, godwit.mobility\nprint(*sys.modules)"
+    code = "import sys, godwit.broker.broker, godwit.mobility.mobile_broker\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert "godwit.broker.families" in loaded.stdout
     assert "godwit.baselines" not in loaded.stdout

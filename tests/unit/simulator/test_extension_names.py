@@ -88,13 +88,13 @@ def test_a_run_uses_the_mode_and_the_components_that_its_scenario_names() -> Non
     [
         (
             "clients.roaming.subscriber_mode=by_boat",
-            "subscriber_mode is 'by_boat': allowed is 'relocate', 'ask', 'named'",
+            "subscriber_mode is 'by_boat': allowed is 'relocate', 'ask', 'junction', 'named'",
         ),
         ("clients.roaming.subscriber_mode='test fery'", "'test ferry' (did you mean test ferry"),
         ("clients.roaming.subscriber_mode=delayed", "subscriber_mode is 'delayed': allowed is 'relocate'"),
         (
             "clients.roaming.publisher_mode='test ferry'",
-            "publisher_mode is 'test ferry': allowed is 'relocate', 'named'",
+            "publisher_mode is 'test ferry': allowed is 'relocate', 'junction', 'named'",
         ),
         ("clients.roaming.publisher_mode=ask", "'prefetching', 'proxy', 'delayed', 'prefetching+delayed'"),
         ("routing.reduction=half", "routing.reduction is 'half': allowed is "),
