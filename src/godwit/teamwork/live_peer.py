@@ -78,7 +78,7 @@ SEND_AGAIN_S = 10.0  # what waits for a key
 SCOPES = "team.scopes"
 
 Listener = Callable[[PeerReport], None]
-"""Told of each change that was taken, each answer to a search, invitations, who comes and goes, and refusals."""
+"""Called with each accepted change, search answer, invitation, change of presence and refusal."""
 
 
 class LivePeer:

@@ -44,7 +44,7 @@ REMINDER = "reminder"
 """The kind that a subscription names to be reminded of meetings."""
 REMIND_S = 900.0
 PRESENCE = "presence"
-"""The kind that a subscription names to hear who comes, goes, or is available in another way."""
+"""The kind of subscription that reports when users come online, go offline or change their availability."""
 
 
 class Channel(msgspec.Struct, frozen=True, omit_defaults=True):
