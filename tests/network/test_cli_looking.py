@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from godwit.cli import admin_command, explain_command
+from godwit.cli import explain_command, inspect_command
 from tests.network.cli_broker import Apart, godwit, in_background, lines
 from tests.network.http_broker import Running, start
 
@@ -108,7 +108,7 @@ def test_what_happens_is_printed_as_it_happens(pair: Pair) -> None:
 def test_for_people_there_are_tables_and_a_tree(
     pair: Pair, events: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (admin_command, explain_command):
+    for module in (inspect_command, explain_command):
         monkeypatch.setattr(module, "is_terminal", lambda: True)
     assert "away, until 20" in godwit("sessions", *http(pair[2])).stdout
     told = godwit("sessions", "ann", *http(pair[2])).stdout
@@ -146,7 +146,7 @@ def test_a_cell_shows_every_kind_of_value() -> None:
         ("x", "\x1b", "\\u001b"),
     ]
     for name, value, expected in values:
-        assert admin_command.shown(name, value) == expected, json.dumps(value)
+        assert inspect_command.shown(name, value) == expected, json.dumps(value)
 
 
 def test_a_session_is_found_whatever_its_client_is_called(pair: Pair) -> None:

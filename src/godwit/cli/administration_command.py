@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from godwit.cli.admin_client import HTTP, Http, office
-from godwit.cli.admin_command import list_rows
 from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
+from godwit.cli.inspect_command import list_rows
 
 __all__ = ["app", "reload"]
 

@@ -18,7 +18,6 @@ try:
 
     from godwit import __version__
     from godwit.cli import (
-        admin_command,
         administration_command,
         bench_command,
         compare_command,
@@ -26,6 +25,7 @@ try:
         demo_command,
         explain_command,
         filter_command,
+        inspect_command,
         journal_command,
         match_command,
         pipeline,
@@ -181,9 +181,9 @@ app.command("pub")(pub_command.pub)
 app.command("sub")(sub_command.sub)
 app.command("adv")(declare_command.adv)
 app.command("ctx")(declare_command.ctx)
-app.command("sessions")(admin_command.sessions)
-app.command("routes")(admin_command.routes)
-app.command("trace")(admin_command.trace)
+app.command("sessions")(inspect_command.sessions)
+app.command("routes")(inspect_command.routes)
+app.command("trace")(inspect_command.trace)
 app.command("explain")(explain_command.explain)
 app.command("reload")(administration_command.reload)
 app.command("backup")(journal_command.backup)
