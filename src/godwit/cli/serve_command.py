@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["check_config", "serve"]
 
 STATUS_NO = 1
-STATUS_INTERRUPTED = 130
 SET = "--set"
 OWN_FILES = 200  # that a broker has open besides connections, at most
 SWITCH_S = 0.000_5  # after which a busy loop lets the journal's thread run: deliveries wait for that
@@ -214,21 +213,13 @@ async def _serve(
     import asyncio
     import signal
 
+    from godwit.cli.stop_signals import stop_on_signals
     from godwit.runtime.reloading import Reloading
     from godwit.runtime.state_dump import state_of
 
-    stop = asyncio.Event()
+    loop, stop = asyncio.get_running_loop(), stop_on_signals()
     on_reload = getattr(signal, "SIGHUP", None)  # not on every system
     on_dump = getattr(signal, "SIGUSR1", None)
-
-    def on_signal(number: int) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            os._exit(STATUS_INTERRUPTED)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
     if on_reload is not None:
         loop.add_signal_handler(on_reload, lambda: None)  # it is being started, with what there is
     await broker_server.start()

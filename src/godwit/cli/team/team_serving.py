@@ -1,7 +1,6 @@
 """`godwit team serve`, `status`, `presence` and `audit`: the peer of a folder."""
 
 import json
-import os
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["audit", "presence", "serve", "status"]
 
-STATUS_INTERRUPTED = 130
 AUDIT = {"time": "time", "user": "user", "way": "way", "scope": "scope", "record": "record", "detail": "detail"}
 
 
@@ -70,21 +68,10 @@ def _new_loop() -> Any:
 
 
 async def _serve(folder: Path, settings: "PeerSettings") -> None:
-    import asyncio
-    import signal
-
+    from godwit.cli.stop_signals import stop_on_signals
     from godwit.teamwork.team_server import serving
 
-    stop = asyncio.Event()
-
-    def on_signal(number: int) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            os._exit(STATUS_INTERRUPTED)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+    stop = stop_on_signals()
     async with serving(folder, settings) as served:
         with suppress(OSError):  # whoever wanted to know is gone
             _show(served)
