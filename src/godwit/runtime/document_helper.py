@@ -10,6 +10,8 @@ is given to the process at a time. It is started when the first one comes.
 2. Documents of up to `SMALL_BYTES` are read here, at once.
 3. What the process was told of queries and events is counted here, and forgotten on both sides when it is too much, and
    when the process is another one.
+4. A process that dies is not killed as well: `kill` looks first whether it still runs, and when it does not, takes what
+   the process has returned away from those who wait for it. The reason would be lost.
 """
 
 import asyncio
@@ -198,8 +200,9 @@ class DocumentHelper:
             try:
                 async with asyncio.timeout(JOB_S_MAX):
                     return await self._exchange(frames, is_again=is_again)
-            except (OSError, TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError):
-                death = _Death(TOO_SLOW if await self._end() == TIMER else DIED)
+            except (OSError, TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError) as problem:
+                is_ending = isinstance(problem, ConnectionError | asyncio.IncompleteReadError)
+                death = _Death(TOO_SLOW if await self._end(is_ending=is_ending) == TIMER else DIED)
         return death
 
     async def _exchange(self, frames: Frames, *, is_again: bool) -> Answer:
@@ -220,11 +223,15 @@ class DocumentHelper:
         command = (sys.executable, "-m", "godwit.document_process", *self._arguments)
         return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=READ_BYTES)
 
-    async def _end(self) -> int | None:
-        """End the process; what it has returned."""
+    async def _end(self, *, is_ending: bool = False) -> int | None:
+        """End the process; what it has returned. `is_ending`: its pipe is closed, so it ends by itself. (rule 4)"""
         process, self._process = self._process, None
         if process is None:
             return None
+        if is_ending:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(JOB_S_MAX):
+                    return await process.wait()
         with suppress(ProcessLookupError):
             process.kill()
         return await process.wait()

@@ -1,6 +1,7 @@
 """The process that reads documents and tests queries: the answers that are given here, and jobs that it dies of."""
 
 import asyncio
+from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -133,7 +134,10 @@ def test_a_job_that_it_died_of_is_tried_again_by_another_process(play: Callable[
     play(scene)
 
 
-def test_a_test_that_is_slower_than_anybody_knew_is_ended_and_says_so(play: Callable[[Scene], None]) -> None:
+def test_a_test_that_is_slower_than_anybody_knew_is_ended_and_says_so(
+    play: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Process, "kill", lambda _: pytest.fail("killed, though it was ending by itself"))
     half = b"a" * 250_000
     document = xml_event(b"<r><text>%b</text><part>%bb</part></r>" % (half, half[:125_000]))
 
