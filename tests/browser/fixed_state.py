@@ -7,8 +7,8 @@ from typing import Any
 from godwit.broker.messages import QueueRules
 from godwit.filters.regions import circle
 from godwit.filters.values import Point
+from godwit.runtime.connecting import connect
 from godwit.runtime.dashboard_settings import DashboardSettings
-from godwit.runtime.network_client import connect
 from tests.network.http_broker import Running, broker
 from tests.network.waiting import until
 

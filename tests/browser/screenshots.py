@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.connecting import connect
+from godwit.runtime.network_client import NetworkClient
 from tests.browser.network import Broker, network
 from tests.browser.stations import browser_page
 

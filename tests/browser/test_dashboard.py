@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.messages import QueueRules
 from godwit.runtime.authentication import Principal
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from godwit.runtime.samples import COARSE_STEP_S, DAY_S, FINE_S, SAMPLES_MAX
 from tests.browser.network import network
 from tests.browser.stations import browser_page

@@ -11,8 +11,8 @@ from PIL import Image
 
 from godwit.filters.regions import circle
 from godwit.filters.values import Point
+from godwit.runtime.connecting import connect
 from godwit.runtime.dashboard_settings import DashboardSettings
-from godwit.runtime.network_client import connect
 from godwit.runtime.tile_file import TileFile
 from tests.browser.fixed_state import fixed_network
 from tests.browser.test_dashboard import Nobody, chain, dashboard, show, shows

@@ -8,7 +8,7 @@ import pytest
 
 from godwit.broker.messages import QueueRules
 from godwit.errors import Refused
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.browser.stations import browser_page
 from tests.browser.test_dashboard import PHONE, chain, dashboard, fits, show, shows, verdict
 from tests.network.http_broker import broker

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.browser.test_dashboard import PHONE, chain, dashboard, fits, show, shows
 from tests.network.http_broker import broker
 from tests.network.waiting import run, until

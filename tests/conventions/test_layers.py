@@ -11,7 +11,11 @@ SEES_ONLY = {"pipeline": {"errors", "files", "locking", "trace", "filters", "eve
 
 BELOW_TEAMWORK = {"errors", "files", "locking", "registry", "settings", "trace", "filters", "languages"}
 TEAMWORK_SEES = {
-    *("runtime.network_client", "runtime.pending_requests"),  # the client: the only way to brokers
+    *(
+        "runtime.connecting",
+        "runtime.network_client",
+        "runtime.pending_requests",
+    ),  # the client: the only way to brokers
     "broker.client_rights",  # what a grant leaves of a query, decided as brokers decide it
     *("runtime.clock", "runtime.configuration", "runtime.tcp", "runtime.users"),
     *("runtime.http_listener", "runtime.http_protocols", "runtime.http_requests", "runtime.server_sent_events"),
@@ -88,7 +92,7 @@ def test_teamwork_reaches_brokers_by_the_client_alone() -> None:
 
 
 def test_teamwork_that_reaches_around_the_client_is_caught() -> None:
-    text = "from godwit.runtime.network_client import connect\nfrom godwit.runtime.node import Node\n"
+    text = "from godwit.runtime.connecting import connect\nfrom godwit.runtime.node import Node\n"
     text += "import godwit.broker\n"
     assert list(teamwork_faults([Module("teamwork/planted.py", text)])) == [
         "teamwork/planted.py:2: teamwork must not import godwit.runtime.node.Node",

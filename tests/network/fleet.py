@@ -19,8 +19,9 @@ from godwit.mobility import mobile_broker
 from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.relocation import Relocation
 from godwit.runtime import client_transport, reconnecting, tcp
+from godwit.runtime.connecting import connect
 from godwit.runtime.journal import Journal
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.node import Machine, Node
 from godwit.runtime.tcp import Address, NativeServer
 from godwit.simulator.checkers import Verdict, judge

@@ -9,8 +9,9 @@ from typing import Any
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.mobility import mobile_broker
+from godwit.runtime.connecting import connect
 from godwit.runtime.journal import Journal
-from godwit.runtime.network_client import NetworkClient, Subscription, connect
+from godwit.runtime.network_client import NetworkClient, Subscription
 from godwit.runtime.node import Node
 from godwit.runtime.security import SecuritySettings, authenticator_from
 from godwit.runtime.tcp import Address, NativeConnection, NativeServer

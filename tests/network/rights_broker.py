@@ -12,10 +12,11 @@ from websockets.asyncio.client import connect as connect_socket
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.mobility import mobile_broker
+from godwit.runtime.connecting import connect
 from godwit.runtime.http import HttpServer
 from godwit.runtime.journal import Journal
 from godwit.runtime.mqtt_gateway import MqttGateway
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.node import Node
 from godwit.runtime.security import SecuritySettings, authenticator_from
 from godwit.runtime.tcp import Address, NativeServer

@@ -9,7 +9,7 @@ import pytest
 from godwit.mqtt import FROM_SERVER, Connect, Decoder, Disconnect, MqttSettings, Puback, Publish, Subscribe, encode
 from godwit.mqtt.packets import Subscription
 from godwit.runtime import mqtt_gateway
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.network.mqtt_devices import Station, one_broker
 from tests.network.waiting import run, until
 

@@ -22,7 +22,7 @@ import typer
 import yaml  # type: ignore[import-untyped]
 
 from godwit.cli.main import app
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.conventions.repository import ROOT
 from tests.network.serving import Served, serving
 from tests.network.waiting import run

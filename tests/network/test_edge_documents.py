@@ -8,8 +8,8 @@ import pytest
 
 from godwit.filters.events import event
 from godwit.languages.xml_documents import xml_event
+from godwit.runtime.connecting import connect as connect_native
 from godwit.runtime.document_helper import SMALL_BYTES
-from godwit.runtime.network_client import connect as connect_native
 from tests.network.http_broker import broker, listening
 from tests.network.mqtt_devices import Device, keep_properties, one_broker, properties, property_of
 from tests.network.test_edge_queries import at, attached, heard, say

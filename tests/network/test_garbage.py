@@ -9,7 +9,7 @@ from weakref import ref
 
 import pytest
 
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.network.mqtt_devices import Device, Station, one_broker
 from tests.network.waiting import run, until
 

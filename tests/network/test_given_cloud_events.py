@@ -12,8 +12,8 @@ from websockets.exceptions import ConnectionClosedError
 
 from godwit.filters.events import Event
 from godwit.languages.cloud_events import event_from_binary, event_from_structured, events_from_batch
+from godwit.runtime.connecting import connect as connect_native
 from godwit.runtime.edge_tests import EdgeLimits
-from godwit.runtime.network_client import connect as connect_native
 from tests.network.http_broker import Running, broker, listening
 from tests.network.mqtt_devices import Device, keep_properties, one_broker, properties, property_of
 from tests.network.waiting import run, until

@@ -42,9 +42,10 @@ from godwit.mqtt import Connect, Decoder, encode
 from godwit.mqtt.packets import Publish as MqttPublish
 from godwit.runtime import tcp
 from godwit.runtime.authentication import Credentials, Principal
+from godwit.runtime.connecting import connect
 from godwit.runtime.grants import Grants
 from godwit.runtime.link_authentication import LinkGuard
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.wire import Frames, Intro
 from tests.network.guarded import Guarded, as_user, entry, good_client, guarded, heard, numbers, users

@@ -9,7 +9,8 @@ import pytest
 
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.messages import QueueRules
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.connecting import connect
+from godwit.runtime.network_client import NetworkClient
 from tests.network.http_broker import Running, Source, broker, start
 from tests.network.waiting import a_turn, run, until
 

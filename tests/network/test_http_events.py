@@ -10,7 +10,7 @@ import pytest
 from godwit.broker.broker_config import BrokerConfig
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Credentials, Principal
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.network.guarded import ASSERTED, entry, users
 from tests.network.http_broker import broker, listening, start
 from tests.network.waiting import run, until

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from godwit.errors import PeerFault
 from godwit.runtime.authentication import Credentials, Principal
+from godwit.runtime.connecting import connect
 from godwit.runtime.metrics import METRICS
-from godwit.runtime.network_client import connect
 from tests.network.full_disk import FullDisk
 from tests.network.http_broker import LIMIT_S, Running, broker, listening, start
 from tests.network.waiting import run, until

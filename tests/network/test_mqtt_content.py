@@ -3,7 +3,7 @@
 import pytest
 
 from godwit.broker.broker_config import BrokerConfig
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.network.mqtt_devices import Device, one_broker, properties, property_of
 from tests.network.waiting import run
 

@@ -14,9 +14,10 @@ from godwit.errors import PeerFault
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
 from godwit.runtime.authentication import Credentials, Principal
+from godwit.runtime.connecting import connect
 from godwit.runtime.intake import COUNT_MAX
 from godwit.runtime.journal import Journal
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import FRAMES_AT_ONCE_MAX, Address, NativeConnection, NativeServer
 from godwit.runtime.wire import Frames, Intro

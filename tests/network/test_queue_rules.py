@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.network.cli_broker import broker_apart, godwit, lines
 from tests.network.http_broker import broker, listening
 from tests.network.mqtt_devices import Device, one_broker, properties

@@ -15,7 +15,7 @@ from godwit.broker.messages import Attach, Attached, Bye, Delivery, Publish, Ref
 from godwit.errors import Refused as RefusedError
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from godwit.runtime.rights_watch import RightsWatch
 from tests.network.http_broker import listening
 from tests.network.mqtt_devices import Device

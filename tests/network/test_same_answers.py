@@ -16,7 +16,7 @@ from godwit.cli import main
 from godwit.filters.events import Event
 from godwit.filters.json_lines import line_of
 from godwit.languages import LANGUAGES
-from godwit.runtime.network_client import connect as connect_native
+from godwit.runtime.connecting import connect as connect_native
 from tests.network.http_broker import broker
 from tests.network.test_edge_queries import at, attached, heard, say, subscribe
 from tests.network.waiting import run

@@ -12,7 +12,7 @@ import trustme
 from godwit.broker.messages import Bye
 from godwit.errors import Refused
 from godwit.runtime import client_transport
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from godwit.runtime.security import SecuritySettings, authenticator_from
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
 from godwit.runtime.wire import Frames, Intro

@@ -4,7 +4,7 @@ import asyncio
 
 from godwit.filters.language import parse
 from godwit.pipeline.subscription_sources import BrokerSubscriptions
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.network.http_broker import broker
 from tests.network.waiting import run
 

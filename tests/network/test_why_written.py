@@ -10,7 +10,7 @@ import pytest
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.messages import QueueRules
 from godwit.errors import Refused
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.network.http_broker import broker
 from tests.network.rights_broker import secured, user
 from tests.network.waiting import run, until

@@ -15,8 +15,9 @@ from typer import Exit
 from typer.testing import CliRunner, Result
 
 from godwit.cli import main
-from godwit.cli.pipeline.spark_runner import STATUS_INTERRUPTED, one_line_errors, progress_of, sentence, stage_of, tell
+from godwit.cli.pipeline.spark_runner import one_line_errors, progress_of, sentence, stage_of, tell
 from godwit.cli.pipeline.spark_runner import session as session_of
+from godwit.cli.stop_signals import STATUS_INTERRUPTED
 from godwit.errors import BadEvent, PipelineError
 from godwit.pipeline import spark_session, tables
 from godwit.trace import Record, TraceWriter

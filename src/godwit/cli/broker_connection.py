@@ -94,10 +94,11 @@ class ClientOptions(NamedTuple):
     def client(self, name: str = "", **more: Any) -> "NetworkClient":
         """A client for them. With a name it has no memory of what it did under it before."""
         from godwit.mobility.modes import MODES
-        from godwit.runtime.network_client import connect
+        from godwit.runtime.connecting import connect
 
         mode = self.mode or ("named" if name and "named" in MODES else None)
-        return connect(*self.seeds, **{"name": name, "mode": mode, **self._credentials(), **more})
+        made: NetworkClient = connect(*self.seeds, name=name, **{"mode": mode, **self._credentials(), **more})
+        return made
 
     def replicated(self, name: str = "", **more: Any) -> "ReplicatedNetworkClient":
         """A client with a session at each of them."""

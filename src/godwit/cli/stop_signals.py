@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 
-__all__ = ["stop_on_signals"]
+__all__ = ["STATUS_INTERRUPTED", "stop_on_signals"]
 
 STATUS_INTERRUPTED = 130  # as shells have it for SIGINT
 

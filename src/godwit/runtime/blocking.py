@@ -23,8 +23,9 @@ from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 from godwit.languages.query import NATIVE, Query
 from godwit.runtime.addresses import Address
+from godwit.runtime.connecting import connect
 from godwit.runtime.event_callback import Callback
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.pending_requests import PendingRequest, State, Subscription
 from godwit.runtime.wanted_queries import Operators
 

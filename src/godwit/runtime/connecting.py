@@ -4,10 +4,13 @@
 1. `replicas` is the number of addresses, which must be those of different brokers: a client whose sessions are fewer
    than its author believes is worse than an error.
 2. What a replicated client cannot do is an error that says so, not an option without effect.
+3. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
+   the clock, so that no number comes twice.
 """
 
 import ssl
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, overload
@@ -17,10 +20,9 @@ from msgspec.structs import replace as changed
 from godwit.client.client_config import ClientConfig
 from godwit.client.complete_merge import MergeBounds
 from godwit.client.replicas import FilterName, ReplicaConfig
-from godwit.errors import GodwitError
-from godwit.runtime import network_client
+from godwit.errors import GodwitError, StoreError
 from godwit.runtime.addresses import Address
-from godwit.runtime.client_transport import Environment, address
+from godwit.runtime.client_transport import PORT, Environment, address
 from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.pending_requests import OnState
 from godwit.runtime.replicated_client import REPLICAS_MAX, ReplicatedNetworkClient
@@ -29,6 +31,8 @@ from godwit.runtime.wire import Intro
 __all__ = ["connect"]
 
 ONE_SESSION = ("mode", "confirm", "store")  # options of clients with one session
+NEVER = 10**9
+REPLICATED = ("filter", "publish", "bounds")  # options of clients with several
 
 
 @overload
@@ -88,60 +92,92 @@ def connect(*seeds: Any, replicas: int | None = None, **options: Any) -> Any:
     replicas or through "one" at a time. `bounds`: how long "complete" waits for a replica. `mode`, `confirm` and
     `store` are for clients with one session. (docs/guides/replicas.md)
     """
-    given = [each for seed in seeds for each in ([seed] if isinstance(seed, Address | str) else seed)]
-    if replicas is not None:
-        return _replicated(given, replicas, **options)
-    if wrong := [name for name in ("filter", "publish", "bounds") if name in options]:
-        raise GodwitError(f"{', '.join(wrong)} can be used only with replicas: connect([…], replicas={len(given)}, …)")
-    return network_client.connect(*given, **options)
-
-
-def _replicated(
-    seeds: list[Address | str],
-    replicas: int,
-    *,
-    filter: FilterName = "complete",
-    publish: Literal["all", "one"] = "all",
-    bounds: MergeBounds | None = None,
-    name: str = "",
-    token: str = "",
-    user: str = "",
-    password: str = "",
-    tls: ssl.SSLContext | bool | None = None,
-    quench: bool | None = None,
-    buffer: int | None = None,
-    on_state: OnState | None = None,
-    config: ClientConfig | None = None,
-    surroundings: Environment = Environment(),  # noqa: B008 (it is frozen)
-    **more: Any,
-) -> ReplicatedNetworkClient:
-    for option in more:  # rule 2
-        if option in ONE_SESSION:
+    addresses = [address(each) for seed in seeds for each in ([seed] if isinstance(seed, Address | str) else seed)]
+    for option in options:
+        if option not in _Options.__dataclass_fields__:
+            raise TypeError(f"connect() has no argument {option!r}")
+        if replicas is not None and option in ONE_SESSION:  # rule 2
             raise GodwitError(f"{option} cannot be used with replicas: it is for clients with one session")
-        raise TypeError(f"connect() has no argument {option!r}")
-    addresses = [address(seed) for seed in seeds]
+        if replicas is None and option in REPLICATED:
+            count = len(addresses)
+            raise GodwitError(f"{option} can be used only with replicas: connect([…], replicas={count}, …)")
+    given = _Options(**options)
+    return _single(addresses, given) if replicas is None else _replicated(addresses, replicas, given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """What `connect` was told; for the meaning of each see there."""
+
+    name: str = ""
+    token: str = ""
+    user: str = ""
+    password: str = ""
+    tls: ssl.SSLContext | bool | None = None
+    quench: bool | None = None
+    buffer: int | None = None
+    on_state: OnState | None = None
+    config: ClientConfig | None = None
+    surroundings: Environment = field(default_factory=Environment)
+    mode: str | None = None
+    confirm: Literal["received", "read"] = "received"
+    store: Path | str | None = None
+    filter: FilterName = "complete"
+    publish: Literal["all", "one"] = "all"
+    bounds: MergeBounds | None = None
+
+    @property
+    def client(self) -> str:
+        """The client's name. One that was not given begins with the user's, so that its rights are found."""
+        return self.name or f"{self.user}/client-{token_hex(6)}".removeprefix("/")
+
+    @property
+    def machine(self) -> ClientConfig:
+        """The configuration of the client's machine. (rule 3)"""
+        start = int(self.surroundings.clock.time() * 1e6) if self.name else 0
+        given: dict[str, Any] = {"quench": self.quench, "buffer_events_max": self.buffer, "mode": self.mode}
+        if self.confirm == "read":
+            given |= {"confirm_every": NEVER, "confirm_after_s": float(NEVER)}
+        config = self.config or ClientConfig(sequence_start=start)
+        return changed(config, **{key: value for key, value in given.items() if value is not None})
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """What both kinds of client are made with."""
+        return {
+            "intro": Intro(token=self.token, user=self.user, password=self.password),
+            "tls": ssl.create_default_context() if self.tls is True else self.tls or None,
+            "on_state": self.on_state,
+            "stays": bool(self.name),
+            "surroundings": self.surroundings,
+        }
+
+
+def _single(addresses: list[Address], given: _Options) -> NetworkClient:
+    if given.store is not None and not given.name:
+        raise StoreError(f"a store needs the name of its client: connect(…, name=…, store={str(given.store)!r})")
+    return NetworkClient(
+        addresses or [Address("127.0.0.1", PORT)],
+        given.client,
+        given.machine,
+        confirms_read=given.confirm == "read",
+        store=None if given.store is None else Path(given.store),
+        **given.connection,
+    )
+
+
+def _replicated(addresses: list[Address], replicas: int, given: _Options) -> ReplicatedNetworkClient:
     if replicas != len(addresses) or not 1 <= replicas <= REPLICAS_MAX:  # rule 1
         allowed = f"give the address of one broker for each replica, {REPLICAS_MAX} at most"
         raise GodwitError(f"replicas is {replicas}, and {len(addresses)} addresses are given: {allowed}")
     if twice := [each for at, each in enumerate(addresses) if each in addresses[:at]]:
         raise GodwitError(f"{twice[0]} is given twice: each replica needs another broker")
-    if config is None:
-        config = ClientConfig(sequence_start=int(surroundings.clock.time() * 1e6) if name else 0)
+    config = given.machine
     if config.mode != "relocate":
         raise GodwitError(f"mode {config.mode!r} cannot be used with replicas: their sessions stay where they are")
-    given = {"quench": quench, "buffer_events_max": buffer}
-    config = changed(config, **{key: value for key, value in given.items() if value is not None})
+    bounds = given.bounds or MergeBounds()
     try:
-        merged = ReplicaConfig(filter=filter, publish=publish, bounds=bounds or MergeBounds(), client=config)
+        merged = ReplicaConfig(filter=given.filter, publish=given.publish, bounds=bounds, client=config)
     except ValueError as error:
         raise GodwitError(str(error)) from None
-    return ReplicatedNetworkClient(
-        addresses,
-        name or f"{user}/client-{token_hex(6)}".removeprefix("/"),  # a user's clients bear its name
-        merged,
-        intro=Intro(token=token, user=user, password=password),
-        tls=ssl.create_default_context() if tls is True else tls or None,
-        on_state=on_state,
-        stays=bool(name),
-        surroundings=surroundings,
-    )
+    return ReplicatedNetworkClient(addresses, given.client, merged, **given.connection)

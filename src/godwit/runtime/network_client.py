@@ -14,9 +14,7 @@ back to a broker (`reconnecting.py`), what has come and is not read (`client_inb
 3. Events that are published wait in a buffer of `buffer` events until a broker has them. Past that the oldest is lost,
    on record, one that nobody is known to want before any other; `room` waits until there is room.
 4. A client that was given no name cannot come back, and ends its session when it goes.
-5. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
-   the clock, so that no number comes twice.
-6. With a store, a subscription is on the disk before a broker hears of it. The next client of that name begins with it,
+5. With a store, a subscription is on the disk before a broker hears of it. The next client of that name begins with it,
    and decides by its query what has come for it. [motion Fig. 2]
 """
 
@@ -28,10 +26,8 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType, TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
-
-from msgspec.structs import replace as changed
 
 from godwit.broker.effects import (
     Close,
@@ -57,7 +53,7 @@ from godwit.filters.values import Value
 from godwit.languages.query import NATIVE, Query
 from godwit.runtime.addresses import Address
 from godwit.runtime.client_inbox import Inbox
-from godwit.runtime.client_transport import PORT, Environment, address
+from godwit.runtime.client_transport import Environment, address
 from godwit.runtime.clock import Timer
 from godwit.runtime.event_callback import Callback
 from godwit.runtime.pending_requests import Kind, OnState, PendingRequest, State, States, Subscription
@@ -67,10 +63,9 @@ from godwit.runtime.subscription_store import StoredSubscription
 from godwit.runtime.wanted_queries import Operators, Wanted, restored, wanted
 from godwit.runtime.wire import Intro
 
-__all__ = ["NetworkClient", "PendingRequest", "State", "Subscription", "connect"]
+__all__ = ["NetworkClient", "PendingRequest", "State", "Subscription"]
 
 LEAVE_S = 5.0  # for events that no broker has yet, when the client goes
-NEVER = 10**9
 
 
 class NetworkClient:
@@ -258,7 +253,7 @@ class NetworkClient:
             self.taken(number)
 
     def _want(self, subscription: Subscription, said: Wanted, number: int | None = None) -> PendingRequest:
-        """Store what is wanted, then say it (rule 6); `number`: of its row, if it is stored already."""
+        """Store what is wanted, then say it (rule 5); `number`: of its row, if it is stored already."""
         said.check()
         name, store = subscription.name, self._store
         if store is None and self._store_path is not None:
@@ -280,7 +275,7 @@ class NetworkClient:
         return bool(names)
 
     def want_stored(self, number: int, row: StoredSubscription) -> None:
-        """Say what the store holds: the client of this name had subscribed to it. (rule 6)"""
+        """Say what the store holds: the client of this name had subscribed to it. (rule 5)"""
         said = restored(row)
         subscription = self.inbox.add(Subscription(row.name, said.source, self))
         subscription.describe(said.source, said.language)
@@ -550,51 +545,3 @@ class NetworkClient:
     def _stop(self, key: TimerKey) -> None:
         if (handle := self._timers.pop(key, None)) is not None:
             handle.cancel()
-
-
-def connect(
-    *seeds: Address | str,
-    name: str = "",
-    token: str = "",
-    user: str = "",
-    password: str = "",
-    tls: ssl.SSLContext | bool | None = None,
-    quench: bool | None = None,
-    buffer: int | None = None,
-    mode: str | None = None,
-    confirm: Literal["received", "read"] = "received",
-    on_state: OnState | None = None,
-    store: Path | str | None = None,
-    config: ClientConfig | None = None,
-    surroundings: Environment = Environment(),  # noqa: B008
-) -> NetworkClient:
-    """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`.
-
-    With a `name` it can come back to its session, at any of the brokers; without one, its session ends with it.
-    By a `token`, or a `user` and its `password`, a broker knows the user.
-    `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
-    events wait for a broker. `mode`: how it moves (docs/architecture.md). `confirm`: brokers keep an event until the
-    client has received it, or until the application has read it. `on_state` is called when the state changes. `store`:
-    a file with the subscriptions, for a client with a name; the next one of that name begins with them.
-    `config`: all else there is to say of the client's machine. `surroundings`: for tests (`godwit.testing`).
-    """
-    if store is not None and not name:
-        raise StoreError(f"a store needs the name of its client: connect(…, name=…, store={str(store)!r})")
-    if config is None:
-        config = ClientConfig(sequence_start=int(surroundings.clock.time() * 1e6) if name else 0)  # rule 5
-    if confirm == "read":
-        config = changed(config, confirm_every=NEVER, confirm_after_s=float(NEVER))
-    given = {"quench": quench, "buffer_events_max": buffer, "mode": mode}
-    config = changed(config, **{key: value for key, value in given.items() if value is not None})
-    return NetworkClient(
-        [address(seed) for seed in seeds] or [Address("127.0.0.1", PORT)],
-        name or f"{user}/client-{token_hex(6)}".removeprefix("/"),  # a user's clients bear its name
-        config,
-        intro=Intro(token=token, user=user, password=password),
-        tls=ssl.create_default_context() if tls is True else tls or None,
-        on_state=on_state,
-        stays=bool(name),
-        confirms_read=confirm == "read",
-        store=None if store is None else Path(store),
-        surroundings=surroundings,
-    )

@@ -32,7 +32,8 @@ from msgspec.structs import replace
 
 from godwit.errors import GodwitError, Refused
 from godwit.runtime.clock import SYSTEM, Clock
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.connecting import connect
+from godwit.runtime.network_client import NetworkClient
 from godwit.teamwork.access import Access
 from godwit.teamwork.audit_log import AuditLog
 from godwit.teamwork.communities import Communities

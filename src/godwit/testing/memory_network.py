@@ -30,7 +30,8 @@ from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator
 from godwit.runtime.client_transport import Environment, Transport, TransportOwner
 from godwit.runtime.clock import Clock
-from godwit.runtime.network_client import NetworkClient, connect
+from godwit.runtime.connecting import connect
+from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.node import Node
 from godwit.runtime.tcp import Address
 from godwit.testing.broker_factory import NO_PUBLISHERS, Topology, broker, neighbours, topology

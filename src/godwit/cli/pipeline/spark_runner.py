@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from godwit.cli.stop_signals import STATUS_INTERRUPTED
 from godwit.errors import GodwitError, PipelineError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Debug", "Master", "one_line_errors", "session", "show_stage", "show_summary", "tell"]
 
-STATUS_INTERRUPTED = 130
 LOOK_EVERY_S = 0.2
 TASKS_COUNTED_MIN = 3  # of fewer a bar would stand still, and then be full
 TRACEBACK = "Traceback (most recent call last):"
