@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from godwit.runtime.tcp import Address
 from tests.browser.test_dashboard import dashboard, show, shows
 from tests.network.http_broker import broker, listening
@@ -37,7 +37,7 @@ def test_a_session_is_moving_until_the_link_to_its_old_broker_is_back() -> None:
             await b2.ready()
             await tram.subscribe("n > 0", name="all")
             link.close()
-            await until(lambda: b2.http.reasons())
+            await until(lambda: bool(b2.http.reasons()))
             await tram.move(b2.native)
             await show(page, "sessions")
             moving = page.get_by_role("region", name="Moving").get_by_role("row").filter(has_text="tram")

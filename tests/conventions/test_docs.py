@@ -23,13 +23,13 @@ from typing import Any
 
 import pytest
 
+from godwit.cli.statuses import STATUS_ERROR
 from tests.conventions.repository import ROOT, documents
 from tests.network import warm
 
 RUN = {"godwit", "cat", "echo", "printf", "head"}
 SLOW = frozenset({"godwit tour"})  # run by `make slow`; `tests/unit/cli/test_cli_tour.py` has a shorter one
 RUN_SECONDS_MAX = 100
-STATUS_ERROR = 2  # 0 is yes or done, 1 is no
 
 FENCE = re.compile(r"^```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")

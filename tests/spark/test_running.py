@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from godwit.cli import main
 from godwit.cli.pipeline.spark_runner import one_line_errors, progress_of, sentence, stage_of, tell
 from godwit.cli.pipeline.spark_runner import session as session_of
-from godwit.cli.stop_signals import STATUS_INTERRUPTED
+from godwit.cli.statuses import STATUS_ERROR, STATUS_INTERRUPTED
 from godwit.errors import BadEvent, PipelineError
 from godwit.pipeline import spark_session, tables
 from godwit.trace import Record, TraceWriter
@@ -25,7 +25,6 @@ from godwit.trace import Record, TraceWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STATUS_ERROR = 2
 PIPE_BYTES = 2**20  # more than a pipe holds, so that writing waits for a reader
 
 

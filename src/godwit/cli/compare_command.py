@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from godwit.cli.statuses import STATUS_NO
+
 if TYPE_CHECKING:
     from godwit.reproduce.reduction_comparison import Row
 
 __all__ = ["compare"]
-
-STATUS_NO = 1
 
 
 def compare(

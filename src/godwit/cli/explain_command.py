@@ -15,6 +15,7 @@ import typer
 
 from godwit.cli.admin_client import HTTP, AdminClient, Http, office
 from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
+from godwit.cli.statuses import STATUS_NO
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-STATUS_NO = 1
 BROKERS_MAX = 1_000
 BECAUSE_SHOWN = 3
 EVENTS_SHOWN = 20  # of a topic

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit.cli.query_options import NATIVE, LanguageName, OperatorModules, load_operators, read_query
+from godwit.cli.statuses import STATUS_NO
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-STATUS_NO = 1
 CASES_SHOWN_MAX = 8
 EXCESS_DIGITS = 4
 STANDARD_INPUT = "-"

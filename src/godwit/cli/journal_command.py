@@ -9,11 +9,11 @@ import typer
 
 from godwit.cli.admin_client import HTTP, Http, office
 from godwit.cli.broker_connection import CaFile, Password, Token, User
+from godwit.cli.statuses import STATUS_NO
 from godwit.errors import GodwitError
 
 __all__ = ["app", "backup", "restore"]
 
-STATUS_NO = 1
 app = typer.Typer(no_args_is_help=True, help="Look into a broker's journal.", rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(metavar="JOURNAL", help="Folder of a journal, or a backup file.")]

@@ -7,8 +7,7 @@ Each command has a module of its own, and this one only puts them under their na
 import os
 import sys
 
-STATUS_ERROR = 2  # 0 is yes or done, 1 is no
-STATUS_INTERRUPTED = 130
+from godwit.cli.statuses import STATUS_ERROR, STATUS_INTERRUPTED
 
 try:
     from typing import Annotated, Any

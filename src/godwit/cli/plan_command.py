@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session
+from godwit.cli.statuses import STATUS_NO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["plan"]
 
-STATUS_NO = 1
 PAIRS_SHOWN = 10
 BROKERS_SHOWN = 30
 

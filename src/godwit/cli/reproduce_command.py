@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from godwit import __version__
+from godwit.cli.statuses import STATUS_NO
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["reproduce"]
 
-STATUS_NO = 1
 ALL = "all"
 STYLES = {
     "holds": "bold green",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from godwit import __version__
+from godwit.cli.statuses import STATUS_NO
 from godwit.errors import ConfigurationError, GodwitError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_config", "serve"]
 
-STATUS_NO = 1
 SET = "--set"
 OWN_FILES = 200  # that a broker has open besides connections, at most
 SWITCH_S = 0.000_5  # after which a busy loop lets the journal's thread run: deliveries wait for that

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from godwit.cli.statuses import STATUS_NO
+
 if TYPE_CHECKING:
     from godwit.simulator.scenario import Scenario
     from godwit.simulator.summary import Summary
 
 __all__ = ["simulate"]
 
-STATUS_NO = 1
 SEED_DEFAULT = 1
 VIOLATIONS_SHOWN_MAX = 10
 USED = ("moves", "walked", "out_of_context", "context_changes", "not_addressed", "purged", "expired", "quenched")

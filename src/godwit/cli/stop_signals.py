@@ -4,9 +4,9 @@ import asyncio
 import os
 import signal
 
-__all__ = ["STATUS_INTERRUPTED", "stop_on_signals"]
+from godwit.cli.statuses import STATUS_INTERRUPTED
 
-STATUS_INTERRUPTED = 130  # as shells have it for SIGINT
+__all__ = ["stop_on_signals"]
 
 
 def stop_on_signals() -> asyncio.Event:

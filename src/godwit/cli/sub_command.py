@@ -23,6 +23,7 @@ from godwit.cli.broker_connection import (
     wait_until_attached,
 )
 from godwit.cli.query_options import NATIVE, LanguageName, OperatorModules, load_operators, read_query
+from godwit.cli.statuses import STATUS_NO
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["sub"]
 
-STATUS_NO = 1
 DAY_S = 86_400.0
 KEEP_DAYS_MIN, KEEP_DAYS_MAX = 0.01, 36_500.0
 EVERYTHING = "TRUE"

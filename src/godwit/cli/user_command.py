@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from godwit.cli.statuses import STATUS_NO
+
 if TYPE_CHECKING:
     from godwit.runtime.users import User
 
 __all__ = ["app", "asked_password"]
 
-STATUS_NO = 1
 
 app = typer.Typer(help="Manage users and their rights.", no_args_is_help=True)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
-from godwit.cli import input_files, main, match_command
+from godwit.cli import input_files, main, match_command, statuses
 
 SUBSCRIPTIONS = [
     {"id": 9, "filter": "price < 10"},
@@ -80,7 +80,7 @@ def test_a_dash_is_standard_input(files: Path, option: str) -> None:
 
 def test_both_from_standard_input_is_an_error(files: Path) -> None:
     shown = match(subscriptions="-", events="-")
-    assert shown.exit_code == main.STATUS_ERROR
+    assert shown.exit_code == statuses.STATUS_ERROR
     assert "only one of" in shown.output
 
 
@@ -253,7 +253,7 @@ def test_strict_stops_at_the_first_bad_line(files: Path, file: str, line: int) -
     with (files / file).open("a") as stream:
         stream.write("nonsense\n")
     shown = match("--strict")
-    assert shown.exit_code == main.STATUS_ERROR
+    assert shown.exit_code == statuses.STATUS_ERROR
     assert shown.stderr.startswith(f"error: {file}:{line}: JSON is malformed")
 
 

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from godwit import __version__
-from godwit.cli import main
+from godwit.cli import main, statuses
 from godwit.errors import BadValue
 
 
@@ -35,7 +35,7 @@ def test_an_error_raised_on_purpose_is_one_message_and_status_2() -> None:
         raise BadValue("NaN is not a value")
 
     shown = CliRunner().invoke(app, ["fail"])
-    assert (shown.exit_code, shown.output) == (main.STATUS_ERROR, "error: NaN is not a value\n")
+    assert (shown.exit_code, shown.output) == (statuses.STATUS_ERROR, "error: NaN is not a value\n")
 
 
 INTERRUPTED_WHILE_IT_LOADS = """
@@ -56,7 +56,7 @@ from godwit.cli.main import app
 def test_control_c_while_the_command_line_loads_is_a_word_and_status_130(name: str) -> None:
     code = INTERRUPTED_WHILE_IT_LOADS.replace("{name}", name)
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
-    assert (ran.returncode, ran.stderr) == (main.STATUS_INTERRUPTED, "stopped\n")
+    assert (ran.returncode, ran.stderr) == (statuses.STATUS_INTERRUPTED, "stopped\n")
 
 
 @pytest.mark.parametrize("place", ["typer.main.get_command", "godwit.cli.main.TyperGroup.make_context"])
@@ -67,11 +67,11 @@ def test_control_c_before_a_command_is_known_is_a_word_and_status_130(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(place, interrupted)
-    with pytest.raises(SystemExit, match=str(main.STATUS_INTERRUPTED)):
+    with pytest.raises(SystemExit, match=str(statuses.STATUS_INTERRUPTED)):
         main.app(["--version"])
     assert capsys.readouterr().err == "stopped\n"
 
 
 @pytest.mark.parametrize("word", ["no-such-command", "--no-such-option"])
 def test_a_word_it_does_not_know_is_status_2(word: str) -> None:
-    assert CliRunner().invoke(main.app, [word]).exit_code == main.STATUS_ERROR
+    assert CliRunner().invoke(main.app, [word]).exit_code == statuses.STATUS_ERROR

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.stop_signals import STATUS_INTERRUPTED
+from godwit.cli.statuses import STATUS_INTERRUPTED
 from godwit.errors import GodwitError, PipelineError
 
 if TYPE_CHECKING:

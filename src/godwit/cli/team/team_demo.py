@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from godwit.cli.broker_connection import is_terminal
+from godwit.cli.statuses import STATUS_NO
 from godwit.cli.team.team_display import write_line
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from godwit.cli.team.demo.story import Step
 
 __all__ = ["demo"]
-
-STATUS_NO = 1
 
 
 def demo(

@@ -6,13 +6,13 @@ import typer
 
 from godwit.cli.broker_connection import is_terminal
 from godwit.cli.event_display import safe
+from godwit.cli.statuses import STATUS_NO
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, ask
 from godwit.cli.team.team_display import note, write_line
 from godwit.errors import GodwitError
 
 __all__ = ["search"]
 
-STATUS_NO = 1
 KINDS = {"document": "artefact", "user": "user", "community": "community"}
 SHOWN = {"artefact": "document"}
 FIELDS_SHOWN = ("title", "author", "keyword", "skill", "role", "city", "description")

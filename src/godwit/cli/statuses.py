@@ -1,0 +1,7 @@
+"""What commands return to the shell, besides 0 for yes or done."""
+
+__all__ = ["STATUS_ERROR", "STATUS_INTERRUPTED", "STATUS_NO"]
+
+STATUS_NO = 1  # the answer is no, or a check has failed
+STATUS_ERROR = 2
+STATUS_INTERRUPTED = 130  # as shells have it for SIGINT
