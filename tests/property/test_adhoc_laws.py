@@ -85,11 +85,27 @@ def test_when_all_meet_nothing_that_anybody_holds_is_lost_and_nothing_comes_twic
 @given(histories())
 def test_event_brokers_that_coordinate_form_a_tree_and_serve_all(history):
     net = lived(history, "coordinate")
-    net.run(REST_S)
+    net.run(converge_s(AdHocConfig(meeting="coordinate")) + 1.0)
     assert net.check_islands() == len(set(net.islands.values()))
     for name in history["names"]:
         net.publish(name, {"x": 2})
     net.run(10)
+    net.check_islands()
+    net.judge()
+    assert net.violations == []
+
+
+@SOME
+@given(histories(), st.sampled_from(["merge", "coordinate"]), st.integers(0, 7), st.booleans())
+def test_a_device_that_crashes_takes_nothing_with_it_but_what_it_held(history, meeting, who, comes_back):
+    net = lived(history, meeting)
+    name = history["names"][who % len(history["names"])]
+    net.crash(name)
+    net.run(3)
+    if comes_back:
+        net.restart(name)
+    net.set_links(pairwise(history["names"]))
+    net.run(converge_s(AdHocConfig(meeting="coordinate")) + 5)
     net.check_islands()
     net.judge()
     assert net.violations == []

@@ -3,9 +3,11 @@
 import pytest
 from msgspec import structs
 
+from godwit.adhoc import event_broker
 from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.adhoc.device import AdHocConfig, Device
 from godwit.adhoc.event_broker import EventBroker
+from godwit.adhoc.session_following import Fetch, SessionFollowing
 from godwit.client.client import Client
 from godwit.errors import ScenarioError
 from godwit.filters.filters import TRUE
@@ -15,6 +17,7 @@ from godwit.simulator.scenario import named, with_changes
 from tests.seeds import few
 
 SHORT = ["run.duration_s=95", "radio.move_s=10", "radio.rest_s=35"]
+COORDINATING = ["run.duration_s=110", "radio.move_s=10", "radio.rest_s=45", "radio.meeting=coordinate"]
 CONFIG = AdHocConfig()
 
 
@@ -28,9 +31,28 @@ def test_islands_that_part_and_meet_keep_every_law(seed):
 
 @pytest.mark.parametrize("seed", few(range(3), 1))
 def test_event_brokers_that_coordinate_keep_every_law(seed):
-    summary = run(with_changes(named("adhoc"), [*SHORT, "radio.meeting=coordinate"]), seed)
+    summary = run(with_changes(named("adhoc"), COORDINATING), seed)
     assert summary.violations == ()
+    assert summary.islands["checked"] > 0
     assert summary.islands["merged"] == 0
+
+
+@pytest.mark.parametrize("seed", few(range(5, 9), 1))
+def test_sessions_follow_clients_that_never_rest(seed):
+    changes = ["run.duration_s=95", "run.settle_s=60", "radio.move_s=95", "radio.speed_mps=25"]
+    summary = run(with_changes(named("adhoc"), [*changes, "radio.meeting=coordinate"]), seed)
+    assert summary.violations == ()
+    assert summary.islands["sessions_handed_over"] > 10
+
+
+@pytest.mark.parametrize("seed", few(range(4), 1))
+@pytest.mark.parametrize("meeting", ["merge", "coordinate"])
+def test_devices_that_crash_take_nothing_with_them_but_what_they_held(seed, meeting):
+    crashes = ["run.settle_s=60", "radio.crashes_per_s=0.05", f"radio.meeting={meeting}"]
+    summary = run(with_changes(named("adhoc"), [*COORDINATING, *crashes]), seed)
+    assert summary.violations == ()
+    assert summary.islands["crashed"] > 0
+    assert summary.delivered > 0
 
 
 @pytest.mark.parametrize("seed", few(range(4), 1))
@@ -114,7 +136,7 @@ def test_leaders_that_never_give_up_are_seen(monkeypatch):
 def test_event_brokers_that_do_not_tell_each_other_what_is_wanted_are_seen(monkeypatch):
     monkeypatch.setattr("godwit.adhoc.event_broker._grow", lambda tree, peer: [])
     monkeypatch.setattr("godwit.adhoc.event_broker._prune", lambda tree, peer: [])
-    summary = run(with_changes(named("adhoc"), [*SHORT, "radio.meeting=coordinate"]), 1)
+    summary = run(with_changes(named("adhoc"), COORDINATING), 1)
     assert "all of an island" in {violation.law for violation in summary.violations}
 
 
@@ -226,3 +248,80 @@ def test_devices_that_relay_nothing_are_seen(monkeypatch):
     net.run(60)
     net.check_islands()
     assert "everything in force" in laws(net)
+
+
+# ---------------------------------------------------------------- sessions that follow
+
+
+def walked_to_a_nearer_event_broker() -> AdHocWorld:
+    """`x` walks along a row from the event broker `a` to the event broker `z`, which coordinate all the time.
+
+    It is out of everybody's range for a second, in which `b` publishes, and `c` does as `x` greets `z`.
+    """
+    low = AdHocConfig(priority=0.1, meeting="coordinate", lease_s=120.0)
+    high = AdHocConfig(priority=1.0, meeting="coordinate", lease_s=120.0)
+    net = AdHocWorld(1, {"a": high, "b": low, "c": low, "m": low, "x": low, "z": high})
+    net.subscribe("x", "all", TRUE)
+    net.set_links([("a", "b"), ("a", "x"), ("c", "z")])
+    net.run(30)
+    row = [("a", "b"), ("b", "m"), ("c", "m"), ("c", "z")]
+    net.set_links([*row, ("a", "x")])
+    net.run(30)
+    assert net.leaders(net.configs) == ["a", "z"]
+    net.set_links(row)
+    net.publish("b", {"x": 1})
+    net.run(1)
+    net.set_links([*row, ("x", "z")])
+    for _ in range(300):
+        net.publish("b", {"x": 2})
+        net.publish("c", {"x": 2})
+        net.run(0.02)
+    net.run(40)
+    net.check_islands()
+    net.judge()
+    return net
+
+
+def test_a_client_that_comes_near_another_event_broker_moves_there_and_its_session_follows():
+    net = walked_to_a_nearer_event_broker()
+    assert net.violations == []
+    assert net.node("x").leader == "z"
+    assert [number for publisher, number in net.delivered["x"] if publisher == "b"] == list(range(1, 302))
+    assert [number for publisher, number in net.delivered["x"] if publisher == "c"] == list(range(1, 301))
+    assert net.counts.get("suppressed", 0) == 0
+    assert [receipt.session_lost for receipt in net.client("x").receipts] == [False, False]
+
+
+def test_event_brokers_that_do_not_ask_for_sessions_are_seen(monkeypatch):
+    monkeypatch.setattr(SessionFollowing, "on_attach", lambda self, circuit, message, now: False)
+    monkeypatch.setattr(SessionFollowing, "offer", lambda self, now: None)
+    assert "sessions follow" in laws(walked_to_a_nearer_event_broker())
+
+
+def test_a_queue_that_is_asked_for_before_the_subscriptions_are_in_force_is_seen(monkeypatch):
+    """Without the barrier, what was published meanwhile comes behind later events, or not at all."""
+
+    def at_once(self, fetch, parts, lease_s, now):
+        self._device.let("broker", self._device.broker.take(parts, lease_s, now))
+        self._ask(parts[0].client, fetch, "done", now)
+        self._finish(parts[0].client, now)
+
+    def all_at_once(self, session, to):
+        return event_broker._parts(session, to, session.queue.waiting())
+
+    monkeypatch.setattr(SessionFollowing, "_on_whole", at_once)
+    monkeypatch.setattr(EventBroker, "state_of", all_at_once)
+    net = walked_to_a_nearer_event_broker()
+    assert [number for publisher, number in net.delivered["x"] if publisher == "b"] != list(range(1, 302))
+
+
+def test_holders_that_forget_a_session_which_another_handed_out_are_seen(monkeypatch):
+    ask = SessionFollowing._ask
+
+    def of_all(self, client, fetch, part, now):
+        ask(self, client, Fetch(fetch.attempt, "queue", None), part, now)
+
+    monkeypatch.setattr(SessionFollowing, "_ask", of_all)
+    changes = ["run.duration_s=95", "run.settle_s=60", "radio.move_s=95", "radio.speed_mps=25"]
+    summary = run(with_changes(named("adhoc"), [*changes, "radio.meeting=coordinate"]), 5)
+    assert "nothing held is lost" in {violation.law for violation in summary.violations}

@@ -20,7 +20,9 @@ until this leader is lost or gives up. So at the successor, whatever waits for a
 was published later.
 
 *Coordinating.* With this setting both stay. Each leader has a trunk to the one of the highest rank it hears of, which
-is higher than its own, so trunks form a tree; over it they are neighbours as brokers of any tree are.
+is higher than its own, so trunks form a tree; over it they are neighbours as brokers of any tree are. A client moves to
+an event broker that is nearer by `nearer_hops`, or follows another one when it has lost its own; its session follows it
+(`session_following.py`).
 
     searching ── a beacon ──> following ── the leader is lost ──> searching;   its leader gives up ──> following
     searching ── no beacon for its time ──> leading ── a higher rank is heard ──> handing over ── Merged ──> following
@@ -38,9 +40,7 @@ is higher than its own, so trunks form a tree; over it they are neighbours as br
 *Paper.* [mobile §3.1], the last two paragraphs; claim H6. *Symbols.* EB → the event broker of a leader; ES, ED → the
 client of any node.
 *Departures.* The paper lets a source search, and elect when it finds nobody; here every device does, always, so that a
-displayer's poll finds the new one too. A lease is a session's, not a subscription's. Between event brokers that
-coordinate no sessions move: a client that loses its own and finds another gets what waited at the first one only if it
-comes back there within its lease.
+displayer's poll finds the new one too. A lease is a session's, not a subscription's.
 """
 
 from collections.abc import Callable
@@ -63,6 +63,7 @@ from godwit.adhoc.radio_messages import (
     check_radio,
 )
 from godwit.adhoc.radio_routes import KnownLeaders, Rank, rank_of
+from godwit.adhoc.session_following import FOLLOWING_MESSAGES, SessionFollowing
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import (
     Arrived,
@@ -97,6 +98,7 @@ class AdHocNode:
         self.name = name
         self.config = config
         self.device = Device(name, client, config, self, incarnation)
+        self.following = SessionFollowing(self.device, self._let_in)
         self.sightings = KnownLeaders(config.leaders_max, config.lost_s)
         self.leader: NodeId | None = None
         self.successor: NodeId | None = None  # while it hands over
@@ -213,8 +215,10 @@ class AdHocNode:
                 self._on_given_up(beacon.successor, now)
             elif is_other_way:
                 self._poll()
-        else:
+        elif self.device.broker is not None:
             self._consider_merging(now)
+        else:
+            self._consider_moving(beacon, now)
 
     # ------------------------------------------------------------ following
 
@@ -234,6 +238,18 @@ class AdHocNode:
         self.device.emit(Trace(Record("joined", leader)))
         self.device.emit(StopTimer(("declare",)))
         self._open(now)
+
+    def _consider_moving(self, beacon: Beacon, now: float) -> None:
+        """Where event brokers coordinate, follow one that is much nearer than ours. [mobile §4.3]"""
+        assert self.leader is not None
+        own = self.sightings.of(self.leader, now)
+        if self.config.meeting != "coordinate" or beacon.successor or own is None:
+            return
+        if beacon.hops + self.config.nearer_hops <= own.beacon.hops and now >= self._joined_at + self.config.lost_s:
+            if self.device.own is not None:
+                self.device.hang_up(self.device.own, f"{beacon.leader} is nearer", now)
+            self._leave(now)
+            self._follow(beacon.leader, now)
 
     def _on_given_up(self, successor: NodeId, now: float) -> None:
         """The leader has handed everything over: follow its successor, unless we know better."""
@@ -320,6 +336,7 @@ class AdHocNode:
     def _give_up(self, now: float) -> None:
         """There is no event broker here any more."""
         self.device.broker = None
+        self.following.clear()
         for circuit in (*self.device.served.values(), *([] if self.device.trunk is None else [self.device.trunk])):
             self.device.drop(circuit, now)
         self.successor = None
@@ -338,7 +355,7 @@ class AdHocNode:
             return
         kind = type(message)
         if self.device.broker.is_joined(circuit.name):
-            self.device.let("broker", self.device.broker.on_trunk(circuit.name, message, now))
+            self._on_trunk(circuit, message, now)
             return
         if kind is Replay or kind is Merge or kind is Coordinate:
             if (kind is Coordinate) != (self.config.meeting == "coordinate"):
@@ -350,7 +367,12 @@ class AdHocNode:
             return
         if kind is Attach and message.client != circuit.id[0]:
             raise PeerFault(f"a device named {circuit.id[0]!r} whose client is {message.client!r}")
-        if now < self._gathered_at and (circuit.held or (kind is Request and type(message.wish) is Publish)):  # rule 2
+        waits = self.following.awaits(circuit)
+        if kind is Attach and not waits and circuit.may_fetch:
+            circuit.may_fetch = False
+            waits = self.following.on_attach(circuit, message, now)
+        is_early = now < self._gathered_at and (circuit.held or (kind is Request and type(message.wish) is Publish))
+        if waits or is_early:  # rule 2
             if len(circuit.held) >= HELD_MAX:
                 raise PeerFault(f"more than {HELD_MAX} messages before everybody has come")
             circuit.held.append(message)
@@ -360,9 +382,22 @@ class AdHocNode:
     def _on_gathered(self, now: float) -> None:
         """Whoever wants events has come: take them."""
         for circuit in list(self.device.served.values()):
-            held, circuit.held = circuit.held, []
-            for message in held:
-                self.on_said(circuit, message, now)
+            if not self.following.awaits(circuit):
+                self._let_in(circuit, now)
+
+    def _let_in(self, circuit: Circuit, now: float) -> None:
+        """Handle what was held of a client."""
+        held, circuit.held = circuit.held, []
+        for message in held:
+            self.on_said(circuit, message, now)
+
+    def _on_trunk(self, circuit: Circuit, message: Any, now: float) -> None:
+        """Something came from an event broker that we coordinate with."""
+        assert self.device.broker is not None
+        if type(message) in FOLLOWING_MESSAGES:
+            self.following.on_message(circuit.name, message, now)
+        else:
+            self.device.let("broker", self.device.broker.on_trunk(circuit.name, message, now))
 
     # ------------------------------------------------------------ merging
 
@@ -474,7 +509,7 @@ class AdHocNode:
         if circuit is self.device.own:
             self.device.let("client", self.device.client.handle(Heard(circuit.far, message), now))
         elif self.device.broker is not None and self.device.broker.is_joined(circuit.name):
-            self.device.let("broker", self.device.broker.on_trunk(circuit.name, message, now))
+            self._on_trunk(circuit, message, now)
         elif circuit is self.device.trunk and self.successor is not None and type(message) is Merged:
             self._on_merged(circuit, message, now)
 
@@ -483,6 +518,9 @@ class AdHocNode:
             self._stay("", now)
         else:
             self.device.drop(circuit, now)  # with the next tick the client calls again
+
+    def on_dropped(self, circuit: Circuit) -> None:
+        self.following.on_closed(circuit)
 
     # ------------------------------------------------------------ timers
 
@@ -504,6 +542,9 @@ class AdHocNode:
             case ("merge",):
                 if self.device.trunk is not None and (self.successor is not None or not self.device.trunk.is_open):
                     self._stay("it has taken too long", now)
+            case ("fetch", client):
+                if self.device.broker is not None:
+                    self.following.on_timer_due(client, now)
             case ("circuit", what, name):
                 circuit = self.device.circuits.get(name)
                 if circuit is not None:
@@ -531,6 +572,7 @@ class AdHocNode:
                 if self.device.own is None:
                     self._open(now)
                 self._consider_merging(now)
+                self.following.offer(now)
                 others = [session for session in self.device.broker.sessions if session.client != self.name]
                 if not self.device.neighbours and not others:
                     self._retire(now)

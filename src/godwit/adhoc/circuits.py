@@ -38,7 +38,8 @@ class Circuit:
         self.far = far
         self.link = None if is_local else Link(self.name, 1, CIRCUIT_LINK)
         self.until = 0.0  # at the event broker: when the lease ends
-        self.held: list[Any] = []  # what must wait until everybody has come
+        self.held: list[Any] = []  # what must wait until everybody has come, or the session of its client
+        self.may_fetch = True  # its client has not said yet where its session was
         self.parts: list[Replay] = []  # of sessions that another event broker hands over
 
     @property

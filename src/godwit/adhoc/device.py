@@ -61,6 +61,8 @@ class AdHocConfig(msgspec.Struct, frozen=True, kw_only=True):
     poll_s: float = 2.0  # well below the lease: by polls a leader also knows the way back
     meeting: Literal["merge", "coordinate"] = "merge"  # what event brokers do that meet
     merge_s: float = 10.0  # after which a hand-over without an answer is given up
+    fetch_s: float = 3.0  # coordinating: for so long a client waits for its session, if another event broker has it
+    nearer_hops: int = 2  # coordinating: a client moves to an event broker that is nearer by so many hops
     hops_max: int = 32
     neighbours_max: int = 64
     nodes_max: int = 1_024  # to which a way is known
@@ -102,6 +104,9 @@ class Decisions(Protocol):
 
     def on_hangup(self, circuit: Circuit, now: float) -> None:
         """The other end has ended a circuit."""
+
+    def on_dropped(self, circuit: Circuit) -> None:
+        """A circuit is over at this end."""
 
 
 class Device:
@@ -205,6 +210,7 @@ class Device:
         if self.circuits.pop(circuit.name, None) is None:
             return
         self.let("circuit", circuit.close(now))
+        self.decisions.on_dropped(circuit)
         if self.served.get(circuit.id[0]) is circuit:
             del self.served[circuit.id[0]]
             if self.broker is not None:

@@ -63,15 +63,7 @@ class EventBroker:
 
     def handed_over(self, to: NodeId) -> list[Replay]:
         """All sessions, as another event broker takes them. They stay here, too."""
-        parts: list[Replay] = []
-        for session in self.sessions:
-            items = session.queue.waiting()
-            chunks = [tuple(items[at : at + REPLAY_ITEMS]) for at in range(0, len(items), REPLAY_ITEMS)] or [()]
-            for at, chunk in enumerate(chunks):
-                state = session.state() if at == 0 else None
-                is_last = at == len(chunks) - 1
-                parts.append(Replay(session.client, to, session.attempt, state, chunk, is_last))
-        return parts
+        return [part for session in self.sessions for part in _parts(session, to, session.queue.waiting())]
 
     def rename(self) -> None:
         """What was handed over may go on elsewhere: here nobody's numbers count any more. Rule 1."""
@@ -107,6 +99,10 @@ class EventBroker:
             attempt = session.attempt
         else:
             self.sessions.welcome(session, None, None, now)
+        return effects + self._adopt(session, attempt, lease_s, now)
+
+    def _adopt(self, session: Session, attempt: int, lease_s: float, now: float) -> list[Effect]:
+        client, effects = session.client, list[Effect]()
         for name, subscribe in session.subscriptions.items():
             self._broker.carry_out(self._tree.subscribe((client, name), subscribe.filter, now), effects, now)
         record = Record("relocated", client, number=len(session.queue), detail=self.name)
@@ -128,6 +124,41 @@ class EventBroker:
         session.seen.learn(older.seen.data())
         session.seen.join(newer.seen.data())
         return session
+
+    # ------------------------------------------------------------ one session that follows its client
+
+    def state_of(self, session: Session, to: NodeId) -> list[Replay]:
+        """A session without its queue. It stays here, and goes on."""
+        return _parts(session, to, [])
+
+    def all_of(self, session: Session, to: NodeId) -> list[Replay]:
+        """A session with its queue. It stays here under another name. Rule 1."""
+        parts = _parts(session, to, session.queue.waiting())
+        session.name = self.sessions.new_name()
+        return parts
+
+    def forget(self, client: NodeId, now: float) -> list[Effect]:
+        """A session goes on elsewhere, and ends here."""
+        _, removed = self.sessions.release(client, now, "the session has followed its client")
+        return self._broker.withdraw(removed, now)
+
+    def go_on_with(self, parts: list[Replay], lease_s: float, now: float) -> list[Effect]:
+        """The queue of a session whose state was taken before: what has come here since stands behind it.
+
+        By then this broker's subscriptions for it were in force, so of each publisher at one place the queue has the
+        earlier events. Name and numbers of the session stay, and its client goes on as if nothing had happened.
+        """
+        state = parts[0].state
+        assert state is not None
+        since, removed = self.sessions.release(state.client, now, "the session has come whole")
+        effects = self._broker.withdraw(removed, now)
+        items = [item for part in parts for item in part.items]
+        session = Session.restored(state, items, self.config.limits, now)
+        for item in since.queue.waiting():
+            if session.seen.add(*item.event.id):
+                session.queue.put(item.event, item.subscriptions, now)
+        self.sessions.welcome(session, None, None, now)
+        return effects + self._adopt(session, max(parts[0].attempt, since.attempt), lease_s, now)
 
     # ------------------------------------------------------------ coordinating
 
@@ -160,6 +191,16 @@ class EventBroker:
         session = self.sessions.session(client)
         events = [] if session is None else session.queue.events()
         return [Trace(Record("lost", client, "", *event.id, detail="the lease has expired")) for event in events]
+
+
+def _parts(session: Session, to: NodeId, items: list[QueuedEvent]) -> list[Replay]:
+    """A session as messages: its state with the first items, then the others."""
+    chunks = [tuple(items[at : at + REPLAY_ITEMS]) for at in range(0, len(items), REPLAY_ITEMS)] or [()]
+    last = len(chunks) - 1
+    return [
+        Replay(session.client, to, session.attempt, session.state() if at == 0 else None, chunk, at == last)
+        for at, chunk in enumerate(chunks)
+    ]
 
 
 def _grow(tree: TreeRouting, peer: NodeId) -> list[Answer]:

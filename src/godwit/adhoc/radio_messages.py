@@ -1,24 +1,29 @@
 """What the devices of an ad hoc network say to each other, over the air and over several hops."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from godwit.broker.message_checks import shown
 from godwit.broker.messages import Ack, Frame, FrameOrAck, Goodbye, Hello, NodeId
 from godwit.errors import PeerFault
+from godwit.mobility.move_messages import Replay
 
 __all__ = [
     "Beacon",
     "Carried",
     "CircuitId",
     "Coordinate",
+    "HandSession",
     "Hangup",
     "Merge",
     "Merged",
+    "OfferSessions",
     "Poll",
     "Relayed",
+    "WantSession",
     "check_body",
+    "check_following",
     "check_radio",
 ]
 
@@ -85,6 +90,57 @@ class Merged(msgspec.Struct, frozen=True, tag=True):
     """I have them."""
 
     sessions: int
+
+
+class WantSession(msgspec.Struct, frozen=True, tag=True):
+    """`to` serves this client now. Whoever has an older session of it sends that. Goes over all trunks. [mobile §4.3]
+
+    First its state, so that its subscriptions are in force at `to`; then all of it; then it is to be forgotten.
+    """
+
+    client: NodeId
+    attempt: int  # of the greeting that `to` has heard: an older session has a lower one
+    to: NodeId
+    part: Literal["state", "queue", "done"]
+    holder: NodeId = ""  # whom it concerns; "": whoever has such a session
+
+
+class HandSession(msgspec.Struct, frozen=True, tag=True):
+    """A part of a session that `holder` has and `to` wants."""
+
+    holder: NodeId
+    to: NodeId
+    lease_s: float  # what is left of its lease
+    of: Literal["state", "queue"]
+    replay: Replay
+
+
+class OfferSessions(msgspec.Struct, frozen=True, tag=True):
+    """`holder` has sessions of clients that it has not heard of lately, with their attempts. Goes over all trunks."""
+
+    holder: NodeId
+    sessions: dict[NodeId, int]
+
+
+def check_following(message: WantSession | HandSession | OfferSessions) -> None:
+    """`PeerFault` unless an honest event broker sends this over a trunk. Of a `Replay` others look at the rest."""
+    kind = type(message).__name__
+    if type(message) is OfferSessions:
+        names: list[Any] = [message.holder, *message.sessions]
+        numbers: list[Any] = list(message.sessions.values())
+    elif type(message) is WantSession:
+        names, numbers = [message.client, message.to, message.holder or message.to], [message.attempt]
+        if message.part not in ("state", "queue", "done"):
+            raise PeerFault(f"a WantSession of {shown(message.part)}: allowed are 'state', 'queue' and 'done'")
+    else:
+        assert type(message) is HandSession
+        names, numbers = [message.holder, message.to], [message.replay.attempt]
+        if type(message.lease_s) not in (int, float) or not 0 <= message.lease_s < NUMBER_MAX:
+            raise PeerFault(f"a lease of {shown(message.lease_s)}: it must be seconds, 0 or more")
+    if any(type(name) is not str or not 0 < len(name) <= NAME_CHARS_MAX for name in names):
+        raise PeerFault(f"a {kind} with a name that has not 1 to {NAME_CHARS_MAX} characters")
+    if any(type(number) is not int or not 0 <= number < NUMBER_MAX for number in numbers):
+        raise PeerFault(f"a {kind} with an attempt that is not a whole number, 0 or more")
 
 
 def check_radio(message: Any) -> None:

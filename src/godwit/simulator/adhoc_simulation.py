@@ -26,7 +26,7 @@ from godwit.trace import TraceSink
 __all__ = ["AdHocSimulation", "WaypointWalk", "ad_hoc_run"]
 
 STEP_S = 0.5
-TIME_LAWS = ("all of an island", "one event broker", "everything in force", "leases end")
+TIME_LAWS = ("all of an island", "one event broker", "everything in force", "leases end", "sessions follow")
 VIOLATIONS_MAX = 100
 
 
@@ -100,6 +100,7 @@ class AdHocSimulation:
         publishers = self.streams.stream("publishers-of-workload")
         self.workload = workload_of(scenario.workload, clients.publishers, publishers)
         self.said = 0
+        self.back_at: dict[str, float] = {}  # devices that are down
         self.checked = 0
         self.longest_island = 1
 
@@ -125,6 +126,7 @@ class AdHocSimulation:
             elif now % (radio.move_s + radio.rest_s) < radio.move_s:
                 self.walk.step(STEP_S)
                 adhoc.set_links(self.walk.pairs(radio.range_m))
+            self._crash_some(now)
             world.run(now + STEP_S)
             self.checked += adhoc.check_islands()
             self.longest_island = max(self.longest_island, *map(len, adhoc.islands.values()))
@@ -133,6 +135,26 @@ class AdHocSimulation:
         adhoc.judge()
         return self._summary(perf_counter() - started)
 
+    def _crash_some(self, now: float) -> None:
+        """Devices crash while events are published, and come back after a while."""
+        radio, adhoc = self.scenario.radio, self.adhoc
+        for name, back_at in list(self.back_at.items()):
+            if now >= back_at:
+                del self.back_at[name]
+                adhoc.restart(name)
+                self._relink()
+        if not radio.crashes_per_s or now >= self.scenario.publishing_ends_s - radio.down_s:
+            return
+        rng = self.streams.stream("crashes")
+        if rng.random() < radio.crashes_per_s * STEP_S:
+            name = rng.choice(self.names)
+            if name not in self.back_at:
+                adhoc.crash(name)
+                self.back_at[name] = now + radio.down_s
+
+    def _relink(self) -> None:
+        self.adhoc.set_links(self.walk.pairs(self.scenario.radio.range_m))
+
     def _plan(self, k: int, at: float) -> None:
         if at < self.scenario.publishing_ends_s:
             self.adhoc.world.at(at, self._publish, k)
@@ -140,6 +162,9 @@ class AdHocSimulation:
     def _publish(self, k: int, _b: Any, _c: Any) -> None:
         self.said += 1
         name = self.names[k]
+        if name in self.back_at:
+            self._plan(k, self.back_at[name] + STEP_S)
+            return
         self.adhoc.publish(name, self.workload.attributes(k, self.said, self.streams.stream("content", name)))
         share = self.streams.stream("publishing", name).uniform(0.5, 1.5)
         self._plan(k, self.adhoc.world.now + share / self.scenario.clients.publish_per_s)
@@ -171,6 +196,7 @@ class AdHocSimulation:
                 "merged": counts.get("merged", 0),
                 "coordinated": counts.get("coordinated", 0),
                 "joined": counts.get("joined", 0),
+                "crashed": counts.get("crashed", 0),
                 "links_up": counts.get("link_up", 0),
                 "links_down": counts.get("link_down", 0),
                 "sessions_handed_over": counts.get("relocated", 0),

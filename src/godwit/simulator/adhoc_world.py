@@ -14,16 +14,20 @@ since its nodes or the pairs in range within it last changed.
 brokers coordinate, several, all joined to the one of the highest rank |
 | everything in force | its event broker holds exactly the subscriptions of its members, who are all connected |
 | leases end | an event broker holds nothing of who has been gone from its island for the time of a lease |
+| sessions follow | in an island that has been stable only the event broker that a client follows has a session of it |
 
 *Rules.*
 1. Nothing here draws a random number or changes a machine.
 2. What a law excuses is on record: `lost` for a lease that ended, `suppressed` at a client for what came behind a later
    event of its publisher, which happens only when the two were taken for this client by different event brokers. A
    broker that took an event before the client had a session there did not take it for this client. Where event brokers
-   coordinate, an event may also still wait at one that its client follows no longer.
+   coordinate, an event may also still wait at one that its client cannot reach.
+3. A device that crashes takes with it what its event broker held for others, and what its client knew: in its next life
+   it may get an event again, and each life is held to the laws on its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Any
 
 from godwit.adhoc.adhoc_node import AdHocNode
@@ -46,13 +50,14 @@ from godwit.trace import Record, TraceSink
 __all__ = ["AdHocWorld", "EventId", "Pair", "converge_s", "deliver_s"]
 
 EventId = tuple[str, int]
+EVENTS_PER_LIFE, ATTEMPTS_PER_LIFE = 1_000_000, 1_000_000
 Pair = tuple[str, str]
 """Two devices in range of each other, in the order of their names."""
 
 
 def converge_s(config: AdHocConfig) -> float:
     """After which an island that does not change has one leader that everybody follows: every time out in a row."""
-    return (
+    settled_s = (
         config.lost_s
         + config.search_s
         + config.spread_s
@@ -61,6 +66,12 @@ def converge_s(config: AdHocConfig) -> float:
         + config.poll_s
         + config.merge_s
     )
+    return settled_s if config.meeting == "merge" else settled_s + _follow_s(config)
+
+
+def _follow_s(config: AdHocConfig) -> float:
+    """Within which clients have moved to nearer event brokers, and their sessions have followed."""
+    return config.lost_s + 2 * config.fetch_s
 
 
 def deliver_s(config: AdHocConfig) -> float:
@@ -86,6 +97,8 @@ class AdHocWorld:
         self.wanted: dict[str, dict[str, Filter]] = {name: {} for name in configs}
         self.said: dict[EventId, tuple[Event, float]] = {}
         self.delivered: dict[str, dict[EventId, float]] = {name: {} for name in configs}
+        self.down: dict[str, None] = {}  # devices that have crashed and are not back
+        self._earlier: dict[str, dict[EventId, float]] = {name: {} for name in configs}  # delivered in lives before
         self.held: dict[tuple[str, EventId], dict[str, float]] = {}  # client and event: who took it for it, and when
         self.excused: dict[tuple[str, EventId], str] = {}
         self.due: dict[tuple[str, EventId], float] = {}  # client and event: until when it must come
@@ -106,7 +119,13 @@ class AdHocWorld:
 
     @staticmethod
     def _maker(name: str, config: AdHocConfig, client_settings: dict[str, Any]) -> Any:
-        return lambda incarnation: AdHocNode(name, Client(name, ClientConfig(**client_settings)), config, incarnation)
+        def make(incarnation: int) -> AdHocNode:
+            life = incarnation - 1
+            client = Client(name, ClientConfig(**client_settings, sequence_start=life * EVENTS_PER_LIFE))
+            client.attempt = life * ATTEMPTS_PER_LIFE
+            return AdHocNode(name, client, config, incarnation)
+
+        return make
 
     def node(self, name: str) -> AdHocNode:
         """The machine of a device."""
@@ -161,11 +180,36 @@ class AdHocWorld:
     def _ask(self, name: str, do: Callable[[Client, float], list[Effect]]) -> None:
         self.world.command(name, lambda node, now: node.ask(lambda client: do(client, now), now))
 
+    # ------------------------------------------------------------ crashes
+
+    def crash(self, name: str) -> None:
+        """Stop a device at once. It loses all it had. Rule 3."""
+        broker = self.node(name).broker
+        for session in broker.sessions if broker is not None else ():
+            for event in session.queue.events():
+                self.excused[session.client, event.id] = f"{name} has crashed"
+        for client, id in [key for key, takers in self.held.items() if name in takers]:
+            if id not in self.delivered[client]:
+                self.excused.setdefault((client, id), f"{name} has crashed")
+        self.down[name] = None
+        self.set_links([pair for pair in self.links if name not in pair])
+        self._forgive(name)
+        self._earlier[name] |= self.delivered[name]
+        self.delivered[name] = {}
+        self.world.crash(name, keeps_disk=False)
+
+    def restart(self, name: str) -> None:
+        """Start a device that has crashed. Its application wants what it wanted before."""
+        del self.down[name]
+        self.world.restart(name)
+        for subscription, filter in self.wanted[name].items():
+            self.subscribe(name, subscription, filter)
+
     # ------------------------------------------------------------ who is in range
 
     def set_links(self, pairs: Iterable[Pair]) -> None:
         """From now on these are in range of each other, and no others."""
-        wanted = dict.fromkeys((min(pair), max(pair)) for pair in pairs)
+        wanted = dict.fromkeys((min(pair), max(pair)) for pair in pairs if self.down.keys().isdisjoint(pair))
         gone = [pair for pair in self.links if pair not in wanted]
         new = [pair for pair in wanted if pair not in self.links]
         self.links = wanted
@@ -292,6 +336,12 @@ class AdHocWorld:
             held = held_subscriptions(broker, name)
             if not is_connected(broker, name) or held != self.wanted[name]:
                 self._violate("everything in force", f"{follows[name]} holds {held} for it", name)
+            for leader in leaders:
+                other = self.node(leader).broker
+                if leader != follows[name] and other is not None and name in clients_with_sessions(other):
+                    self._violate(
+                        "sessions follow", f"{leader} has a session of it, which follows {follows[name]}", name
+                    )
 
     def _check_leases(self, leader: str) -> None:
         broker, config = self.node(leader).broker, self.configs[leader]
@@ -305,10 +355,10 @@ class AdHocWorld:
     def judge(self) -> None:
         """At the end, when everybody has met: did everything come that must?"""
         for (name, id), at in self.due.items():
-            if self.delivered[name].get(id, float("inf")) > at:
+            if min(self.delivered[name].get(id, inf), self._earlier[name].get(id, inf)) > at:
                 self._violate("all of an island", f"event {id} has not come by {at:.3f} s", name)
         for (name, id), takers in self.held.items():
-            if id in self.delivered[name]:
+            if id in self.delivered[name] or id in self._earlier[name]:
                 continue
             excuse = self.excused.get((name, id)) or self._waits(name, id)
             if excuse is None or (excuse == "overtaken" and not self._may_be_overtaken(name, id)):
@@ -316,10 +366,10 @@ class AdHocWorld:
                 self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
 
     def _waits(self, name: str, id: EventId) -> str | None:
-        """Whether an event broker that its client does not follow holds it still: where several coordinate."""
+        """Whether an event broker that its client cannot reach holds it still: where several coordinate."""
         for leader in self.leaders(self.configs):
             broker = self.node(leader).broker
-            if self.configs[leader].meeting == "merge" or self.node(name).leader == leader or broker is None:
+            if self.configs[leader].meeting == "merge" or leader in self.islands[name] or broker is None:
                 continue
             if is_queued(broker, name, id):
                 return f"waits at {leader}"

@@ -27,3 +27,5 @@ class Radio(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: Annotated[float, msgspec.Meta(ge=6, le=1_000_000)] = 30.0
     meeting: Literal["merge", "coordinate"] = "merge"  # what event brokers do that meet
     loss: Probability = 0.0  # of a message over the air
+    crashes_per_s: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0  # of devices, while events are published
+    down_s: SomeSeconds = 5.0  # for so long a device that has crashed is down
