@@ -2,13 +2,13 @@
 
 PYTHON  ?= python3
 WORKERS ?= 3
-EXTRAS  := bdd dev fast languages pipeline plots server teamwork traces
+EXTRAS  := bdd dev docs fast languages pipeline plots server teamwork traces
 
 BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants screenshots recording format lock clean
+.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants screenshots recording diagrams docs format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -82,6 +82,12 @@ screenshots: $(READY) ## take the pictures of the dashboard again, those of the 
 
 recording: $(READY) ## record twenty seconds of the map while the demonstration runs, for the README (needs Chromium)
 	@$(BIN)/python -m tests.browser.recording
+
+diagrams: $(READY) ## draw the diagrams of the docs again
+	@$(BIN)/python -m scripts.diagrams
+
+docs: $(READY) ## build the documentation site into build/site, without a warning; open build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 format: $(READY) ## format the code and fix what lint can fix
 	@$(BIN)/ruff format --quiet .

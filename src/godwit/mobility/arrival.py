@@ -45,7 +45,6 @@ __all__ = [
     "Phase",
     "SessionSearch",
     "Step",
-    "diagram",
 ]
 
 BUFFER_MAX = 10_000
@@ -105,19 +104,7 @@ TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
     Phase.SUPERSEDED: {},
     Phase.LOST: {},
 }
-"""By phase, what each step leads to. `diagram` draws it for docs/architecture.md."""
-
-
-def diagram() -> str:
-    """The life of an arrival, as a Mermaid state diagram."""
-    name = {phase: str(phase).replace(" ", "_") for phase in Phase}
-    lines = ["stateDiagram-v2", "    [*] --> asking_wishes: the client brings nothing"]
-    lines.append("    [*] --> asking_session: the client brings what it wants")
-    for phase, steps in TRANSITIONS.items():
-        lines += [f"    {name[phase]} --> {name[after]}: {step}" for step, after in steps.items()]
-        if not steps:
-            lines.append(f"    {name[phase]} --> [*]")
-    return "\n".join(lines)
+"""By phase, what each step leads to. scripts/diagrams.py draws it for docs/architecture.md."""
 
 
 class ArrivalState(msgspec.Struct, frozen=True, omit_defaults=True):
