@@ -127,7 +127,7 @@ def test_pages_opened_as_files_can_be_searched_and_ask_no_host(site: Path) -> No
             page.on("request", lambda request: asked.append(request.url))
             await page.goto((site / "architecture.html").as_uri())
             await page.locator("input[name=query]").click()
-            await page.locator("input[name=query]").fill("quenching")
+            await page.locator("input[name=query]").press_sequentially("quenching")
             await page.locator(".md-search-result__item h1").first.wait_for()
             assert [url for url in asked if not url.startswith("file:")] == []
 
