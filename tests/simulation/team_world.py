@@ -4,9 +4,7 @@ What a real peer does between its machine and its client (`live_peer.py`) is don
 is its disk: a process that ends leaves it, with what is still to be sent.
 """
 
-from collections.abc import Iterable
 from functools import partial
-from random import Random
 from typing import Any
 
 import msgspec
@@ -43,13 +41,13 @@ from godwit.teamwork.machine.peer_effects import (
 from godwit.teamwork.machine.search import Progress
 from godwit.teamwork.machine.store import MemoryStore
 from godwit.teamwork.sealing import KeyRing, Sealed
-from godwit.testing.broker_factory import broker, neighbours, topology
+from godwit.testing.broker_factory import broker, neighbours
 from tests.simulation.team_bus import TEAM, MemorySecrets, has_words
+from tests.simulation.team_scenarios import BROKERS, LINKS, USERS, Crash, CutLink, Disturb, Kill, Leave, Move, Restart
 from tests.unit.teamwork.machine.team_of_peers import Keys, PlainIndex
 
 __all__ = ["SimulatedPeer", "TeamWorld"]
 
-LINKS = "b1-b2 b2-b3 b2-b4"
 LATENCY_S = 0.02
 RETRY_S = 1.0
 SESSION_S = 30 * 86_400.0
@@ -195,7 +193,7 @@ class SimulatedPeer:
             return
         if name is not None:
             payload = self.ring.sealed(scope, name, payload)
-        self.team.travelled[message] = self.team.travelled.get(message, 0) + 1
+        self.team.payloads.append(payload)
         event = Event(wanted.attributes, payload=payload, expires_at=wanted.until)
         self._command(lambda client, now: client.publish(event, now))
 
@@ -215,24 +213,23 @@ class SimulatedPeer:
 class TeamWorld:
     """A team over brokers."""
 
-    def __init__(self, seed: int, users: Iterable[str], *, family: str = "tree") -> None:
-        """A device for each of `users`, which are not attached yet."""
-        self.random = Random(seed)
+    def __init__(self, seed: int, homes: tuple[str, ...], *, family: str = "tree") -> None:
+        """A device for each of `USERS`, which are not attached yet."""
         self.world = World(seed)
         self.world.on_notify = self._on_notify
-        self.links = topology(LINKS)
-        self.brokers = sorted({end for link in self.links for end in link})
-        self.travelled: dict[str, int] = {}
+        self.payloads: list[bytes] = []
+        """All that was published, as brokers see it."""
         self._number = 0
         config = BrokerConfig(family=family)
-        for name in self.brokers:
-            made = partial(broker, name, neighbours(name, self.links), config)
+        for name in BROKERS:
+            made = partial(broker, name, neighbours(name, LINKS), config)
             self.world.add_broker(name, made, journaled=True)
-        for a, b in self.links:
+        for a, b in LINKS:
             self.world.wire(a, b, LATENCY_S, None)
             self.world.connect(a, b)
         self.peers = [
-            SimulatedPeer(self, user, f"d{place}", self.random.choice(self.brokers)) for place, user in enumerate(users)
+            SimulatedPeer(self, user, f"d{place}", home)
+            for place, (user, home) in enumerate(zip(USERS, homes, strict=True))
         ]
         self._by_device = {peer.device: peer for peer in self.peers}
 
@@ -249,36 +246,33 @@ class TeamWorld:
         """Let everything happen that is due by then."""
         self.world.run(self.world.now + seconds)
 
-    def break_something(self) -> None:
-        """One fault or move, drawn; all of them end by `mend_everything`."""
-        random, peer = self.random, self.random.choice(self.peers)
-        match random.choice(["move", "move", "leave", "come", "end", "cut", "loss", "crash", "disk", "restart"]):
-            case "move" | "come":
-                peer.come(random.choice(self.brokers))
-            case "leave":
-                peer.leave()
-            case "end":
-                peer.begin_again()
-            case "cut":
-                self.world.disconnect(*random.choice(self.links))
-            case "loss":
+    def fail(self, step: Move | Leave | Kill | CutLink | Disturb | Crash | Restart) -> None:
+        """One fault or move; all of them end by `mend_everything`."""
+        match step:
+            case Move(place=place, broker=at):
+                self.peers[place].come(at)
+            case Leave(place=place):
+                self.peers[place].leave()
+            case Kill(place=place):
+                self.peers[place].begin_again()
+            case CutLink(link=link):
+                self.world.disconnect(*LINKS[link])
+            case Disturb(loss=loss, duplicate=duplicate):
                 for wire in self._wires():
-                    wire.set_faults(loss=0.2 * random.random(), duplicate=0.2 * random.random())
-            case "crash":
-                self.world.crash(random.choice(self.brokers), keeps_disk=True)
-            case "disk":
-                self.world.crash(random.choice(self.brokers), keeps_disk=False)
-            case "restart":
+                    wire.set_faults(loss=loss, duplicate=duplicate)
+            case Crash(broker=name, keeps_disk=keeps_disk):
+                self.world.crash(name, keeps_disk=keeps_disk)
+            case Restart():
                 self._restart()
 
     def _wires(self) -> list[Any]:
         """Those between brokers: what is lost there is sent again."""
-        return [self.world.nodes[one].wires[other] for a, b in self.links for one, other in ((a, b), (b, a))]
+        return [self.world.nodes[one].wires[other] for a, b in LINKS for one, other in ((a, b), (b, a))]
 
     def _restart(self) -> None:
-        for name in self.brokers:
+        for name in BROKERS:
             self.world.restart(name)
-        for a, b in self.links:
+        for a, b in LINKS:
             self.world.connect(a, b)
 
     def mend_everything(self) -> None:

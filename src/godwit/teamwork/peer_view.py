@@ -6,6 +6,7 @@
 2. The user of the peer may change things. Another user may not: a change is signed by a device of its author, and this
    device belongs to somebody else.
 3. What another user reads here is in the audit log before it is returned.
+4. Nothing is written into a community before it is known here whether it is sealed, and with which key.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from godwit.teamwork.machine.bus import Here
 from godwit.teamwork.machine.changes import Change, Vector
 from godwit.teamwork.machine.governance import Governance, Role
 from godwit.teamwork.machine.peer import Identity
-from godwit.teamwork.machine.peer_effects import Effect, Input
+from godwit.teamwork.machine.peer_effects import ChangeRecord, Effect, Input
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.machine.scope_log import ScopeLog
 from godwit.teamwork.repository import Repository
@@ -127,6 +128,8 @@ class PeerView:
     def do(self, input: Input) -> list[Effect]:
         """A command of the user. (rule 2)"""
         self.check_writer()
+        if isinstance(input, ChangeRecord) and (reason := self.peer.machine.unsendable(input)):
+            raise Refused(reason)  # (rule 4)
         return self.peer.do(input)
 
     def show(self, way: str, scope: str, record: str, detail: str = "") -> None:

@@ -199,6 +199,11 @@ class Peer:
     def report_presence(self, changed: PresenceChanged) -> None:
         self._effects.append(changed)
 
+    def unsendable(self, input: ChangeRecord) -> str:
+        """Why a change of the user cannot be sealed as it must be. What governs a scope, and its keys, go as they are."""
+        kind = input.record.partition("/")[0]
+        return "" if kind in GOVERNING or kind == "key" else self.keys.unknown(input.scope)
+
     def change_fields(self, scope: str, record: str, fields: dict[str, Any]) -> None:
         self._on_change_record(ChangeRecord(scope, record, fields))
 

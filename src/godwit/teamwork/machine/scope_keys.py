@@ -14,6 +14,8 @@ device alone (`KeyBox`). The others hear that, too, and drop what they would hav
 2. A change that takes a role away, or that begins to seal the scope, makes its own device make a key. Two devices may
    do so at once: both keys are known, and the later in the order is in use.
 3. A peer that still has no answer asks again, as often as it meets the key, and at most once in `ASK_S`.
+4. A device that has not learned yet whether a scope is sealed, or with which key, takes nothing from its user that
+   only readers of the scope may see. (`unknown`; the driver asks for it)
 """
 
 from collections.abc import Callable
@@ -63,6 +65,18 @@ class ScopeKeys:
         refused = {each.change for record in self._store.records(scope, "key") for each in record.refused}
         valid = [change for change in changes if change.id not in refused]
         return max(valid, key=lambda change: change.order).record.partition("/")[2] if valid else None
+
+    def unknown(self, scope: str) -> str:
+        """What is not known yet of how a member's changes of a scope are sent, or nothing. A team is never sealed."""
+        governance = self._host.governance(scope)
+        settings = governance.settings
+        if scope.startswith("team/") or governance.role(self._host.user) is Role.NONE:
+            return ""
+        if not settings:
+            return f"the settings of {scope} have not come yet: wait until another device of a member is online"
+        if settings.get("sealed") and self.in_use(scope) is None:
+            return f"the key of {scope} has not come yet: wait until another device of a member is online"
+        return ""
 
     # ------------------------------------------------------------ making
 

@@ -29,7 +29,7 @@ class Keys:
 class PlainIndex:
     """Finds records whose name or fields have the words of a search."""
 
-    def __init__(self, device: str, store: MemoryStore) -> None:
+    def __init__(self, device: str, store: Store) -> None:
         self._device, self._store = device, store
 
     def find(self, wanted: Wanted, scopes: Collection[str], user: str, *, only_made_here: bool) -> list[Found]:
