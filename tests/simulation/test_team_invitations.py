@@ -164,3 +164,41 @@ def test_an_invitation_with_a_clock_that_is_far_ahead_is_refused_and_leaves_the_
     bus.tell(1, ChangeRecord(NEW, "member/bob", {"state": "joined"}))
     later(bus)
     assert role(bus, 0) is Role.READER
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_community_that_a_user_founds_on_one_device_is_on_all_devices_of_that_user(is_sealed: bool) -> None:
+    bus = team()
+    mine = "community/bob.8"
+    bus.tell(1, Follow(mine))
+    bus.tell(1, ChangeRecord(mine, "scope/self", {"name": "Own", "sealed": is_sealed}))
+    later(bus)
+    assert bus.invited == [(3, mine)]  # his other device, and nobody else's
+    bus.tell(3, Follow(mine))
+    later(bus)
+    assert bus.stores[3].record(mine, "scope/self") is not None
+    assert bus.peers[3].keys.unknown(mine) == ""
+
+
+def test_a_community_that_a_user_joins_on_one_device_is_on_all_devices_of_that_user() -> None:
+    bus = team()
+    make(bus, join="open")
+    follow(bus)
+    bus.tell(1, ChangeRecord(NEW, "member/bob", {"state": "joined"}))
+    later(bus)
+    assert bus.invited == [(3, NEW)]
+
+
+def test_a_device_that_comes_later_hears_of_the_communities_of_its_user() -> None:
+    bus = team()
+    mine = "community/bob.8"
+    bus.tell(1, Follow(mine))
+    bus.tell(1, ChangeRecord(mine, "scope/self", {"name": "Own"}))
+    bus.tell(0, ChangeRecord(TEAM, "device/d4", {"user": "bob"}))
+    later(bus)
+    bus.invited.clear()
+    bus.join("bob", "d4")
+    bus.attach(4)
+    bus.tell(4, Follow(TEAM))
+    later(bus)
+    assert (4, mine) in bus.invited

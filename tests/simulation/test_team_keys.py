@@ -2,11 +2,13 @@
 
 from random import Random
 
+import msgspec
 import pytest
 
 from godwit.teamwork.machine import scope_keys
+from godwit.teamwork.machine.bus import Changes
 from godwit.teamwork.machine.governance import Role
-from godwit.teamwork.machine.peer_effects import ChangeRecord
+from godwit.teamwork.machine.peer_effects import ChangeRecord, EventCame
 from tests.seeds import few
 from tests.simulation.team_bus import SCOPE, Bus
 
@@ -122,3 +124,16 @@ def test_a_peer_that_gives_keys_to_everybody_is_caught(monkeypatch: pytest.Monke
     monkeypatch.setattr(scope_keys, "Role", type("Everybody", (), {"NONE": None, "OWNER": Role.OWNER}))
     with pytest.raises(AssertionError):
         test_a_member_who_left_reads_nothing_that_was_made_later()
+
+
+def test_a_device_that_lacks_the_settings_or_the_key_of_a_scope_has_nothing_to_send_there() -> None:
+    bus = Bus(1, peers=3)
+    wanted = ChangeRecord(SCOPE, "artefact/1", {"title": "plan"})
+    assert "the settings of" in bus.peers[2].unsendable(wanted)
+    assert not bus.peers[2].unsendable(ChangeRecord(SCOPE, "member/bob", {"state": "joined"}))
+    bus.tell(0, ChangeRecord(SCOPE, "scope/self", {"sealed": True}))
+    [settings] = bus.stores[0].changes_of(SCOPE, "scope/self")
+    bus.peers[2].handle(EventCame(msgspec.msgpack.encode(Changes("d0", SCOPE, (settings,), {}))), bus.now)
+    assert "the key of" in bus.peers[2].unsendable(wanted)
+    bus.come_together()
+    assert not bus.peers[2].unsendable(wanted)

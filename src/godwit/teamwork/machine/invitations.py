@@ -3,7 +3,7 @@
 *Rules.*
 1. The device that invites a user, or makes the user a member, tells all devices of that user. The invitation bears a
    clock of the scope: a user who joins does not know its changes yet, and the change that joins must come after the
-   invitation.
+   invitation. The device that founds a scope, or joins one, tells the other devices of its own user in the same way.
 2. An invitation is believed if its signature is good. Whether it is true shows when the user joins: the other members
    judge that by their own records.
 3. A community with `join = rule` has as members the users whose profile matches `rule`, a filter in any language over
@@ -77,11 +77,12 @@ class Invitations:
     # ------------------------------------------------------------ invitations
 
     def on_own_change(self, change: Change) -> None:
-        """A change of this device: tell a user who was invited or made a member. (rule 1)"""
-        user = change.record.partition("/")[2]
-        if change.kind != "member" or user == self._host.user or change.fields.get("state") not in (INVITED, JOINED):
-            return
-        self._invite(change.scope, user, change.clock)
+        """A change of this device: tell a user who was invited, made a member, or has founded the scope. (rule 1)"""
+        user, state = change.record.partition("/")[2], change.fields.get("state")
+        if change.kind == "member" and state in ((JOINED,) if user == self._host.user else (INVITED, JOINED)):
+            self._invite(change.scope, user, change.clock)
+        elif change.kind == "scope" and change.number == 1 and change.scope != self._host.team:
+            self._invite(change.scope, self._host.user, change.clock)
 
     def _invite(self, scope: str, user: str, clock: int) -> None:
         title = str(self._host.governance(scope).settings.get("name", scope))
@@ -96,11 +97,16 @@ class Invitations:
         ):
             return
         record = self._store.record(message.scope, f"device/{message.device}")
-        if record is not None and record.fields.get("user") != self._host.user:
+        if record is not None and message.device != self._host.device:
             self._host.start_timer((AGAIN, str(record.fields.get("user"))), AGAIN_S)
 
     def on_timer(self, what: str, user: str) -> None:
-        """Invite a user again to all scopes to which this device has. (rule 7)"""
+        """Invite a user again to all scopes to which this device has, or its own user to all of that user. (rule 7)"""
+        if user == self._host.user:
+            for scope in sorted({*self._host.followed} - {self._host.team}):
+                if self._host.governance(scope).role(user) > Role.NONE:
+                    self._invite(scope, user, self._store.clock(scope))
+            return
         for scope in self._store.scopes():
             record = self._store.record(scope, f"member/{user}") if scope != self._host.team else None
             if record is None or record.fields.get("state") not in (INVITED, JOINED):

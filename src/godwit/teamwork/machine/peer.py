@@ -200,7 +200,7 @@ class Peer:
         self._effects.append(changed)
 
     def unsendable(self, input: ChangeRecord) -> str:
-        """Why a change of the user cannot be sealed as it must be. What governs a scope, and its keys, go as they are."""
+        """Why a change of the user cannot be sealed as it must be. What governs a scope, and its keys, need no seal."""
         kind = input.record.partition("/")[0]
         return "" if kind in GOVERNING or kind == "key" else self.keys.unknown(input.scope)
 
