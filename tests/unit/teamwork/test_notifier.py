@@ -13,44 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiosmtpd.smtp import SMTP
 
 from godwit.errors import Refused
 from godwit.teamwork.machine.notification_rules import REMINDERS, Channel, Notification, UserSubscription
 from godwit.teamwork.notification_channels import ChannelError, MailChannel, MailServer, WebhookChannel
 from godwit.teamwork.notification_queue import WAITING_MAX, Batch, NotificationQueue
 from tests.network.waiting import until
+from tests.unit.teamwork.mail_server import mail_server
 from tests.unit.teamwork.notifier_scene import MAIL, PLANS, Scene, Taken, batch_of_one, has_reported, play
-
-
-class Inbox:
-    """A mail server that keeps what it gets, or refuses it."""
-
-    def __init__(self) -> None:
-        self.answer = "250 OK"
-        self.mails: list[Any] = []
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
-        if self.answer.startswith("250"):
-            self.mails.append(envelope)
-        return self.answer
-
-
-@contextmanager
-def mail_server() -> Iterator[tuple[Inbox, MailServer]]:
-    inbox = Inbox()
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(loop.create_server(lambda: SMTP(inbox, loop=loop), "127.0.0.1", 0))
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        yield inbox, MailServer("127.0.0.1", server.sockets[0].getsockname()[1], "peer@example.org")
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        server.close()
-        loop.run_until_complete(server.wait_closed())
-        loop.close()
 
 
 class Hook(BaseHTTPRequestHandler):
