@@ -33,6 +33,7 @@ from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.repository import FILE, Repository
 from godwit.teamwork.sealing import KeyRing
 from godwit.teamwork.team_folder import join_team, new_team
+from tests.network.haste import HASTE
 from tests.network.proxy import Proxy
 from tests.network.serving import ANY_PORT, Served, serving
 from tests.network.team_peers import TeamPeer, team_peer
@@ -84,7 +85,7 @@ HUB = "b2"
 NOBODY = Address("127.0.0.1", 1)
 LOOK_S = 0.1
 PACE = 0.1  # of a scenario's time: what takes seconds on a network takes less on one machine
-EARLY_S = 3.0
+EARLY_S = 1.0
 LAST_S = PATIENCE_S
 
 Start = Callable[[Path, str], Any]
@@ -101,7 +102,7 @@ def nothing(folder: Path) -> None:
 
 def serve_folder(folder: Path, broker: str) -> Any:
     """`godwit team serve`."""
-    return team_peer(folder, "--broker", broker)
+    return team_peer(folder, "--broker", broker, environment=HASTE)
 
 
 class _Processes:
@@ -153,19 +154,23 @@ class RealTeam:
 
     async def start_brokers(self) -> None:
         """Those that are down. All but the hub dial it, each through the proxy of its link."""
-        for name in sorted({*BROKERS} - self.brokers.up.keys(), key=lambda name: name != HUB):
-            if name == HUB:
-                neighbours = [word for other in BROKERS if other != HUB for word in ("--neighbour", other)]
-            else:
-                neighbours = ["--neighbour", f"{HUB}={self.links[_link_of(name)].address}"]
-            words = ("--name", name, *ANY_PORT, *neighbours, "--folder", str(self.folder / name))
-            family = ("--set", f"broker.family={self.scenario.family}")
-            served: Served = await self.brokers.start(name, serving(*words, *family, folder=self.folder))
-            if name == HUB:
-                for link in self.links:
-                    link.target = served.native
+        down = {*BROKERS} - self.brokers.up.keys()
+        if HUB in down:
+            others = [word for name in BROKERS if name != HUB for word in ("--neighbour", name)]
+            hub = await self._start_broker(HUB, *others)
+            for link in self.links:
+                link.target = hub.native
+        leaves = sorted(down - {HUB})
+        at = [f"{HUB}={self.links[_link_of(name)].address}" for name in leaves]
+        await asyncio.gather(*map(self._start_broker, leaves, ["--neighbour"] * len(leaves), at))
         for place in range(len(USERS)):
             self._lead(place)
+
+    async def _start_broker(self, name: str, *neighbours: str) -> Served:
+        family = ("--set", f"broker.family={self.scenario.family}")
+        words = ("--name", name, *ANY_PORT, *neighbours, *family, "--folder", str(self.folder / name))
+        served: Served = await self.brokers.start(name, serving(*words, folder=self.folder, environment=HASTE))
+        return served
 
     def _lead(self, place: int) -> None:
         """Let the way of a device lead to where its broker is now."""
@@ -274,21 +279,22 @@ class RealTeam:
     async def _search(self, place: int, name: str, wait_s: float) -> None:
         """All that comes of a search, also when the peer is killed in the middle."""
         answers: list[dict[str, Any]] = []
-        wanted = {"query": "", "language": "xql", "words": "report", "kinds": ["artefact"], "communities": []}
+        wanted: dict[str, Any] = {"query": "", "language": "xql", "words": "report"}
+        wanted |= {"kinds": ["artefact"], "communities": []}
         wanted |= {"wait_s": wait_s, "stays_open": False}
         own = self.peers.up[place].said["device"]
         with suppress(GodwitError):
             async for answer in commanded(self.folders[place], "search", wanted):
                 answers.append(answer)  # noqa: PERF401 (those that came before it was killed are kept)
         results = [each["result"] for each in answers if "result" in each]
-        progress = next((each["progress"] for each in answers if "progress" in each), {"answered": []})
+        answered = [device for each in answers for device in each.get("progress", {}).get("answered", ())]
         self.searches.append(
             Searched(
                 place,
                 name,
                 tuple((each["scope"], each["record"]) for each in results),
                 tuple(each["scope"] for each in results if each["device"] != own),
-                frozenset(progress["answered"]),
+                frozenset(answered),
             )
         )
 
@@ -346,9 +352,9 @@ class RealTeam:
             case CutLink(link=link):
                 self.links[link].close()
             case Disturb(loss=loss, duplicate=duplicate):
-                for link in self.links:
-                    link.reset()
-                    link.delay_s = (loss + duplicate) * PACE
+                for each in self.links:
+                    each.reset()
+                    each.delay_s = (loss + duplicate) * PACE
             case Crash(broker=name, keeps_disk=keeps_disk):
                 await self.brokers.kill(name)
                 if not keeps_disk:
@@ -357,8 +363,8 @@ class RealTeam:
                     self._lead(place)
             case Restart():
                 await self.start_brokers()
-                for link in self.links:
-                    link.open()
+                for each in self.links:
+                    each.open()
 
     # ------------------------------------------------------------ the end
 

@@ -45,10 +45,10 @@ async def asked(folder: Path, command: str, **arguments: Any) -> list[Any]:
 
 
 @asynccontextmanager
-async def team_peer(folder: Path, *words: str) -> AsyncIterator[TeamPeer]:
+async def team_peer(folder: Path, *words: str, environment: dict[str, str] | None = None) -> AsyncIterator[TeamPeer]:
     """A peer that serves a folder, killed in the end if it still does."""
     arguments = ("team", "serve", str(folder), "--pages", "", *words)
-    async with running(*arguments, folder=folder.parent) as process:
+    async with running(*arguments, folder=folder.parent, environment=environment) as process:
         assert process.stdout is not None
         line = await process.stdout.readline()
         if not line:

@@ -46,7 +46,7 @@ class _Step(msgspec.Struct, frozen=True, tag=True):
 # ------------------------------------------------------------ what users do
 
 
-class Describe(_Step):
+class Describe(_Step, frozen=True):
     """Set the title of a document of the community."""
 
     place: int
@@ -54,7 +54,7 @@ class Describe(_Step):
     title: str
 
 
-class StoreVersion(_Step):
+class StoreVersion(_Step, frozen=True):
     """Store a new version of a document of the community: a file with these bytes, drawn."""
 
     place: int
@@ -63,7 +63,7 @@ class StoreVersion(_Step):
     size: int
 
 
-class AddPrivate(_Step):
+class AddPrivate(_Step, frozen=True):
     """Add a document to the community that only bob is in; `is_shown`: and show it to ann."""
 
     place: int
@@ -71,21 +71,21 @@ class AddPrivate(_Step):
     is_shown: bool
 
 
-class Ask(_Step):
+class Ask(_Step, frozen=True):
     """Search for reports."""
 
     place: int
     name: str
 
 
-class SetMember(_Step):
+class SetMember(_Step, frozen=True):
     """Let cid be a member of the community, or no longer."""
 
     place: int
     is_member: bool
 
 
-class Forge(_Step):
+class Forge(_Step, frozen=True):
     """Eve sends a change of a document, signed and to which she has no right."""
 
     document: int
@@ -94,50 +94,50 @@ class Forge(_Step):
 # ------------------------------------------------------------ where devices go, and what fails
 
 
-class Move(_Step):
+class Move(_Step, frozen=True):
     """A device comes to a broker."""
 
     place: int
     broker: str
 
 
-class Leave(_Step):
+class Leave(_Step, frozen=True):
     """A device is out of reach."""
 
     place: int
 
 
-class Kill(_Step):
+class Kill(_Step, frozen=True):
     """The process of a device is killed, and another one begins with what is on the disk."""
 
     place: int
 
 
-class CutLink(_Step):
+class CutLink(_Step, frozen=True):
     """Two brokers lose their connection."""
 
     link: int
 
 
-class Disturb(_Step):
+class Disturb(_Step, frozen=True):
     """What goes between brokers is disturbed, until everything is mended."""
 
     loss: float
     duplicate: float
 
 
-class Crash(_Step):
+class Crash(_Step, frozen=True):
     """A broker is killed. It stays down until all are restarted."""
 
     broker: str
     keeps_disk: bool
 
 
-class Restart(_Step):
+class Restart(_Step, frozen=True):
     """All brokers that are down start again, and links are made again."""
 
 
-class Rest(_Step):
+class Rest(_Step, frozen=True):
     """Time goes by."""
 
     seconds: float

@@ -41,7 +41,7 @@ class Team:
         folder = self.folder / user
         folder.mkdir(exist_ok=True)
         repository = Repository(folder)
-        index: Any = PlainIndex(keys.device, repository)  # type: ignore[arg-type]
+        index: Any = PlainIndex(keys.device, repository)
         try:
             async with self.net.client(keys.device, at=at, mode="named", confirm="read") as client:
                 identity = Identity(self.scope, user, keys.device)
