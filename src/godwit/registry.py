@@ -11,6 +11,7 @@ installed packages. Either is loaded only then.
    parts: a registry whose names come from peers, such as that of languages, must not import what a peer names.
 """
 
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
@@ -77,6 +78,12 @@ class Registry(Generic[Part]):
             loaded = found[0].load()
             self.registered.setdefault(name, loaded)  # the module that was loaded may have registered it itself
         return self.registered[name]
+
+    def load_expected(self) -> None:
+        """Load every module that is known to register names, but for those whose libraries are not installed."""
+        for name in self._modules:
+            with suppress(ConfigurationError, ImportError):
+                self.part(name)
 
     def _imported(self, name: str) -> Part:
         module, _, attribute = name.partition(":")

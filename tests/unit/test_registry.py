@@ -34,6 +34,21 @@ def test_a_part_whose_library_is_missing_says_which(monkeypatch: pytest.MonkeyPa
         registry.part("a")
 
 
+def test_all_modules_are_loaded_but_those_whose_library_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    registry: Registry[str] = Registry("thing", "godwit.things")
+    (tmp_path / "wanting_things.py").write_text("import a_library_that_nobody_has\n")
+    (tmp_path / "present_things.py").write_text("from builtins import registry\nregistry.register('b', 'second')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("builtins.registry", registry, raising=False)
+    registry.expect("wanting_things", "a")
+    registry.expect("present_things", "b")
+    registry.load_expected()
+    assert registry.registered == {"b": "second"}
+    monkeypatch.delitem(sys.modules, "present_things")
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     registry: Registry[str] = Registry("thing", "godwit.things")
     registry.register("b", "part")

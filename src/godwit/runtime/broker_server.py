@@ -31,6 +31,7 @@ import msgspec
 
 from godwit.broker.broker import Broker
 from godwit.errors import ConfigurationError, GodwitError, JournalError
+from godwit.languages.query import LANGUAGES
 from godwit.matching.kernel_cache import CACHE, COMPILED, has_compiled_kernels, kernels_used
 from godwit.matching.warm_up import warm_up
 from godwit.mobility import mobile_broker
@@ -68,6 +69,7 @@ LOGGED = {
 """The kinds of records that are logged, and at which level."""
 
 NO_MODEL = MovementModel({}).to_text()
+QUERY_LISTENERS = ("mqtt", "http")  # whose clients may leave the tests of their queries to the broker
 
 
 class Unavailable(GodwitError):
@@ -114,6 +116,7 @@ class BrokerServer:
         operators = configuration.operators()
         self.authenticator = _authenticator(configuration, self._on_trouble)
         self._load_kernels()
+        self._load_languages()
         self.tls, links = _tls(configuration)
         async with AsyncExitStack() as parts:
             logging.getLogger().addHandler(self._forward)
@@ -174,6 +177,11 @@ class BrokerServer:
             self.log.info("compiling the matcher", takes="up to a minute, once", cache=str(CACHE))
         if COMPILED:
             warm_up()
+
+    def _load_languages(self) -> None:
+        """Have the languages of queries ready: the first query would else keep everybody waiting for 50 ms."""
+        if any(self.configuration.address(listener) is not None for listener in QUERY_LISTENERS):
+            LANGUAGES.load_expected()
 
     async def _node(self) -> Node:
         """The machine, as its journal has it or as a new one."""

@@ -52,6 +52,15 @@ def test_a_snapshot_takes_the_place_of_what_came_before(tmp_path: Path) -> None:
     again.close()
 
 
+def test_the_write_ahead_file_is_emptied_in_small_pieces(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "b1", "relaxed")
+    for _ in range(200):
+        journal.append(bytes(50_000))
+    assert (tmp_path / f"{FILE}-wal").stat().st_size < 2 * 2**20
+    assert (tmp_path / FILE).stat().st_size > 8 * 2**20
+    journal.close()
+
+
 def test_a_description_that_cannot_be_read_is_said_with_what_to_do(tmp_path: Path) -> None:
     Journal(tmp_path, "b1").close()
     disk = sqlite3.connect(tmp_path / FILE)

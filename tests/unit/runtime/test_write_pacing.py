@@ -10,7 +10,7 @@ from godwit.broker.effects import Effect, Heard, Input, Send, Tell
 from godwit.broker.messages import Accepted, Frame, Received, Unsubscribe
 from godwit.runtime import node as node_module
 from godwit.runtime.node import Node
-from godwit.runtime.write_pacing import PIECE, STREAM_MIN, WINDOW_S, WritePacing
+from godwit.runtime.write_pacing import PIECE, STREAM_MIN, WINDOW_S, WRITE_S, WritePacing
 from godwit.testing.virtual_clock import VirtualClock
 
 
@@ -66,6 +66,35 @@ def test_stream_is_put_off_while_turns_follow_and_written_when_the_window_ends()
     assert port.writes == [5]  # it is still a stream
     clock.move(clock.time() + WINDOW_S)
     assert port.writes == [5, 5]
+
+
+def test_fewer_streams_are_written_to_more_often() -> None:
+    for count in (1, 4):
+        clock, ports = VirtualClock(), [Written() for _ in range(count)]
+        pacing = WritePacing(clock)
+        streaming(pacing, clock, *ports)
+        for _ in range(2):
+            turn(pacing, dict.fromkeys(ports, 1))
+            clock.move(clock.time() + 0.9 * WRITE_S * count)
+            turn(pacing, dict.fromkeys(ports, 1))
+            assert ports[0].writes == []
+            clock.move(clock.time() + 0.2 * WRITE_S * count)
+            turn(pacing, dict.fromkeys(ports, 1))
+            assert [port.writes for port in ports] == [[3]] * count
+            for port in ports:
+                port.writes.clear()
+
+
+def test_many_streams_wait_for_the_end_of_the_window() -> None:
+    clock, ports = VirtualClock(), [Written() for _ in range(20)]
+    pacing = WritePacing(clock)
+    streaming(pacing, clock, *ports)
+    for _ in range(4):
+        turn(pacing, dict.fromkeys(ports, 1))
+        clock.move(clock.time() + 0.2 * WINDOW_S)
+    assert ports[0].writes == []
+    clock.move(clock.time() + WINDOW_S)
+    assert [port.writes for port in ports] == [[4]] * 20
 
 
 def test_piece_of_a_stream_is_written_at_once() -> None:

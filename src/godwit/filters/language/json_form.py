@@ -8,6 +8,9 @@ in events (`{"$time": …}`, `{"lon": …, "lat": …}`); `{"$my": "threshold"}`
 *Rules.*
 1. Whatever the data, the answer is a filter or a `FilterError` that begins with the JSON path of the fault.
 2. The data may be less canonical than what `to_json` gives: `{"range": {">=": 5, "<=": 5}}` becomes the set of 5.
+
+*Profile.* A broker reads filters of strangers, and others wait meanwhile. Where a part stands is kept as a chain of
+steps, which becomes a text only for a fault; the texts took a fifth of the time.
 """
 
 import json
@@ -56,6 +59,11 @@ from godwit.filters.values import Kind, Point, checked_value, kind_name
 KINDS = {kind_name(kind): kind for kind in (Kind.NUMBER, Kind.TIME, Kind.TEXT)}
 SHOWN_LENGTH_MAX = 60
 PARTS_MAX = 2 * LITERALS_MAX  # of all ANDs and ORs together: no filter within the limits needs more
+RANGE_ENDS = frozenset({">", ">=", "<", "<="})
+
+Place = tuple["Place | None", str, int | None]
+"""Where a part of the data stands: what it is a part of (None: it is the whole), its key, its number in a list."""
+
 
 # ---------------------------------------------------------------- filter to data
 
@@ -133,7 +141,7 @@ def value_to_json(value: Operand) -> Any:
 def from_json(data: Any) -> Filter:
     """The filter that plain data says, or a `FilterError` with the path of what is wrong."""
     _check_size(data)
-    return _filter(data, "$", 0)
+    return _filter(data, None, 0)
 
 
 def _check_size(data: Any) -> None:
@@ -141,7 +149,9 @@ def _check_size(data: Any) -> None:
     pending, count = [data], 0
     while pending:
         node = pending.pop()
-        for parts in (node.get("all"), node.get("any")) if isinstance(node, dict) else ():
+        if not isinstance(node, dict) or "in" in node:
+            continue
+        for parts in (node.get("all"), node.get("any")):
             if isinstance(parts, list | tuple):
                 count += len(parts)
                 if count > PARTS_MAX:
@@ -164,31 +174,32 @@ def loads(text: str) -> Filter:
     return from_json(data)
 
 
-def _filter(data: Any, path: str, depth: int) -> Filter:
+def _filter(data: Any, place: Place | None, depth: int) -> Filter:
     if depth > 2 * DEPTH_MAX:
-        raise FilterTooBig(f"a filter nested more than {2 * DEPTH_MAX} deep, at {path[:SHOWN_LENGTH_MAX]}…")
-    tag = _tag(data, path, _FILTERS, "a filter")
+        raise FilterTooBig(f"a filter nested more than {2 * DEPTH_MAX} deep, at {_path(place)[:SHOWN_LENGTH_MAX]}…")
+    tag = _tag(data, place, _FILTERS, "a filter")
     for key in data:
         if key != tag and not (key == "in" and tag in ("some", "only")):
-            raise _fault(f"{path}.{key}", f"nothing of this name belongs beside {tag!r}")
+            raise _fault((place, key, None), f"nothing of this name belongs beside {tag!r}")
     if tag in ("all", "any"):
         parts = [
-            _filter(part, f"{path}.{tag}[{i}]", depth + 1) for i, part in enumerate(_list(data[tag], f"{path}.{tag}"))
+            _filter(part, (place, tag, i), depth + 1) for i, part in enumerate(_list(data[tag], (place, tag, None)))
         ]
         return all_of(*parts) if tag == "all" else any_of(*parts)
-    name = _text(data[tag], f"{path}.{tag}")
+    name = _text(data[tag], (place, tag, None))
     if not 0 < len(name) <= NAME_LENGTH_MAX:
         raise _fault(
-            f"{path}.{tag}", f"an attribute's name has 1 to {NAME_LENGTH_MAX} characters, this has {len(name)}"
+            (place, tag, None), f"an attribute's name has 1 to {NAME_LENGTH_MAX} characters, this has {len(name)}"
         )
     if tag == "missing":
         return missing(name)
     if "in" not in data:
-        raise _fault(path, f"{tag!r} needs 'in', the set of values")
+        raise _fault(place, f"{tag!r} needs 'in', the set of values")
+    within = (place, "in", None)
     if tag == "some" and (text := _one_text(data["in"])) is not None:
-        shared: Filter = _built(f"{path}.in.one_of[0]", lambda: shared_literals.some(name, text))
+        shared: Filter = _built((within, "one_of", 0), lambda: shared_literals.some(name, text))
         return shared
-    values = _set(data["in"], f"{path}.in")
+    values = _set(data["in"], within)
     name = intern(name)  # there are few of them, and many filters
     return some(name, values) if tag == "some" else only(name, values)
 
@@ -201,93 +212,100 @@ def _one_text(data: Any) -> str | None:
     return members[0] if type(members) is list and len(members) == 1 and type(members[0]) is str else None
 
 
-_FILTERS = ("all", "any", "some", "only", "missing")
+_FILTERS = dict.fromkeys(("all", "any", "some", "only", "missing"))
 
 
-def _set(data: Any, path: str) -> ValueSet:
-    tag = _tag(data, path, _SETS, "a set of values")
+def _set(data: Any, place: Place) -> ValueSet:
+    tag = _tag(data, place, _SETS, "a set of values")
     if len(data) > 1:
-        raise _fault(path, f"a set of values has one key, this has {', '.join(map(_shown, data))}")
-    values: ValueSet = _built(f"{path}.{tag}", lambda: _SETS[tag](data[tag], f"{path}.{tag}"))
-    return values
+        raise _fault(place, f"a set of values has one key, this has {', '.join(map(_shown, data))}")
+    within = (place, tag, None)
+    try:
+        return _SETS[tag](data[tag], within)
+    except BadValue as error:
+        raise _fault(within, str(error)) from None
 
 
-def _not(data: Any, path: str) -> ValueSet:
+def _not(data: Any, place: Place) -> ValueSet:
     if isinstance(data, dict) and "not" in data:
-        raise _fault(path, "a 'not' within a 'not': leave out both")
-    return complement(_set(data, path))
+        raise _fault(place, "a 'not' within a 'not': leave out both")
+    return complement(_set(data, place))
 
 
-def _one_of(data: Any, path: str) -> ValueSet:
-    return references.one_of([_value(value, f"{path}[{i}]") for i, value in enumerate(_list(data, path))])
+def _one_of(data: Any, place: Place) -> ValueSet:
+    return references.one_of([_value(value, (place, "", i)) for i, value in enumerate(_list(data, place))])
 
 
-def _range(data: Any, path: str) -> ValueSet:
-    if not isinstance(data, dict) or not data or not data.keys() <= {">", ">=", "<", "<="}:
-        raise _fault(path, f"{_shown(data)} is no range: it takes one of > and >=, one of < and <=, or both")
-    if {">", ">="} <= data.keys() or {"<", "<="} <= data.keys():
-        raise _fault(path, "a range has each end once")
-    ends = {op: _value(value, f"{path}['{op}']") for op, value in data.items()}
-    low, high = ends.get(">", ends.get(">=")), ends.get("<", ends.get("<="))
-    return references.interval(low, high, low_open=">" in ends, high_open="<" in ends)
+def _range(data: Any, place: Place) -> ValueSet:
+    if not isinstance(data, dict) or not data or not data.keys() <= RANGE_ENDS:
+        raise _fault(place, f"{_shown(data)} is no range: it takes one of > and >=, one of < and <=, or both")
+    if (">" in data and ">=" in data) or ("<" in data and "<=" in data):
+        raise _fault(place, "a range has each end once")
+    low = high = None
+    for op, value in data.items():
+        if op[0] == ">":
+            low = _value(value, (place, op, None))
+        else:
+            high = _value(value, (place, op, None))
+    return references.interval(low, high, low_open=">" in data, high_open="<" in data)
 
 
-def _kind(data: Any, path: str) -> ValueSet:
+def _kind(data: Any, place: Place) -> ValueSet:
     if not isinstance(data, str) or data not in KINDS:
-        raise _fault(path, f"{_shown(data)} is no ordered kind: allowed are {', '.join(KINDS)}")
+        raise _fault(place, f"{_shown(data)} is no ordered kind: allowed are {', '.join(KINDS)}")
     return sets.all_of_kind(KINDS[data])
 
 
-def _like(data: Any, path: str) -> ValueSet:
-    pattern = _value(data, path)
-    return references.like(pattern if isinstance(pattern, Reference) else _text(data, path))
+def _like(data: Any, place: Place) -> ValueSet:
+    pattern = _value(data, place)
+    return references.like(pattern if isinstance(pattern, Reference) else _text(data, place))
 
 
-def _circle(data: Any, path: str) -> ValueSet:
-    match [_value(item, f"{path}[{i}]") for i, item in enumerate(_list(data, path))]:
+def _circle(data: Any, place: Place) -> ValueSet:
+    match [_value(item, (place, "", i)) for i, item in enumerate(_list(data, place))]:
         case [(Reference() | Point()) as centre, radius]:
             return references.circle(centre, radius)
         case [lon, lat, radius]:
             return references.circle(Point(lon, lat), radius)
-    raise _fault(path, "a circle is [lon, lat, metres], or [a point or reference, metres]")
+    raise _fault(place, "a circle is [lon, lat, metres], or [a point or reference, metres]")
 
 
-def _box(data: Any, path: str) -> ValueSet:
-    corners = _list(data, path)
+def _box(data: Any, place: Place) -> ValueSet:
+    corners = _list(data, place)
     if len(corners) != 4:
-        raise _fault(path, "a box is [west, south, east, north]")
+        raise _fault(place, "a box is [west, south, east, north]")
     return regions.box(*corners)
 
 
-def _polygon(data: Any, path: str) -> ValueSet:
-    corners = _list(data, path)
+def _polygon(data: Any, place: Place) -> ValueSet:
+    corners = _list(data, place)
     for i, corner in enumerate(corners):
         if not isinstance(corner, list) or len(corner) != 2:
-            raise _fault(f"{path}[{i}]", f"{_shown(corner)} is no corner: it is [lon, lat]")
-        _built(f"{path}[{i}]", lambda corner=corner: Point(*corner))  # type: ignore[misc]
+            raise _fault((place, "", i), f"{_shown(corner)} is no corner: it is [lon, lat]")
+        _built((place, "", i), lambda corner=corner: Point(*corner))  # type: ignore[misc]
     return regions.polygon(corners)
 
 
-def _places(data: Any, path: str) -> ValueSet:
-    return sets.places([_text(name, f"{path}[{i}]") for i, name in enumerate(_list(data, path))])
+def _places(data: Any, place: Place) -> ValueSet:
+    return sets.places([_text(name, (place, "", i)) for i, name in enumerate(_list(data, place))])
 
 
-def _vicinity(data: Any, path: str) -> ValueSet:
-    match _list(data, path):
+def _vicinity(data: Any, place: Place) -> ValueSet:
+    match _list(data, place):
         case [{"$my": str() as name}, steps]:
             return references.vicinity(Reference(name), steps)
-    raise _fault(path, 'a vicinity is [{"$my": "location"}, steps]')
+    raise _fault(place, 'a vicinity is [{"$my": "location"}, steps]')
 
 
-_SETS: dict[str, Callable[[Any, str], ValueSet]] = {
+_SETS: dict[str, Callable[[Any, Place], ValueSet]] = {
     "one_of": _one_of,
     "range": _range,
     "kind": _kind,
-    "prefix": lambda data, path: sets.starts_with(_text(data, path)),
-    "suffix": lambda data, path: sets.ends_with(_text(data, path)),
-    "substring": lambda data, path: sets.holds_text(_text(data, path)),
+    "prefix": lambda data, place: sets.starts_with(_text(data, place)),
+    "suffix": lambda data, place: sets.ends_with(_text(data, place)),
+    "substring": lambda data, place: sets.holds_text(_text(data, place)),
     "like": _like,
-    "topic": lambda data, path: sets.topic_pattern(_text(data, path)),
+    "topic": lambda data, place: sets.topic_pattern(_text(data, place)),
     "circle": _circle,
     "box": _box,
     "polygon": _polygon,
@@ -300,22 +318,25 @@ _SETS: dict[str, Callable[[Any, str], ValueSet]] = {
 # ---------------------------------------------------------------- pieces
 
 
-def _value(data: Any, path: str) -> Any:
+def _value(data: Any, place: Place) -> Any:
     """A value or a reference."""
     match data:
         case {"$my": str() as name, **rest} if not rest and 0 < len(name) <= NAME_LENGTH_MAX:
-            return Reference(str(_built(path, lambda: checked_value(name))))
+            return Reference(str(_built(place, lambda: checked_value(name))))
         case {"$time": str() as moment, **rest} if not rest:
-            return _built(path, lambda: checked_value(_moment(moment)))
+            return _built(place, lambda: checked_value(_moment(moment)))
         case {"lon": lon, "lat": lat, **rest} if not rest:
-            return _built(path, lambda: Point(lon, lat))
+            return _built(place, lambda: Point(lon, lat))
         case dict() | list() | None:
             raise _fault(
-                path,
+                place,
                 f"{_shown(data)} is no value: write a text, number or bool, "
                 '{"$time": …}, {"lon": …, "lat": …} or {"$my": …}',
             )
-    return _built(path, lambda: checked_value(data))
+    try:
+        return checked_value(data)
+    except BadValue as error:
+        raise _fault(place, str(error)) from None
 
 
 def _moment(text: str) -> datetime:
@@ -325,31 +346,37 @@ def _moment(text: str) -> datetime:
         raise BadValue(f"{_shown(text)} is no time: write it as 2026-11-15T06:00:00Z") from None
 
 
-def _tag(data: Any, path: str, tags: Any, what: str) -> str:
+def _tag(data: Any, place: Place | None, tags: Mapping[str, Any], what: str) -> str:
     """The one key of an object that says what the object is."""
-    found = [tag for tag in tags if tag in data] if isinstance(data, Mapping) else []
-    if len(found) != 1:
-        raise _fault(path, f"{_shown(data)} is not {what}: it must be an object with one of {', '.join(tags)}")
-    return str(found[0])
+    found, count = "", 0
+    for key in data if isinstance(data, dict) else ():
+        if key in tags:
+            found, count = key, count + 1
+    if count != 1:
+        raise _fault(place, f"{_shown(data)} is not {what}: it must be an object with one of {', '.join(tags)}")
+    return found
 
 
-def _list(data: Any, path: str) -> list[Any]:
+def _list(data: Any, place: Place) -> list[Any]:
     if not isinstance(data, list | tuple):
-        raise _fault(path, f"{_shown(data)} is not a list")
+        raise _fault(place, f"{_shown(data)} is not a list")
     return list(data)
 
 
-def _text(data: Any, path: str) -> str:
+def _text(data: Any, place: Place) -> str:
     if not isinstance(data, str):
-        raise _fault(path, f"{_shown(data)} is not a text")
-    return str(_built(path, lambda: checked_value(data)))
+        raise _fault(place, f"{_shown(data)} is not a text")
+    try:
+        return str(checked_value(data))
+    except BadValue as error:
+        raise _fault(place, str(error)) from None
 
 
-def _built(path: str, build: Callable[[], Any]) -> Any:
+def _built(place: Place, build: Callable[[], Any]) -> Any:
     try:
         return build()
     except BadValue as error:
-        raise _fault(path, str(error)) from None
+        raise _fault(place, str(error)) from None
 
 
 def _shown(data: Any) -> str:
@@ -364,5 +391,15 @@ def _shown(data: Any) -> str:
     return data if len(data) <= SHOWN_LENGTH_MAX else f"{data[:SHOWN_LENGTH_MAX]}…"
 
 
-def _fault(path: str, message: str) -> FilterError:
-    return FilterError(f"{path}: {message}")
+def _fault(place: Place | None, message: str) -> FilterError:
+    return FilterError(f"{_path(place)}: {message}")
+
+
+def _path(place: Place | None) -> str:
+    """Where something stands, as a JSON path."""
+    steps: list[str] = []
+    while place is not None:
+        place, key, number = place
+        step = f"['{key}']" if key in RANGE_ENDS else f".{key}" if key else ""
+        steps.append(step if number is None else f"{step}[{number}]")
+    return "".join(["$", *reversed(steps)])

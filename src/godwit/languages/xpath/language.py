@@ -39,6 +39,7 @@ CHARACTERS_PER_NODE = 50  # that it reads in that time
 COMPARED_PER_NODE = 100  # characters that it compares in that time
 OPEN_STEPS = 1_000
 BYTES_PER_NODE = 8  # of a document, at least
+KEPT_PARTS_MAX = 256  # of an expression that is kept as it was understood: one of 300 comparisons takes 100 KB
 SMALL_BYTES_MAX, SMALL_DEPTH = 4_096, 16  # of documents whose size is not worth to find out
 
 
@@ -111,9 +112,17 @@ class XPathTest:
         return assumed_bounds_of_document_query(read.said, _target(read, self.operators))
 
     def _read(self) -> Understood:
-        if not self.readings:
-            self.readings.append(understood(self.text, self.operators))
-        return self.readings[0]
+        """What the text says. That of a long one is not kept, and found out again by whoever asks, once or twice."""
+        if self.readings:
+            return self.readings[0]
+        read = understood(self.text, self.operators)
+        self.keep(read)
+        return read
+
+    def keep(self, read: Understood) -> None:
+        """Remember what the text says, unless it takes much memory."""
+        if read.parts <= KEPT_PARTS_MAX:
+            self.readings.append(read)
 
     def __reduce__(self) -> tuple[Any, ...]:
         costs = (self.degree, self.parts, self.strings, self.searched, self.is_open)
@@ -133,7 +142,7 @@ class XPathLanguage:
         prefixes = tuple(sorted(read.prefixes.items()))
         costs = (read.degree, read.parts, read.strings, read.searched, read.is_open)
         test = XPathTest(read.expression, prefixes, *costs, operators, text.strip())
-        test.readings.append(read)
+        test.keep(read)
         try:
             test.ready()
         except etree.XPathSyntaxError as error:  # lxml knows more than we do

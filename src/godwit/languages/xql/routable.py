@@ -31,6 +31,7 @@ entirely by a filter then.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, nextafter
+from sys import intern
 
 from godwit.errors import FilterTooBig
 from godwit.filters import (
@@ -223,7 +224,7 @@ class FilterTarget:
 
     def element(self, parent: str, name: Element) -> tuple[str | None, bool]:
         prefix, local = name.prefix, name.name
-        path = f"{ANYWHERE}{local}" if parent == ANYWHERE else f"{parent}/{local}" if parent else local
+        path = intern(f"{ANYWHERE}{local}" if parent == ANYWHERE else f"{parent}/{local}" if parent else local)
         if prefix == "*":
             return path, True
         if prefix[:1] == "{":  # of XPath: a namespace

@@ -195,3 +195,14 @@ def test_an_operator_that_raises_fails_the_test_and_says_why() -> None:
 
 def test_what_is_no_document_is_not_wanted() -> None:
     assert not parse_query("not(a)", "xpath").wants(Subject(xml_event(b"<b/>", content_type="text/plain")))
+
+
+def test_a_long_expression_takes_little_memory_and_knows_the_same() -> None:
+    long = " or ".join(f"//b={number}" for number in range(100))
+    query, short = parse_query(long, "xpath"), parse_query("//b=1", "xpath")
+    assert query.test.readings == []  # type: ignore[union-attr]
+    assert short.test.readings != []  # type: ignore[union-attr]
+    certainty = query.certainty()
+    assert certainty is not None
+    assert query.certainty() == certainty
+    assert query.test.readings == []  # type: ignore[union-attr]
