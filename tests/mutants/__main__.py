@@ -1,13 +1,16 @@
 """`python -m tests.mutants`: draw small changes of the pure rooms, and see whether a test fails for each.
 
-A change is tried on a copy of the package, first against the unit tests of its module, then against other tests that
-import the module, then against the transcripts, and at last against all tests that use its room. The first failure ends
-it: it is caught. A run that does not come to its end is caught, too. What survives is printed; `argued.toml` has the
-changes that nobody could notice, each with its reason. With `--outcomes` a run that was stopped goes on where it was.
+First all tests run once without a change, to see which of them reach which place (`reaching.py`). Then each change is
+tried on a copy of the package, against the tests that reach it, those of its module first. A place that everybody
+reaches when a module is imported, and one in a compiled kernel, are tried against the tests that import the module,
+then against the transcripts, and at last against all tests that use its room.
+
+The first failure ends it: the change is caught. So it is by a run that takes many times as long as without the change.
+What survives is printed; `argued.toml` has the changes that nobody could notice, each with its reason. With
+`--outcomes` a run that was stopped goes on where it was.
 """
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,7 +18,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
@@ -25,12 +28,15 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from tests.mutants import chosen_tests
 from tests.mutants.mutations import Mutation, all_of, mutated
+from tests.mutants.reaching import OPTIONS, Place, Reached, environment_for, has_kernels, reach
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("filters", "matching", "broker", "mobility", "client", "mqtt", "codec", "adhoc")
-STAGE_CPU_S = 300  # of work: a busy machine makes no run longer
-STAGE_S = 1_800.0  # of waiting for nothing
+BEGIN_CPU_S = 120  # of work: to import everything, and to compile the kernels; a busy machine makes no run longer
+LONGER = 5  # times as much work as usual is a run that does not end
+WAIT_S = 1_800.0  # of waiting for nothing
 TARGET = 0.95
 ARGUED = Path(__file__).with_name("argued.toml")
 
@@ -51,53 +57,54 @@ def sources(rooms: tuple[str, ...]) -> dict[str, str]:
 
 
 def stages(module: str) -> Iterator[list[str]]:
-    """Files of tests that concern a module, the nearest first."""
+    """Files of tests that concern a module by what they import, the nearest first."""
     room, name = Path(module).parts[0], Path(module).stem
     own = sorted((ROOT / "tests" / "unit" / room).rglob(f"test_{name}*.py"))
-    yield [str(path) for path in own]
+    yield [_short(path) for path in own]
     dotted = "godwit." + module.removesuffix(".py").replace("/", ".")
     folders = [ROOT / "tests" / folder for folder in ("unit", "property", "paper")]
     tests = sorted(path for folder in folders for path in folder.rglob("test_*.py") if path not in own)
     names = re.compile(rf"{re.escape(dotted)}\b|from godwit\.{room} import")
-    yield [str(path) for path in tests if names.search(path.read_text())]
-    yield [str(ROOT / "tests" / "transcripts")]
-    yield [str(path) for path in tests if f"tests/unit/{room}/" in str(path) or f"godwit.{room}" in path.read_text()]
+    yield [_short(path) for path in tests if names.search(path.read_text())]
+    yield [_short(path) for path in sorted((ROOT / "tests" / "transcripts").rglob("test_*.py"))]
+    yield [_short(path) for path in tests if f"tests/unit/{room}/" in str(path) or f"godwit.{room}" in path.read_text()]
 
 
-def caught_by(copy: Path, module: str) -> str:
-    """The first test that fails with the package as it is in the copy."""
-    environment = {**os.environ, "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": str(copy / "numba")}
-    options = (
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-m",
-        "not slow and not spark",
-        "--no-header",
-        "--tb=no",
-    )
-    seen: set[str] = set()
-    for files in stages(module):
-        files = [file for file in files if file not in seen]
-        seen.update(files)
-        if not files:
-            continue
-        command = [sys.executable, "-m", "pytest", *options, *files]
-        try:
-            ran = subprocess.run(
-                ["sh", "-c", f'ulimit -t {STAGE_CPU_S}; exec "$@"', "sh", *command],
-                cwd=ROOT, env=environment, capture_output=True, text=True, timeout=STAGE_S, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return "a run that does not end"
-        if ran.returncode < 0:  # by a signal: its work was too long, or it crashed
-            return "a run that does not end"
-        if ran.returncode in (1, 2, 3, 4):
-            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ran.stdout, re.MULTILINE)
-            return failed[1] if failed else "a run that cannot begin"
+def _short(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tests_for(place: Place, reached: Reached) -> list[str]:
+    """The tests that a change is tried against, in their order."""
+    chosen = reached.chosen(place)
+    if chosen is not None:
+        return chosen
+    files = dict.fromkeys(file for stage in stages(place[0]) for file in stage)
+    return reached.in_files(files)
+
+
+def caught_by(copy: Path, tests: list[str], usual_s: float) -> str:
+    """The first of the tests that fails with the package as it is in the copy. They usually take so long."""
+    if not tests:
+        return ""
+    chosen = copy / "chosen"
+    chosen.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
+    files = sorted({test.partition("::")[0] for test in tests})
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:xdist", *OPTIONS, *files]
+    work_s = int(BEGIN_CPU_S + LONGER * usual_s)
+    try:
+        ran = subprocess.run(
+            ["sh", "-c", f'ulimit -t {work_s}; exec "$@"', "sh", *command],
+            cwd=ROOT, env={**environment_for(copy), chosen_tests.CHOSEN: str(chosen)}, capture_output=True, text=True,
+            timeout=WAIT_S + LONGER * work_s, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "a run that does not end"
+    if ran.returncode < 0:  # by a signal: its work was too long, or it crashed
+        return "a run that does not end"
+    if ran.returncode in (1, 2, 3, 4):
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ran.stdout, re.MULTILINE)
+        return failed[1] if failed else "a run that cannot begin"
     return ""
 
 
@@ -165,20 +172,35 @@ def main(
             copy = Path(folder) / str(number)
             shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
             copies.put(copy)
+        stored = outcomes_file.with_suffix(".reached") if outcomes_file is not None else None
+        reached = Reached.stored(stored) if stored is not None and stored.exists() else None
+        if drawn and reached is None:
+            copy = copies.get()
+            reached = reach(copy, chosen, drawn, workers)
+            copies.put(copy)
+            if stored is not None:
+                reached.store(stored)
 
-        def tried(each: tuple[str, Mutation]) -> Outcome:
+        def tried(each: Place) -> Outcome:
             module, mutation = each
+            assert reached is not None
+            tests = tests_for(each, reached)
             copy = copies.get()
             file = copy / "godwit" / module
             try:
                 file.write_text(mutated(chosen[module], mutation))
-                return Outcome(module, mutation, caught_by(copy, module))
+                if has_kernels(chosen[module]):  # Numba does not see that a kernel which another one calls has changed
+                    shutil.rmtree(copy / "numba", ignore_errors=True)
+                return Outcome(module, mutation, caught_by(copy, tests, sum(reached.seconds[test] for test in tests)))
             finally:
                 file.write_text(chosen[module])
+                if has_kernels(chosen[module]):
+                    shutil.rmtree(copy / "numba", ignore_errors=True)
                 copies.put(copy)
 
         with ThreadPoolExecutor(workers) as pool:
-            for outcome in pool.map(tried, drawn):
+            for running in as_completed([pool.submit(tried, each) for each in drawn]):
+                outcome = running.result()
                 outcomes.append(outcome)
                 if outcomes_file is not None:
                     append(outcomes_file, outcome)
