@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from godwit.cli.main import app
-from godwit.filters.csv_cells import cell
+from godwit.filters.csv_cells import DIGITS_MAX, cell
 
 
 def as_json(text: str) -> Any:
@@ -40,3 +40,9 @@ def test_a_number_of_very_many_digits_is_refused_in_a_sentence(tmp_path: Path, d
     assert ran.exit_code
     assert "Traceback" not in ran.output
     assert ran.exception is None or isinstance(ran.exception, SystemExit)
+
+
+def test_a_number_of_the_most_digits_is_an_int() -> None:
+    text = "9" * DIGITS_MAX
+    assert cell(text) == int(text)
+    assert type(cell(text)) is int
