@@ -250,6 +250,10 @@ def test_a_replica_out_of_reach_is_waited_for_until_the_bound_and_that_is_on_rec
     assert shown(ann.deliver("a", 2, 1, now=16.0)) == [2]
 
 
+def test_a_replica_out_of_reach_is_waited_for_ten_seconds_unless_another_bound_is_set() -> None:
+    assert StartTimer(("gone", "b"), 20.0) in Ann(bounds=MergeBounds()).machine.handle(Closed("b"), 10.0)
+
+
 def test_a_replica_that_is_back_in_time_is_waited_for_again() -> None:
     ann = Ann()
     ann.machine.handle(Closed("b"), 10.0)

@@ -30,6 +30,8 @@ def test_a_circle_reaches_across_the_antimeridian_and_round_the_pole():
     assert circle(180, 0, 100_000).contains(Point(-179.5, 0))
     assert circle(0, 89.5, 200_000).contains(Point(180, 89.5))
     assert circle(0, 89.5, 200_000).bounds[::2] == (-180.0, 180.0)
+    assert circle(0, 89.5, 200_000).bounds[3] == 90.0
+    assert circle(0, -89.5, 200_000).bounds[1] == -90.0
 
 
 def test_a_box_has_its_border_and_may_cross_the_antimeridian():

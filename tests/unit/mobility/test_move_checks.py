@@ -1,11 +1,15 @@
 """Checks of messages about moving clients: what honest brokers send passes."""
 
+import msgspec
+import pytest
+
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, Received, Request, Subscribe
 from godwit.broker.sessions import Sessions
+from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
-from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_checks import NOTES_MAX, check_move
 from godwit.mobility.move_messages import Replay
 
 
@@ -23,3 +27,16 @@ def test_the_session_of_a_client_that_came_back_without_its_memory_can_move() ->
     state = session.state()
     assert (state.sent_up_to, state.confirmed, state.taken) == (0, 3, 3)
     check_move(Replay("ann", "new", 2, state, (), is_last=True))
+
+
+def test_a_session_may_bring_the_most_notes_and_no_more() -> None:
+    sessions = Sessions(Limits(), "old")
+    sessions.attach("c1", Attach("ann"), 0.0)
+    session = sessions.session("ann")
+    assert session is not None
+    notes = {f"n{number}": b"" for number in range(NOTES_MAX)}
+    state = msgspec.structs.replace(session.state(), notes=notes)
+    check_move(Replay("ann", "new", 2, state, (), is_last=True))
+    notes["one more"] = b""
+    with pytest.raises(PeerFault, match="notes"):
+        check_move(Replay("ann", "new", 2, state, (), is_last=True))

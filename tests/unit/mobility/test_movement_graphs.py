@@ -28,6 +28,11 @@ def test_a_grid_leads_north_south_east_and_west() -> None:
     assert len(grid(3, 3).ploc("0,0", 3)) == 8
 
 
+def test_a_grid_may_be_one_place_wide() -> None:
+    assert grid(1, 3).places == ("0,0", "0,1", "0,2")
+    assert line(1).places == ("0",)
+
+
 def test_around_several_places_is_around_each() -> None:
     assert line(9).around(["1", "5"], 1) == ("0", "1", "2", "4", "5", "6")
 

@@ -11,9 +11,10 @@ from godwit.broker.effects import Effect
 from godwit.broker.host import Host
 from godwit.broker.messages import NodeId
 from godwit.codec import register_messages
+from godwit.errors import PeerFault
 from godwit.mobility import overlay_routes
 from godwit.mobility.extensions import register_component
-from godwit.mobility.overlay_routes import OverlayRoutes
+from godwit.mobility.overlay_routes import OverlayRoutes, ReachableBrokers
 from godwit.testing import Machines, machines
 from godwit.trace import Record
 
@@ -124,3 +125,13 @@ def test_messages_that_wait_for_whole_tables_go_where_they_are_meant(monkeypatch
         assert cards(net) == {"a": [], "b": [], "c": []}
     net.pass_time(overlay_routes.HOLD_S)
     assert cards(net) == {"a": [], "b": [("a", "for b")], "c": [("b", "for c"), ("b", "from b")]}
+
+
+def test_as_many_brokers_as_allowed_can_be_reached_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    routes = line().brokers["a"].component(OverlayRoutes)
+    known = len(routes.routes)
+    monkeypatch.setattr(overlay_routes, "BROKERS_MAX", known + 2)
+    with pytest.raises(PeerFault, match=f"more than {known + 2} brokers"):
+        routes.on_reachable_brokers("b", ReachableBrokers(("x", "y", "z")), 2.0)
+    routes.on_reachable_brokers("b", ReachableBrokers(("x", "y")), 2.0)
+    assert {"x", "y"} <= routes.routes.keys()
