@@ -14,7 +14,8 @@ from godwit.codec import register_messages
 from godwit.errors import PeerFault
 from godwit.mobility import overlay_routes
 from godwit.mobility.extensions import register_component
-from godwit.mobility.overlay_routes import OverlayRoutes, ReachableBrokers
+from godwit.mobility.move_messages import ReachableBrokers
+from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.testing import Machines, machines
 from godwit.trace import Record
 
