@@ -20,11 +20,15 @@ from benchmarks.matching import filled, match_all
 from benchmarks.measuring import one_core, timed
 from benchmarks.own_workload import own_workload
 from benchmarks.workloads import SHARED_WORKLOADS, columns_of, shared_makers
-from godwit.matching import IndexMatcher, kernels
+from godwit.matching import IndexMatcher, batch_kernels
 from godwit.matching.event_encoder import Encoder
 
-SINGLE = {"encoding": (Encoder, "encode"), "kernel": (kernels, "match_one"), "readying": (IndexMatcher, "_ready")}
-BATCH = {"encoding": (Encoder, "encode_batch"), "kernel": (kernels, "match_many"), "readying": (IndexMatcher, "_ready")}
+SINGLE = {"encoding": (Encoder, "encode"), "kernel": (batch_kernels, "match_one"), "readying": (IndexMatcher, "_ready")}
+BATCH = {
+    "encoding": (Encoder, "encode_batch"),
+    "kernel": (batch_kernels, "match_many"),
+    "readying": (IndexMatcher, "_ready"),
+}
 
 
 @contextmanager

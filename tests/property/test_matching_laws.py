@@ -23,11 +23,13 @@ from godwit.matching.matcher import SubscriptionId
 from godwit.matching.naive_matcher import NaiveMatcher
 from tests.property import strategies as draw
 from tests.seeds import slow
+from tests.unit.matching.numpy_index import NumpyIndexMatcher
 
 NewMatcher = Callable[[], Matcher]
 
 MATCHERS: dict[str, NewMatcher] = {
     "index": IndexMatcher,
+    "index without Numba": NumpyIndexMatcher,
     "bdd": BddMatcher,
     "bdd in Python": lambda: BddMatcher(plain_manager),
 }

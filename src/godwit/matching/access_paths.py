@@ -393,11 +393,8 @@ def _write_maps(
                     allowed,
                     certain,
                 )
-        for row in range(row_count):
-            if allowed[row]:
-                maps[column, row, word] |= bit
-            if certain[row]:
-                sure_maps[column, row, word] |= bit
+        maps[column, :, word] |= np.where(allowed, bit, np.uint64(0))
+        sure_maps[column, :, word] |= np.where(certain, bit, np.uint64(0))
     for column in range(len(map_nodes)):
         for at in range(start, start + 3 * count, 3):
             if (tests[at] & KIND_MASK) >> KIND_SHIFT == NODE and tests[at] & SLOT_MASK == map_nodes[column]:
@@ -424,20 +421,20 @@ def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):
     if kind == MEMBER or kind == NO_MEMBER:
         for at in range(a, a + b):
             named[bin_of(bounds, bin_row, tests[at]) >> shift] = True
-    for row in range(groups):
-        first = bounds[bin_row, (row << shift) - 1] if row > 0 else 0  # the labels of this row are first..last
-        last = bounds[bin_row, (row + 1 << shift) - 1] - 1 if row < groups - 1 else np.iinfo(np.int32).max
-        if kind == RANGE:
-            allowed[row] &= first <= b and a <= last
-            certain[row] &= a <= first and last <= b
-        elif kind == OUTSIDE:
-            allowed[row] &= not (a <= first and last <= b)
-            certain[row] &= last < a or b < first
-        elif kind == MEMBER:
-            allowed[row] &= named[row]
-            certain[row] &= named[row] and first == last
-        else:
-            certain[row] &= not named[row]
+    first, last = np.zeros(groups, dtype=np.int64), np.full(groups, np.iinfo(np.int32).max, dtype=np.int64)
+    first[1:] = bounds[bin_row, (1 << shift) - 1 :: 1 << shift]  # the labels of a row are first..last
+    last[:-1] = first[1:] - 1
+    if kind == RANGE:
+        allowed[:groups] &= (first <= b) & (a <= last)
+        certain[:groups] &= (a <= first) & (last <= b)
+    elif kind == OUTSIDE:
+        allowed[:groups] &= (first < a) | (b < last)
+        certain[:groups] &= (last < a) | (b < first)
+    elif kind == MEMBER:
+        allowed[:groups] &= named
+        certain[:groups] &= named & (first == last)
+    else:
+        certain[:groups] &= ~named
 
 
 # ---------------------------------------------------------------- the table, the columns

@@ -7,7 +7,8 @@ filter that several subscriptions have: it is one row of the index, found once, 
 
 import numpy as np
 
-from godwit.matching.kernels import compiled, match_one
+from godwit.matching.batch_kernels import match_one
+from godwit.matching.kernels import compiled
 
 __all__ = ["count_expanded", "count_many", "expand"]
 

@@ -2,8 +2,9 @@
 
 *Theory.* Filters are compiled into rows of integer tests (`filter_compiler.py`) on labels (`labels.py`); rows are
 placed into buckets and bitmaps (`access_paths.py`, `layout.py`); an event is turned into codes (`event_encoder.py`) and
-one compiled kernel does the rest (`kernels.py`). Changes are gathered and placed at the next match, so that adding a
-million subscriptions in a row is one step, and adding one between two matches is a small one.
+one kernel does the rest (`compiled_kernels.py`, or `numpy_kernels.py` without Numba). Changes are gathered and placed
+at the next match, so that adding a million subscriptions in a row is one step, and adding one between two matches is a
+small one.
 
 *Rules.*
 1. What the kernels find is exact but for rows marked residual, which are asked again here with the filter's own
@@ -22,10 +23,10 @@ import numpy.typing as npt
 
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.matching import counting, kernels, masks
+from godwit.matching import batch_kernels, counting, masks
 from godwit.matching.event_encoder import Batch, Encoder, multi_arrays
 from godwit.matching.filter_compiler import Compiler
-from godwit.matching.kernels import DEAD
+from godwit.matching.kernels import COMPILED, DEAD
 from godwit.matching.layout import CODES_USUAL, Layout, grown
 from godwit.matching.match_counter import MatchCounter
 from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
@@ -188,7 +189,7 @@ class IndexMatcher(Matcher):
         lay = self._layout
         if len(codes) > CODES_USUAL or several:
             lay.make_ready(len(self._compiler.slots), len(codes) + sum(len(labels) for _, labels in several))
-        found, doubted = kernels.match_one(
+        found, doubted = batch_kernels.match_one(
             codes, *(multi_arrays(several) if several else NO_MULTI), *lay.arrays,
             lay.stamps, lay.row_stamps, self._stamp, lay.out, lay.doubts, lay.counts,
         )  # fmt: skip
@@ -300,7 +301,7 @@ class IndexMatcher(Matcher):
     def _tallied(self, weights: Longs | None, length: int) -> MatchCounter | None:
         """The tallies of what can be tallied, when that is most of it; `_rest` is then an index of all else."""
         if self._tallies is None or self._tallies_weights is not weights:
-            if length < TALLIED_FROM:
+            if not COMPILED or length < TALLIED_FROM:
                 return None
             lay = self._layout
             each = np.ones(self._given, dtype=np.int64) if weights is None else weights
@@ -320,7 +321,7 @@ class IndexMatcher(Matcher):
 
     def _turns_round(self, length: int) -> bool:
         """Whether tests are shared by so many rows that a batch of this length is better matched by masks."""
-        if length < masks.EVENTS // 2 or len(self._compiler.slots) > masks.SLOTS_MAX:
+        if not COMPILED or length < masks.EVENTS // 2 or len(self._compiler.slots) > masks.SLOTS_MAX:
             return False
         if self._numbering is None:
             self._numbering = masks.Numbering(self._layout)
@@ -355,7 +356,7 @@ class IndexMatcher(Matcher):
     def _busiest_first(self, batch: Batch) -> Longs:
         """Events that visit the same bucket one after the other, so that it is still near."""
         busiest = np.zeros(batch.length, dtype=np.int64)
-        kernels.busiest_codes(batch.event_starts, batch.codes, self._layout.table, busiest)
+        batch_kernels.busiest_codes(batch.event_starts, batch.codes, self._layout.table, busiest)
         return np.argsort(busiest, kind="stable")
 
     def _match_one_by_one(self, batch: Batch) -> Found:
@@ -374,7 +375,7 @@ class IndexMatcher(Matcher):
         offsets[order + 1] = np.diff(starts)
         np.cumsum(offsets, out=offsets)
         in_order = np.empty_like(numbers)
-        kernels.put_in_order(order, numbers, starts, offsets, in_order)
+        batch_kernels.put_in_order(order, numbers, starts, offsets, in_order)
         return offsets, in_order, doubts
 
     def _pieces_one_by_one(self, batch: Batch) -> Iterator[Piece]:
@@ -387,7 +388,7 @@ class IndexMatcher(Matcher):
         out_starts, doubt_starts = np.zeros(length + 1, dtype=np.int64), np.zeros(length + 1, dtype=np.int64)
         first = 0
         while first < length:
-            last = kernels.match_many(
+            last = batch_kernels.match_many(
                 first, order, batch.event_starts, batch.codes, batch.multi_event_starts, batch.multi_slots,
                 batch.multi_starts,
                 batch.multi_codes, batch.multi_labels, *lay.arrays,

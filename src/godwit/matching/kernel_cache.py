@@ -40,7 +40,7 @@ def cache_folder() -> Path | None:
 
 def has_compiled_kernels(folder: Path) -> bool:
     """Whether an earlier process has left compiled kernels there."""
-    return next(folder.rglob("kernels.match_one-*.nbi"), None) is not None
+    return next(folder.rglob("compiled_kernels.match_one-*.nbi"), None) is not None
 
 
 def _own_folders() -> Iterator[Path]:

@@ -1,7 +1,7 @@
 """Calls every kernel of the index, and holds what comes of it against the naive matcher.
 
 `python -m tests.unit.matching.every_kernel`: with Numba, all kernels are compiled and on the disk after it. The parts
-`single` (events one by one) and `batches` can be run beside each other.
+`single` (events one by one), `batches` and `texts` can be run beside each other.
 """
 
 import sys
@@ -9,12 +9,15 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from godwit.filters.events import event
 from godwit.filters.filters import Filter, all_of
 from godwit.filters.language import parse
-from godwit.matching import kernels, masks
+from godwit.matching import counting, kernels, masks
 from godwit.matching.index_matcher import TALLIED_FROM, IndexMatcher
 from godwit.matching.naive_matcher import NaiveMatcher
+from godwit.matching.substrings import FRESH_PATTERNS_MAX
 from godwit.matching.warm_up import warm_up
 from tests.unit.filters.random_filters import columns_of, literal, random_attributes, random_filter
 
@@ -36,7 +39,7 @@ def check_single(index: IndexMatcher, naive: NaiveMatcher, rows: list[dict[str, 
 def check_batch(index: IndexMatcher, naive: NaiveMatcher, rows: list[dict[str, Any]], by_masks: bool) -> None:
     found = index.match_batch(columns_of(rows))
     assert [set(ids) for ids in found] == [set(naive.match(event(row))) for row in rows]
-    assert index._turns_round(len(rows)) == by_masks
+    assert index._turns_round(len(rows)) == (by_masks and kernels.COMPILED)
 
 
 def changed_index(draw: Random, rows: list[dict[str, Any]]) -> tuple[IndexMatcher, NaiveMatcher]:
@@ -73,15 +76,34 @@ def batches() -> None:
     check_batch(*pair(all_of(*draw.sample(shared, 2)) for _ in range(200)), rows, by_masks=True)
     index, naive = pair(parse(f"a = 'x{n % 3}' AND b = 'y{n % 2}' AND c IS NULL AND d > {n}") for n in range(30))
     rows = [{"a": f"x{n % 4}", "b": f"y{n % 3}", "d": n} for n in range(TALLIED_FROM)]
+    few = index.count_batch(columns_of(rows[: TALLIED_FROM // 2])).tolist()
     counts = index.count_batch(columns_of(rows))
-    assert index._tallies is not None
-    assert index._tallies.worth
+    assert few == counts[: len(few)].tolist()
+    assert (index._tallies is not None and index._tallies.worth) == kernels.COMPILED
     assert counts.tolist() == [len(naive.match(event(row))) for row in rows]
+    expand_all()
 
 
-PARTS = {"single": single, "batches": batches}
+def texts() -> None:
+    """Texts that are searched for many patterns, one by one and in a batch."""
+    index, naive = pair(parse(f"note LIKE '%w{n}x%'") for n in range(2 * FRESH_PATTERNS_MAX))
+    rows = [{"note": f"w{n}x w{n + 1}x"} for n in range(9)]
+    check_single(index, naive, rows)
+    check_batch(index, naive, rows, by_masks=False)
+
+
+def expand_all() -> None:
+    """Numbers that stand for several subscriptions."""
+    numbers, starts, weights = np.array([1, 0], np.int32), np.array([0, 2]), np.array([2, 1])
+    offsets, members = np.zeros(2, np.int64), np.empty(3, np.int32)
+    counting.count_expanded(numbers, starts, weights, offsets)
+    counting.expand(numbers, np.array([0, 2, 3]), members)
+    assert (offsets.tolist(), members.tolist()) == ([0, 3], [2, 0, 1])
+
+
+PARTS = {"single": single, "batches": batches, "texts": texts}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:
         PARTS[name]()
-    print("agreed, compiled" if kernels.COMPILED else "agreed, as plain Python")
+    print("agreed, compiled" if kernels.COMPILED else "agreed, with NumPy")

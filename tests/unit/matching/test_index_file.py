@@ -20,7 +20,7 @@ from godwit.filters.language import parse
 from godwit.filters.regions import circle
 from godwit.filters.sets import at_least, at_most, between, ends_with, holds_text, like, one_of
 from godwit.filters.values import Point
-from godwit.matching import index_file, kernels, masks
+from godwit.matching import batch_kernels, index_file, kernels, masks
 from godwit.matching.filter_compiler import IndexedAttribute
 from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.labels import Constants, Slot
@@ -321,9 +321,9 @@ def test_the_kernels_are_not_compiled_again_for_mapped_arrays(tmp_path: Path) ->
     row = event(random_attributes(draw))
     index.match(row)
     loaded = reloaded(index, tmp_path)
-    before = len(kernels.match_one.signatures)
+    before = len(batch_kernels.match_one.signatures)
     loaded.match(row)
-    assert len(kernels.match_one.signatures) == before
+    assert len(batch_kernels.match_one.signatures) == before
 
 
 def test_what_only_changes_need_is_not_read_before(tmp_path: Path) -> None:

@@ -64,5 +64,5 @@ def test_a_link_to_another_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, t
 def test_compiled_kernels_are_found_by_their_index(tmp_path: Path) -> None:
     assert not has_compiled_kernels(tmp_path)
     (tmp_path / "matching").mkdir()
-    (tmp_path / "matching" / "kernels.match_one-300.py311.nbi").touch()
+    (tmp_path / "matching" / "compiled_kernels.match_one-300.py311.nbi").touch()
     assert has_compiled_kernels(tmp_path)

@@ -1,4 +1,4 @@
-"""The kernels as plain Python answer the same; with Numba they are compiled once and kept on disk."""
+"""The kernels without Numba answer the same; with Numba they are compiled once and kept on disk."""
 
 import os
 import subprocess
@@ -9,12 +9,32 @@ from typing import Any
 
 import pytest
 
-from godwit.matching import access_paths, counting, event_encoder, kernels, masks, match_counter, substrings
+from godwit.matching import (
+    access_paths,
+    batch_kernels,
+    compiled_kernels,
+    counting,
+    event_encoder,
+    kernels,
+    masks,
+    match_counter,
+    substrings,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 
 EVERY = "tests.unit.matching.every_kernel"
-MODULES = [access_paths, counting, event_encoder, kernels, masks, match_counter, substrings]
+MODULES = [
+    access_paths,
+    batch_kernels,
+    compiled_kernels,
+    counting,
+    event_encoder,
+    kernels,
+    masks,
+    match_counter,
+    substrings,
+]
 
 SMALL = """
 import numpy as np
@@ -41,8 +61,8 @@ def run(*words: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_plain_python_kernels_give_what_naive_gives() -> None:
-    assert run("-m", EVERY, GODWIT_NUMBA="0") == "agreed, as plain Python"
+def test_kernels_without_numba_give_what_naive_gives() -> None:
+    assert run("-m", EVERY, GODWIT_NUMBA="0") == "agreed, with NumPy"
 
 
 needs_numba = pytest.mark.skipif(not kernels.COMPILED, reason="without Numba nothing is compiled")
