@@ -15,6 +15,8 @@ import sys
 import traceback
 from pathlib import Path
 
+import msgspec
+
 from godwit.broker.broker_config import BrokerConfig
 from godwit.matching.warm_up import warm_up
 from godwit.mobility import mobile_broker
@@ -32,6 +34,7 @@ def arguments(line: str) -> argparse.Namespace:
     parser.add_argument("neighbours", nargs="*", help="name=host:port, or name= where it dials us")
     parser.add_argument("--snapshot-bytes", type=int, default=node.SNAPSHOT_BYTES)
     parser.add_argument("--mqtt", type=int, help="the port for MQTT, which is then said after the other")
+    parser.add_argument("--config", default="{}", help="the settings of BrokerConfig, in JSON")
     parser.add_argument("--tell", type=int, help="the port of who has started us")
     parser.add_argument("--token")
     return parser.parse_args(json.loads(line))
@@ -75,8 +78,9 @@ async def main(said: argparse.Namespace) -> None:
         journal = Journal(said.folder / name, name, durability)
     incarnation = new_incarnation() if journal is None else journal.incarnation
     costs = dict.fromkeys(neighbours, 1.0)
+    config = msgspec.json.decode(said.config, type=BrokerConfig)
     running = Node(
-        lambda: mobile_broker(name, costs, BrokerConfig(), incarnation),
+        lambda: mobile_broker(name, costs, config, incarnation),
         journal,
         on_trouble=lambda text: tell(f"trouble: {text}"),
     )

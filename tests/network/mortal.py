@@ -12,6 +12,9 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
+from godwit.broker.broker_config import BrokerConfig
 from godwit.runtime import Address
 
 __all__ = ["Mortal", "Nursery", "chain", "nursery"]
@@ -84,10 +87,19 @@ class Mortal:
     """A broker in another process."""
 
     def __init__(
-        self, place: Nursery, folder: Path, durability: str, name: str = "b1", *, snapshot_bytes: int | None = None
+        self,
+        place: Nursery,
+        folder: Path,
+        durability: str,
+        name: str = "b1",
+        *,
+        snapshot_bytes: int | None = None,
+        config: BrokerConfig | None = None,
     ) -> None:
         self.place, self.folder, self.durability, self.name = place, folder, durability, name
         self.options = [] if snapshot_bytes is None else ["--snapshot-bytes", str(snapshot_bytes)]
+        if config is not None:
+            self.options += ["--config", msgspec.json.encode(config).decode()]
         self.port = 0
         self.neighbours: dict[str, Address | None] = {}
         self.pid = 0  # 0: it is dead

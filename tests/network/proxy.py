@@ -22,7 +22,7 @@ from typing import Literal
 
 from godwit.runtime.tcp import Address
 
-__all__ = ["Proxy"]
+__all__ = ["End", "Proxy"]
 
 End = Literal["near", "far"]
 LENGTH_BYTES = 4

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from godwit.baselines.bloom import BloomFilter
 from godwit.baselines.hop_messages import (
     ContextBegins,
     ContextEnds,
@@ -16,6 +15,7 @@ from godwit.baselines.hop_messages import (
     SubscribePacket,
     UnsubscribePacket,
 )
+from godwit.broker.bloom import BloomFilter
 from godwit.broker.topology import shortest_path_trees
 from godwit.filters.contexts import of_sender
 from godwit.filters.filters import TRUE, Filter, all_of, some

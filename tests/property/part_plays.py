@@ -504,7 +504,8 @@ def _timer(random: Random, broker: Any, client: str, peer: str) -> tuple[str, ..
     keys += [("expiry",), ("quench",), ("hold moves",), ("brokers",), ("unsent", "x")]
     if broker.component(OverlayRoutes).graph is not None:
         keys += [("dead", peer), ("gap", peer), ("newborn",), ("flushed", client, "2", peer)]
-    elif broker.config.matching != "hops":
+        keys += [("calm",), ("confirm",)] if broker.config.matching == "hops" else []
+    elif broker.config.family == "tree":
         keys += [("hold",)]
     return random.choice(keys)
 

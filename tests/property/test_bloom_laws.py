@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from godwit.baselines.bloom import BYTES_MAX, HASHES_MAX, BloomFilter, check_bloom, shape_of
+from godwit.broker.bloom import BYTES_MAX, HASHES_MAX, BloomFilter, check_bloom, shape_of
 from godwit.errors import PeerFault
 from tests.seeds import diagonal
 

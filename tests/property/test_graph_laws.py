@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from godwit.broker.channels import Channels, HandedOn
 from godwit.broker.graph import GraphRouting
-from godwit.broker.messages import Carried, ChannelStart, Message, NodeId, Packet, Publish
+from godwit.broker.messages import ChannelStart, Message, NodeId, Packet, Publish
 from godwit.broker.routing import Answer
 from godwit.filters.events import Event
 from godwit.filters.filters import some
@@ -277,8 +277,8 @@ class TrustsAnEmptyTable(GraphRouting):
 
 
 class KeepsWhatAPastLifeWanted(GraphRouting):
-    def _take(self, source: NodeId, message: Carried) -> list[Answer]:
-        return [] if isinstance(message, ChannelStart) else super()._take(source, message)
+    def take(self, source: NodeId, message: Any, now: float) -> list[Answer]:
+        return [] if isinstance(message, ChannelStart) else super().take(source, message, now)
 
 
 class ParksForEver(Channels):

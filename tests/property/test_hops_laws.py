@@ -19,9 +19,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from godwit.baselines import hop_routing
-from godwit.baselines.bloom import BloomFilter
 from godwit.baselines.hop_messages import ContextBegins, SubscribePacket
 from godwit.baselines.hop_routing import Contexts, HopRouting
+from godwit.broker.bloom import BloomFilter
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer
 from godwit.broker.topology import shortest_path_trees

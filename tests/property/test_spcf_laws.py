@@ -28,6 +28,7 @@ from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Carried, DropSubscriptions, EntryId, InContext, NodeId, Packet, Publish, Subscribe
 from godwit.broker.routing import Answer, Forward, RelayedMessage
 from godwit.broker.spcf import CONTEXTS_MAX, ContextForwarding, spcf_routing
+from godwit.broker.stream_messages import HopPacket
 from godwit.filters.contexts import context_of, may_match, sender_part, stamped
 from godwit.filters.events import Attributes, Event, event
 from godwit.filters.filters import TRUE, Filter
@@ -128,7 +129,9 @@ class Run:
     def carry_out(self, name: NodeId, answers: list[Answer]) -> list[NodeId]:
         """Let it happen; where an event in it goes."""
         self.network.carry_out(name, answers)
-        packets = [answer.message for answer in answers if isinstance(answer, Forward)]
+        packets: list[Any] = [answer.message for answer in answers if isinstance(answer, Forward)]
+        if any(isinstance(each, HopPacket) for each in packets):  # hops find out; its source knows whom they must find
+            return sorted(self.brokers[name].hops.unconfirmed[-1].targets)
         events = [each for each in packets if isinstance(each, Packet) and isinstance(each.message, Publish)]
         return sorted(target for packet in events for target in packet.targets)
 
@@ -214,11 +217,12 @@ class Run:
                 assert may_match(TRUE, home.forwarding.own.described[home.forwarding.own.numbers[key]])
 
     def check_pair(self, home: Any, broker: Any) -> None:
-        """What `broker` holds of `home` is what D says."""
+        """What `broker` holds of `home` is what D says; matched at hops, also what D says of those behind it."""
         told = {
             id: filter
             for id, filter in home.local.items()
-            if any(may_match(sender_part(filter), described) for described in broker.forwarding.own.described.values())
+            if broker.broker in (asked := self.asked_for(home, sender_part(filter)))
+            or broker.broker in home.between(asked)
         }
         assert broker.remote.get(home.broker, {}) == told
         other = broker.forwarding.others.get(home.broker, OtherBroker())
@@ -240,9 +244,17 @@ class Run:
         for id, filter in told.items():
             by_class.setdefault(sender_part(filter), set()).add(id)
         assert {asked: set(ids) for asked, ids in other.classes.items()} == by_class
-        assert {asked for asked, group in home.forwarding.classes.items() if broker.broker in group.reach} == set(
-            by_class
-        )
+        told_to = {asked for asked, group in home.forwarding.classes.items() if broker.broker in group.told}
+        assert told_to == set(by_class)
+
+    def asked_for(self, home: Any, asked: Filter) -> list[NodeId]:
+        """D: the other brokers that have a client whose context may match."""
+        return [
+            name
+            for name, broker in self.brokers.items()
+            if broker is not home
+            and any(may_match(asked, described) for described in broker.forwarding.own.described.values())
+        ]
 
     def check_afterwards(self) -> None:
         """A last round from contexts that are known everywhere."""
@@ -256,7 +268,18 @@ class Run:
                 assert not missing
                 if self.contexts_max >= len(CONTEXTS) + len(FIXED):
                     assert targets == wanted
+        last_round = self.published[-len(self.contexts) * len(MEANT) :]
         self.network.settle()
+        for target, broker in self.brokers.items():
+            for id, filter in broker.local.items():
+                there = self.contexts.get((target, id[0]))
+                due = [
+                    said.id
+                    for _, _, said in last_round
+                    if filter.matches(said) and (said.to is None or there is None or said.to.holds(there))
+                ]
+                came = self.network.deliveries[target, id]
+                assert [each for each in due if came.count(each) != 1] == []
 
     def gets(self, target: NodeId, said: Event) -> bool:
         """Whether some client there gets it, or may, as far as routing can know."""
@@ -332,7 +355,7 @@ def run_flushes(script: list[tuple[int, int]], make: Any = spcf_routing) -> None
             case 2 if wanted is None:
                 wanted = WANTS[x % len(WANTS)]
                 network.subscribe("n", id, wanted)
-                network.carry_out("n", made.brokers["n"].tell(["x", "y"], Flush("client", "o", 1)))
+                network.carry_out("n", made.brokers["n"].send(["x", "y"], Flush("client", "o", 1), network.now))
             case 3 | 4 if name != "n":
                 made.publish(name, made.contexts.get((name, "p"), CONTEXTS[attempt % len(CONTEXTS)]), x % 4, None)
                 said = made.published[-1][2]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from godwit.broker.messages import Accepted, Frame, Packet, Publish
+from godwit.broker.stream_messages import HopPacket, SentAgain
 from godwit.errors import PeerFault
 from godwit.filters.contexts import Described, bounds_of
 from godwit.filters.events import Attributes, Event
@@ -72,7 +73,7 @@ def of_type(hint: Any) -> SearchStrategy[Any]:
 
 def messages(kind: type) -> SearchStrategy[Any]:
     hints = get_type_hints(kind)
-    if kind in (Frame, Packet):
+    if kind in (Frame, Packet, HopPacket, SentAgain):
         hints["message"] = Publish
     return st.builds(kind, **{field.name: of_type(hints[field.name]) for field in msgspec.structs.fields(kind)})
 

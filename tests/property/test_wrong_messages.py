@@ -13,6 +13,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 import msgspec
 import pytest
 
+import godwit.baselines  # noqa: F401 (it has the family fixed_hops)
 from godwit.broker import message_checks
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
@@ -38,6 +39,7 @@ from godwit.broker.messages import (
     Request,
     Subscribe,
 )
+from godwit.broker.stream_messages import HopPacket, SentAgain
 from godwit.client import Client, ClientConfig
 from godwit.errors import PeerFault
 from godwit.filters.contexts import Bound, Described
@@ -109,7 +111,12 @@ def conforms(value: Any, hint: Any) -> bool:
 
 
 def _has_fields(value: Any, hints: dict[str, Any]) -> bool:
-    if type(value) in (Frame, Packet):  # what they bear may be any message; who gets it asks for its type
+    if type(value) in (
+        Frame,
+        Packet,
+        HopPacket,
+        SentAgain,
+    ):  # what they bear may be any message; who gets it asks for its type
         hints = {**hints, "message": type(value.message)}
     return all(conforms(getattr(value, name), hint) for name, hint in hints.items() if not name.startswith("_"))
 
@@ -212,7 +219,8 @@ BROKERS_SAY = tuple(kind for kind in KINDS if kind not in (*CLIENTS_SAY, *CLIENT
 TREE: dict[str, Any] = {}
 GRAPH: dict[str, Any] = {"family": "graph"}
 CONTEXTS: dict[str, Any] = {"family": "graph", "strategy": "spcf"}
-HOPS: dict[str, Any] = {"family": "graph", "matching": "hops", "overlay": (("here", "left", 1.0),)}
+HOPS: dict[str, Any] = {"family": "graph", "strategy": "spcf", "matching": "hops"}
+FIXED: dict[str, Any] = {"family": "fixed_hops", "overlay": (("here", "left", 1.0),)}
 WAYS: dict[str, tuple[dict[str, Any], Hear, tuple[type[msgspec.Struct], ...]]] = {
     "by a client": (TREE, from_a_client, CLIENTS_SAY),
     "by a new client": (TREE, from_a_new_client, CLIENTS_SAY),
@@ -220,8 +228,10 @@ WAYS: dict[str, tuple[dict[str, Any], Hear, tuple[type[msgspec.Struct], ...]]] =
     "in a frame of a tree": (TREE, in_a_frame, BROKERS_SAY),
     "in a frame of a graph": (GRAPH, in_a_frame, BROKERS_SAY),
     "in a frame of a graph that matches at hops": (HOPS, in_a_frame, BROKERS_SAY),
+    "in a frame of a fixed overlay": (FIXED, in_a_frame, BROKERS_SAY),
     "in a packet": (GRAPH, in_a_packet, BROKERS_SAY),
     "in a packet with contexts": (CONTEXTS, in_a_packet, BROKERS_SAY),
+    "in a packet that is matched at hops": (HOPS, in_a_packet, BROKERS_SAY),
 }
 """How a message comes to a broker: the broker, what brings it, and what is sent that way."""
 NEXT_QUICK = 3  # of the ways of one kind, and of the kinds of one way

@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from godwit.broker.messages import Frame, Packet, SessionState, Subscribe
+from godwit.broker.stream_messages import HopPacket, SentAgain
 from godwit.filters.contexts import Described, bounds_of
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
@@ -54,7 +55,7 @@ VALUES: dict[Any, Any] = {
 def samples(kind: type[msgspec.Struct]) -> Iterator[Any]:
     """Messages of a type: one for each struct that a field may hold, and all fields with something in them."""
     hints = get_type_hints(kind)
-    if kind in (Frame, Packet):
+    if kind in (Frame, Packet, HopPacket, SentAgain):
         hints["message"] = Subscribe
     choices = [list(_of_type(hints[field.name])) for field in msgspec.structs.fields(kind)]
     firsts = [choice[0] for choice in choices]

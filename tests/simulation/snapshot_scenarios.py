@@ -25,7 +25,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     "graph": (with_changes(GRAPH, [*EVERYTHING, *ROAMING]), 1),
     "spcf": (with_changes(SPCF, ["contexts.changes_per_s=8", *EVERYTHING, *ROAMING]), 2),
     "spcf, many contexts": (with_changes(SPCF, ["contexts.changes_per_s=8", "routing.contexts_max=2", *CHURN]), 3),
-    "hops": (with_changes(HOPS, ["contexts.changes_per_s=4", *CHURN, *AWAY, *FAULTS["crash"], *SETTLE]), 1),
+    "hops": (with_changes(HOPS, ["contexts.changes_per_s=8", *EVERYTHING, *ROAMING]), 1),
     **{f"mode {mode}": (moving(STORM, mode), 3) for mode in ("ask", "named", "carry", "explicit", "naive")},
     **{
         f"publishers {mode}": (

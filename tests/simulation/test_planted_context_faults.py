@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from godwit.baselines.hop_routing import HopRouting
 from godwit.broker.context_table import OwnContexts
+from godwit.broker.hop_stream import HopStream
 from godwit.broker.routing import Answer
 from godwit.broker.session import Session
 from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import ContextForwarding
+from godwit.broker.topology import Topology
 from godwit.client import own_context as own_contexts
 from godwit.filters.events import Attributes
 from godwit.simulator.scenario import Scenario, with_changes
 from tests.seeds import few
-from tests.simulation.scenarios import CHURN, GRAPH, TREE, laws_broken, outcome
+from tests.simulation.scenarios import CHURN, FAULTS, GRAPH, SETTLE, TREE, laws_broken, outcome
 from tests.simulation.test_planted_faults import Plant
 
 # ---------------------------------------------------------------- at the edges
@@ -105,17 +106,22 @@ def says_once_where_clients_are(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ContextForwarding, "set_context", set_context)
 
 
-# ---------------------------------------------------------------- by the letter
+# ---------------------------------------------------------------- matched at every hop
 
 
-def attracts_nothing_at_hops(patch: pytest.MonkeyPatch) -> None:
-    """A context that begins attracts no subscriptions."""
-    patch.setattr(HopRouting, "_attracted", lambda self, table, context: [])
+def tells_nobody_on_the_way(patch: pytest.MonkeyPatch) -> None:
+    """A subscription is told to those whose clients it asks for, and to no hop on the way."""
+    patch.setattr(Topology, "between", lambda self, targets: [])
+
+
+def keeps_nothing_for_others(patch: pytest.MonkeyPatch) -> None:
+    """What was dropped by a hop is not sent again."""
+    patch.setattr(HopStream, "send_again", lambda self: [])
 
 
 def marks_no_bits(patch: pytest.MonkeyPatch) -> None:
     """A Bloom filter that loses some of what was put in: S5 is about just that."""
-    patch.setattr("godwit.baselines.bloom.BloomFilter.__contains__", lambda self, name: sum(name.encode()) % 2 == 0)
+    patch.setattr("godwit.broker.bloom.BloomFilter.__contains__", lambda self, name: sum(name.encode()) % 2 == 0)
 
 
 BOTH = ["contexts={attributes=1, values=5, sender_share=0.8, to_share=0.8, role_share=0.5}", "workload.kind=random"]
@@ -123,6 +129,7 @@ WANTED = ["workload.selectivity=0.9", "contexts.sender_selectivity=0.4", "contex
 CHANGES = ["contexts.changes_per_s=4", "churn.burst_s=1", "churn.pause_s=2", "clients.publish_per_s=10"]
 FAR = ["overlay.latency_ms=100"]  # a context takes its time to attract
 SPCF = with_changes(GRAPH, ["routing.strategy=spcf", *BOTH, *WANTED, *CHANGES])
+HOPS = with_changes(SPCF, ["routing.matching=hops", "overlay={kind='line', brokers=5}"])
 EDGES = with_changes(TREE, [*BOTH, *WANTED, *CHANGES])
 ROLES = with_changes(EDGES, ["contexts.kind=mixed"])
 
@@ -139,8 +146,10 @@ CASES: list[Case] = [
     (withdraws_nothing, SPCF, "no garbage", set()),
     (forgets_no_context, with_changes(SPCF, CHURN), "no garbage", set()),
     (says_once_where_clients_are, SPCF, "nothing lost", set()),
-    (attracts_nothing_at_hops, with_changes(SPCF, ["routing.matching=hops"]), "nothing lost", set()),
-    (marks_no_bits, with_changes(SPCF, ["routing.matching=hops"]), "nothing lost", set()),
+    (attracts_nothing, HOPS, "nothing lost", set()),
+    (marks_no_bits, HOPS, "nothing lost", set()),
+    (tells_nobody_on_the_way, HOPS, "nothing lost", set()),
+    (keeps_nothing_for_others, with_changes(HOPS, [*FAULTS["link_break"], *SETTLE]), "nothing lost", {"settles"}),
 ]
 
 

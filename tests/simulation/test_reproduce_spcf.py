@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from godwit.baselines.bloom import BloomFilter
 from godwit.baselines.hop_routing import HopRouting
+from godwit.broker.bloom import BloomFilter
 from godwit.filters.contexts import sender_part
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE

@@ -53,10 +53,9 @@ def tree(reduction: str, **config: Any) -> Network:
     return net
 
 
-def graph(strategy: str, matching: str = "source", **config: Any) -> Network:
+def graph(strategy: str, family: str = "graph", **config: Any) -> Network:
     """Clients in contexts on a ring: subscriptions on senders, events to some, links and contexts that change."""
-    overlay = OVERLAY if matching == "hops" else ()
-    net = Network(RING, family="graph", strategy=strategy, matching=matching, overlay=overlay, **config)
+    net = Network(RING, family=family, strategy=strategy, **config)
     net.run(1.0)
     net.come("P", "b1")
     net.context("P", {"floor": 1, "role": "sensor"})
@@ -99,9 +98,10 @@ def graph(strategy: str, matching: str = "source", **config: Any) -> Network:
     return net
 
 
-def graph_relays() -> Network:
+def graph_relays(**config: Any) -> Network:
     """Events over several hops of a graph, also past a broker that does not know its neighbours yet."""
-    net = Network("b1-b2 b2-b3 b3-b4 b4-b1 b2-b4", family="graph", link=structs.replace(PATIENT, dead_after_s=2.0))
+    patient = structs.replace(PATIENT, dead_after_s=2.0)
+    net = Network("b1-b2 b2-b3 b3-b4 b4-b1 b2-b4", family="graph", link=patient, **config)
     net.latency["b1", "b2"] = 0.03
     net.run(1.0)
     net.come("S", "b3")
@@ -202,9 +202,13 @@ SCRIPTS: dict[str, Callable[[], Network]] = {
     "routing_graph_gsf": partial(graph, "gsf"),
     "routing_graph_spcf": partial(graph, "spcf"),
     "routing_graph_spcf_summed_up": partial(graph, "spcf", contexts_max=1),
-    "routing_hops_spcf": partial(graph, "spcf", "hops"),
-    "routing_hops_gsf": partial(graph, "gsf", "hops"),
+    **{f"routing_hops_{strategy}": partial(graph, strategy, matching="hops") for strategy in ("gsf", "spcf")},
+    **{
+        f"routing_fixed_hops_{strategy}": partial(graph, strategy, "fixed_hops", overlay=OVERLAY)
+        for strategy in ("gsf", "spcf")
+    },
     "routing_graph_relays": graph_relays,
+    "routing_hops_relays": partial(graph_relays, matching="hops"),
     **{f"routing_graph_gap_{strategy}": partial(graph_gap, strategy) for strategy in ("gsf", "spcf")},
     "routing_strangers": strangers,
     "routing_queues": queues,

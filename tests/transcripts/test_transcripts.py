@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from godwit.baselines import hop_messages
-from godwit.broker import effects, gossip_messages
+from godwit.broker import effects, gossip_messages, stream_messages
 from godwit.broker import messages as broker_messages
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Effect, Send, StartTimer, Tell
@@ -77,7 +77,7 @@ def test_every_mode_of_moving_is_in_a_transcript() -> None:
 
 
 def test_every_message_input_and_effect_is_in_a_transcript() -> None:
-    modules = (effects, broker_messages, mobility_messages, gossip_messages, hop_messages)
+    modules = (effects, broker_messages, mobility_messages, gossip_messages, stream_messages, hop_messages)
     named = [(name, getattr(module, name)) for module in modules for name in module.__all__]
     types = {name for name, kind in named if isinstance(kind, type) and issubclass(kind, msgspec.Struct)}
     shown = {line.partition("(")[0] for line in types_text().splitlines()}

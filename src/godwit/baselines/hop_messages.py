@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from godwit.baselines.bloom import check_bloom
+from godwit.broker.bloom import check_bloom
 from godwit.broker.message_checks import check_event, is_whole, shown
 from godwit.broker.messages import EntryId, NodeId
 from godwit.errors import BadValue, PeerFault

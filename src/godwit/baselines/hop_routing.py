@@ -60,7 +60,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from godwit.baselines.bloom import RATE, BloomFilter
 from godwit.baselines.hop_messages import (
     ContextBegins,
     ContextEnds,
@@ -70,6 +69,7 @@ from godwit.baselines.hop_messages import (
     check_hop_message,
 )
 from godwit.baselines.hop_routing_state import ContextsState, HopState, Key, Pair
+from godwit.broker.bloom import RATE, BloomFilter
 from godwit.broker.effects import TimerKey
 from godwit.broker.messages import EntryId, Message, NodeId
 from godwit.broker.routing import Answer, DeliverLocally, Demand, Forward

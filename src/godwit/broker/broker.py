@@ -124,7 +124,7 @@ class Broker:
 
     def _new_link(self, peer: NodeId) -> Link:
         link = self.config.link
-        if self.config.family == "tree" or self.config.matching == "hops":  # no other way: what waits for it waits
+        if self.config.family == "tree" or self.config.overlay:  # no other way: what waits for it waits
             link = structs.replace(link, dead_after_s=None)
         return Link(peer, self.incarnation, link)
 

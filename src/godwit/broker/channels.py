@@ -47,10 +47,11 @@ from typing import cast
 import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, Trace
-from godwit.broker.messages import Carried, ChannelStart, ChannelTail, LostNumbers, Nack, NodeId, Packet, Publish
+from godwit.broker.messages import Carried, ChannelStart, ChannelTail, LostNumbers, Nack, NodeId, Packet
 from godwit.broker.packet_checks import NACK_MAX
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.state_types import AnyMessage
+from godwit.broker.stream_messages import event_message
 from godwit.broker.topology import Topology
 from godwit.trace import Record
 
@@ -295,7 +296,7 @@ class Channels:
         if incoming is None or incoming.incarnation < packet.incarnation:
             incoming = self._begin(packet.source, packet.incarnation, incoming, answers, handed_on)
         if packet.incarnation < incoming.incarnation:
-            if isinstance(packet.message, Publish):
+            if event_message(packet.message) is not None:
                 handed_on.append((packet.source, packet.message))  # rule 6: sessions know whether it came before
         elif number == incoming.next and not incoming.held and type(packet.message) not in URGENT:  # the usual case
             incoming.next = number + 1
@@ -461,9 +462,10 @@ def _part(packet: Packet, targets: Iterable[NodeId]) -> Packet:
 
 def _dropped(source: NodeId, number: int, message: Carried | None, why: str) -> list[Answer]:
     """The record that the event in a packet is lost to its target. Nothing else that a packet carries is missed."""
-    if not isinstance(message, Publish):
+    borne = event_message(message)
+    if borne is None:
         return []
-    publisher, sequence = message.event.id
+    publisher, sequence = borne.event.id
     return [Trace(Record("lost", source, "Publish", publisher, sequence, number=number, detail=why))]
 
 

@@ -366,12 +366,13 @@ class OtherBroker:
             del self.classes[sender_part]
 
 
-class SenderClassState(msgspec.Struct, frozen=True):
+class SenderClassState(msgspec.Struct, frozen=True, omit_defaults=True):
     """A class, by what it asks of a sender."""
 
     asked: Filter
     ids: tuple[EntryId, ...]
     reach: tuple[NodeId, ...]
+    ways: tuple[NodeId, ...] = ()
 
 
 @dataclass(slots=True)
@@ -379,4 +380,10 @@ class SenderClass:
     """The subscriptions here that ask the same of a sender, and the brokers that have been told them."""
 
     ids: dict[EntryId, None] = field(default_factory=dict)
-    reach: dict[NodeId, None] = field(default_factory=dict)
+    reach: dict[NodeId, None] = field(default_factory=dict)  # D
+    ways: dict[NodeId, None] = field(default_factory=dict)  # told because they lie on the way to one of D
+
+    @property
+    def told(self) -> list[NodeId]:
+        """All that have been told them."""
+        return sorted({**self.reach, **self.ways})

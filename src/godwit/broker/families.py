@@ -1,7 +1,7 @@
 """Routing families by name: which one a broker's settings choose, and how others are added.
 
-*Theory.* `BrokerConfig` says the family, and for the family `graph` the strategy and where events are matched;
-`family_name` makes one name of these. A family is a function that makes a `Routing` for one broker. Packages add a
+*Theory.* `BrokerConfig` says the family, and for the family `graph` the strategy; `family_name` makes one name of
+these. A family is a function that makes a `Routing` for one broker. Packages add a
 family by `register_family`, or by an entry point of the group `godwit.routing_families` whose object is that function.
 """
 
@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.forwarding_strategy import Forwarding
 from godwit.broker.further_entries import FurtherEntries
 from godwit.broker.graph import GraphRouting
+from godwit.broker.gsf import SubscriptionForwarding
+from godwit.broker.hop_stream import HopStream
 from godwit.broker.messages import NodeId
 from godwit.broker.routing import Routing
 from godwit.broker.spcf import ContextForwarding
@@ -38,8 +41,6 @@ def family_name(config: BrokerConfig) -> str:
     """The name of the routing family that these settings choose."""
     if config.family != "graph":
         return config.family
-    if config.matching != "source":
-        return config.matching
     return "graph" if config.strategy == "gsf" else config.strategy
 
 
@@ -83,16 +84,32 @@ def tree_family(
 def _graph(
     name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
 ) -> Routing:
-    matcher = new_matcher(config, IndexMatcher)
-    return GraphRouting(name, incarnation, neighbours, further=checks, new_matcher=matcher)
+    return _of_graph(name, incarnation, neighbours, config, checks, SubscriptionForwarding())
 
 
 def _spcf(
     name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
 ) -> Routing:
-    forwarding = ContextForwarding(config.contexts_max)
-    matcher = new_matcher(config, IndexMatcher)
-    return GraphRouting(name, incarnation, neighbours, further=checks, forwarding=forwarding, new_matcher=matcher)
+    return _of_graph(name, incarnation, neighbours, config, checks, ContextForwarding(config.contexts_max))
+
+
+def _of_graph(
+    name: NodeId,
+    incarnation: int,
+    neighbours: Mapping[NodeId, float],
+    config: BrokerConfig,
+    checks: Checks,
+    forwarding: Forwarding,
+) -> Routing:
+    return GraphRouting(
+        name,
+        incarnation,
+        neighbours,
+        further=checks,
+        forwarding=forwarding,
+        hops=HopStream() if config.matching == "hops" else None,
+        new_matcher=new_matcher(config, IndexMatcher),
+    )
 
 
 register_family("tree", tree_family)

@@ -45,6 +45,9 @@ class GraphTables(Protocol):
     def tell(self, targets: Sequence[NodeId], message: Any) -> list[Answer]:
         """Send a message to brokers that are known, behind all that was sent to each before."""
 
+    def between(self, targets: Iterable[NodeId]) -> list[NodeId]:
+        """The brokers on the way to these that must know of what these are told; none with matching at the source."""
+
     def remove(self, source: NodeId, id: EntryId) -> None:
         """Forget a subscription that another broker has told, if it is there."""
 
@@ -70,6 +73,15 @@ class Forwarding(Protocol):
 
     def homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
         """The brokers that must get an event published here, which matches these subscriptions of theirs."""
+
+    def knows_all(self, event: Event) -> bool:
+        """Whether no broker gets an event for want of knowledge: whether each has told what may match it."""
+
+    def meant(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> list[tuple[NodeId, NodeId]] | None:
+        """Of the subscriptions that match, home and client of those that `Event.to` may be meant for; None: all."""
+
+    def settle_ways(self) -> list[Answer]:
+        """The ways to other brokers have changed: tell those on them what they must know now, and no others."""
 
     def everything(self, broker: NodeId) -> Iterable[Carried]:
         """All that a broker must hear between `ChannelStart` and `Synced`."""

@@ -32,8 +32,9 @@ and the index over it; client table → `local`.
 
 *Departures.*
 1. The paper matches a message at every hop. We match it once, at the source, and the packet carries the exact set of
-   targets. Only so can the packets to each target be numbered, and thus put in order, freed of doubles and missed when
-   the tree changes under way. When all tables agree each hop forwards to the same neighbours as in the paper.
+   targets, numbered for each: so they can be put in order, freed of doubles and missed when the tree changes under way.
+   When all tables agree each hop forwards to the same neighbours as in the paper. With `hops` (`hop_stream.py`) events
+   are matched at every hop, as in the paper, while all brokers agree on the overlay.
 2. The paper's content table has a row for each neighbour on the way; ours has the home broker, which stays when the
    tree changes.
 3. Advertisements are accepted and ignored: subscriptions are known to every broker anyway.
@@ -52,8 +53,8 @@ from godwit.broker.channels import GAP, Channels, ChannelsState
 from godwit.broker.effects import StartTimer, TimerKey, Trace
 from godwit.broker.forwarding_strategy import Forwarding
 from godwit.broker.gsf import SubscriptionForwarding
+from godwit.broker.hop_stream import CALM, CONFIRM, HopStream, HopStreamState
 from godwit.broker.messages import (
-    Carried,
     ChannelStart,
     EntryId,
     LinkState,
@@ -70,6 +71,7 @@ from godwit.broker.messages import (
 from godwit.broker.packet_checks import Further, check_packet
 from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, Forward, RelayedMessage
 from godwit.broker.state_types import AnyState
+from godwit.broker.stream_messages import HopPacket, event_message
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology, TopologyState
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
@@ -85,7 +87,7 @@ EARLY_MAX = 4_096
 ENTRIES_MAX = 1_000_000  # from one broker
 
 
-class GraphState(msgspec.Struct, frozen=True, tag=True):
+class GraphState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The tables of one broker. The indexes follow from them."""
 
     version: ClassVar[int] = 2
@@ -98,6 +100,7 @@ class GraphState(msgspec.Struct, frozen=True, tag=True):
     untold: tuple[NodeId, ...]
     early: tuple[Event, ...] | None
     forwarding: AnyState
+    hops: HopStreamState | None = None  # with matching at every hop
 
 
 class GraphRouting:
@@ -118,14 +121,17 @@ class GraphRouting:
         *,
         further: Further | None = None,
         forwarding: Forwarding | None = None,
+        hops: HopStream | None = None,
         new_matcher: Callable[[], Matcher] = IndexMatcher,
     ) -> None:
         assert 0 < incarnation < INCARNATION_MAX
         self.broker = broker
         self.further = dict(further or {})  # what else packets carry, for the broker: types, and how they are checked
         self.forwarding: Forwarding = SubscriptionForwarding() if forwarding is None else forwarding
-        self.checks: Further = {**self.further, **self.forwarding.checks}  # all that packets carry of either
-        self.topology = Topology(broker, incarnation, costs, brokers_max)
+        self.hops = hops  # None: events are matched at the source alone
+        streamed = {} if hops is None else hops.checks(self.further)
+        self.checks: Further = {**self.further, **self.forwarding.checks, **streamed}  # all that packets carry of these
+        self.topology = Topology(broker, incarnation, costs, brokers_max, symmetric=hops is not None)
         self.channels = Channels(self.topology, gap_wait_s)
         self.open: dict[NodeId, None] = {}  # neighbours whose links are open now
         self.local: dict[EntryId, Filter] = {}
@@ -136,6 +142,8 @@ class GraphRouting:
         self.early: deque[Event] | None = deque()  # rule 5; None: grown up
         self._local_index, self._remote_index = new_matcher(), new_matcher()
         self.forwarding.join(self)
+        if hops is not None:
+            hops.join(self)
 
     @property
     def incarnation(self) -> int:
@@ -179,11 +187,11 @@ class GraphRouting:
     def publish(self, event: Event, now: float) -> list[Answer]:
         """Match, and send one packet along the pruned tree of this broker. [spcf §3.1.1]"""
         answers = self._deliver(event)
-        found: list[Any] = self._remote_index.match(event) if len(self._remote_index) else []
+        found = self.wanting(event)
         homes = self.forwarding.homes(event, found)
         homes.update(self.untold)
         if homes:
-            answers += self.channels.send(sorted(homes), Publish(event))
+            answers += self._send_event(event, homes, found, now)
         if self.early is not None:
             self.early.append(event)
             if len(self.early) > EARLY_MAX:
@@ -193,9 +201,34 @@ class GraphRouting:
                     answers.append(Trace(Record("lost", "", "Publish", publisher, sequence, detail=why)))
         return answers
 
+    def _send_event(self, event: Event, homes: set[NodeId], found: list[Any], now: float) -> list[Answer]:
+        if self.hops is None or not self.hops.is_calm:
+            return self.channels.send(sorted(homes), Publish(event))
+        if self.untold or not self.forwarding.knows_all(event):
+            return self.hops.send(homes, Publish(event), now)
+        return self.hops.send(homes, Publish(event), now, meant=self.forwarding.meant(event, found), matched=True)
+
+    def send(self, targets: Sequence[NodeId], message: Any, now: float) -> list[Answer]:
+        """Send a message of the broker to brokers that are known, behind all of these and of the events sent before."""
+        if self.hops is not None and self.hops.is_calm and targets:
+            return self.hops.send(targets, message, now)
+        return self.tell(targets, message)
+
     def tell(self, targets: Sequence[NodeId], message: Any) -> list[Answer]:
-        """Send a message to brokers that are known, behind all that was sent to each before."""
+        """Send a message of this family to brokers that are known, behind all that channels brought to each before."""
         return self.channels.send(targets, message) if targets else []
+
+    def between(self, targets: Iterable[NodeId]) -> list[NodeId]:
+        """The brokers on the way to these; none with matching at the source, where nobody there need know."""
+        return [] if self.hops is None else self.topology.between(targets)
+
+    def settle_ways(self) -> list[Answer]:
+        """Tell subscriptions to those that lie on the ways of this view, and take them back from others."""
+        return self.forwarding.settle_ways()
+
+    def wanting(self, event: Event) -> list[Any]:
+        """The subscriptions of other brokers that match, with their home brokers."""
+        return self._remote_index.match(event) if len(self._remote_index) else []
 
     def _deliver(self, event: Event) -> list[Answer]:
         here: list[Any] = self._local_index.match(event) if self.local else []
@@ -224,6 +257,8 @@ class GraphRouting:
         for source, incoming in channels.incoming.items():
             carried = [message for message in incoming.held.values() if message is not None]
             held += [Packet(source, incoming.incarnation, {self.broker: 1}, message) for message in carried]
+        if self.hops is not None:
+            held += self.hops.unconfirmed_packets()
         return held + [Publish(event) for event in self.early or ()]
 
     def is_whole(self) -> bool:
@@ -258,6 +293,8 @@ class GraphRouting:
         answers: list[Answer] = []
         if not self.open:  # the first after a start: timers that ran before may be gone
             answers += self.channels.watch_again(now)
+            if self.hops is not None:
+                answers += self.hops.watch_again(now)
             if self.early is not None:
                 answers.append(StartTimer((NEWBORN,), now + self.newborn_s))
         news = self.topology.open_link(peer)
@@ -265,8 +302,15 @@ class GraphRouting:
         answers += [Forward(peer, state) for state in self.topology.told_first(peer)]
         if news:
             answers += self._flood(self.topology.own, besides=peer)
-            answers += self.channels.on_topology_changed(now)
+            answers += self._on_topology_changed(now)
         return answers
+
+    def _on_topology_changed(self, now: float) -> list[Answer]:
+        """Link states have changed, and neighbours have been told."""
+        return [*self._on_view_changed(now), *self.channels.on_topology_changed(now)]
+
+    def _on_view_changed(self, now: float) -> list[Answer]:
+        return [] if self.hops is None else self.hops.on_topology_changed(now)
 
     def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
         """Nothing changes: packets wait in the outbox, and the database is told again when the link is back."""
@@ -286,7 +330,7 @@ class GraphRouting:
         answers: list[Answer] = []
         if self.topology.drop_link(peer):
             answers += self._flood(self.topology.own, besides=peer)
-            answers += self.channels.on_topology_changed(now)
+            answers += self._on_topology_changed(now)
             answers += self._on_links_gone([peer])
         return answers + self._send_on(undelivered)
 
@@ -294,16 +338,20 @@ class GraphRouting:
         if key == (NEWBORN,):
             self.early = None
             return []
+        if self.hops is not None and key[0] in (CALM, CONFIRM):
+            return self.hops.on_timer_due(key, now)
         assert key[0] == GAP, f"the graph family starts no timer {key}"
         return self.channels.on_gap_due(key[1], now)
 
     def _send_on(self, undelivered: Iterable[Message]) -> list[Answer]:
-        """Packets go on by the present view; link states were told again, or will be."""
+        """Packets go on by the present view. Link states are told again, and sources keep what goes hop by hop."""
         packets = [message for message in undelivered if isinstance(message, Packet)]
         return [answer for packet in packets for answer in self.channels.route(packet)]
 
     def _flood(self, state: LinkState, besides: NodeId) -> list[Answer]:
-        return [Forward(peer, state) for peer in self.open if peer != besides]
+        """Pass a link state on; with matching at hops, also over links that are down for a while (`hop_stream.py`)."""
+        peers = self.open if self.hops is None else {**self.open, **dict.fromkeys(self.topology.own.neighbours)}
+        return [Forward(peer, state) for peer in peers if peer != besides]
 
     # ------------------------------------------------------------ what neighbours say
 
@@ -314,11 +362,14 @@ class GraphRouting:
         if isinstance(message, LinkState):
             self.topology.check(message)
             return self.on_link_state(message, peer, now)
+        if isinstance(message, HopPacket) and self.hops is not None:
+            self.hops.check(message, self.further)
+            return self.hops.on_packet(peer, message, now)
         raise PeerFault(f"sends a {type(message).__name__}, which brokers of a graph do not exchange")
 
     def demand_of(self, message: Message) -> Demand | None:
-        carried: Any = message.message if isinstance(message, Packet) else message
-        if type(carried) is Publish:
+        carried: Any = message.message if isinstance(message, Packet | HopPacket) else message
+        if event_message(carried) is not None:
             return None
         return Demand(carried.filter) if type(carried) is Subscribe else Demand()
 
@@ -327,10 +378,10 @@ class GraphRouting:
         if not self.topology.is_news(state):
             return []
         if state.broker == self.broker:
-            return self._begin_life(self.topology.outbid(state))
+            return self._begin_life(self.topology.outbid(state), now)
         known = self.topology.states.get(state.broker)
         changed = self.topology.learn(state)
-        answers = self._flood(state, besides=peer)
+        answers = self._flood(state, besides=peer) + self._on_view_changed(now)
         if changed:
             answers += self.channels.on_topology_changed(now)
         answers += self._meet(state.broker, state.incarnation)
@@ -346,10 +397,11 @@ class GraphRouting:
         more, handed_on = self.channels.on_packet(packet, now)
         answers += more
         for source, message in handed_on:
-            answers += self._take(source, message)
+            answers += self.take(source, message, now)
         return answers
 
-    def _take(self, source: NodeId, message: Carried) -> list[Answer]:
+    def take(self, source: NodeId, message: Any, now: float) -> list[Answer]:
+        """A message from another broker, in its turn."""
         match message:
             case Publish(event=event):
                 return self._deliver(event)
@@ -373,6 +425,8 @@ class GraphRouting:
                 return self.forwarding.on_message(source, message)
             case _ if type(message) in self.further:
                 return [RelayedMessage(source, message)]
+            case _ if self.hops is not None:
+                return self.hops.on_message(source, message, now)
         return []
 
     def _on_subscribe(self, source: NodeId, id: EntryId, filter: Filter) -> list[Answer]:
@@ -430,21 +484,25 @@ class GraphRouting:
         parked = [packet for waiting in self.channels.parked.values() for packet in waiting]
         own = [packet for packet in (*packets, *parked) if packet.source == self.broker]
         return [
-            *self._begin_life(incarnation, own),
+            *self._begin_life(incarnation, now, own),
             *self._send_on(packet for packet in packets if packet.source != self.broker),
         ]
 
-    def _begin_life(self, incarnation: int, unsent: list[Packet] | None = None) -> list[Answer]:
+    def _begin_life(self, incarnation: int, now: float, unsent: list[Packet] | None = None) -> list[Answer]:
         """A life that this broker has forgotten had its number: go on as another, and tell everyone everything.
 
         `unsent`: what targets may not have got; None: all that the past life had sent.
         """
         answers = self._flood(self.topology.own, besides="")
         incarnations = self.channels.incarnations
+        streamed = [] if self.hops is None else self.hops.end_life()
         past = self.channels.begin_life(incarnation)
         past = past if unsent is None else unsent
+        answers += self._on_view_changed(now)
         for broker in sorted(incarnations):
             answers += self._meet(broker, incarnations[broker])
+        for targets, again in streamed:
+            answers += self.tell(targets, again)
         told = {event.id for event in self.early or ()}
         for packet in past:  # sent under the wrong number: its targets have dropped it
             message: Any = packet.message
@@ -482,6 +540,7 @@ class GraphRouting:
             tuple(self.untold),
             None if self.early is None else tuple(self.early),
             self.forwarding.snapshot(),
+            None if self.hops is None else self.hops.snapshot(),
         )
 
     def restore(self, state: GraphState) -> None:
@@ -498,3 +557,5 @@ class GraphRouting:
             ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()
         )
         self.forwarding.restore(state.forwarding)
+        if self.hops is not None and state.hops is not None:
+            self.hops.restore(state.hops)

@@ -51,6 +51,15 @@ class SubscriptionForwarding:
     def homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
         return {home for home, _ in found}
 
+    def knows_all(self, event: Event) -> bool:
+        return True
+
+    def meant(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> None:
+        """A context is matched where an event is delivered, and nowhere else. [spcf §4]"""
+
+    def settle_ways(self) -> list[Answer]:
+        return []
+
     def everything(self, broker: NodeId) -> Iterable[Carried]:
         return [Subscribe(id, filter) for id, filter in self.tables.local.items()]
 

@@ -32,7 +32,7 @@ from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.filters.references import is_open
 from godwit.filters.sets import OneOf, Places
 
-__all__ = ["CONTEXT_CHECKS", "NACK_MAX", "Further", "check_packet"]
+__all__ = ["CONTEXT_CHECKS", "NACK_MAX", "Further", "check_carried", "check_packet", "is_number"]
 
 NACK_MAX = 1_000
 """How many numbers a `Nack` or a `LostNumbers` names at most."""
@@ -44,23 +44,28 @@ Further = Mapping[type, Callable[[Any], None]]
 
 def check_packet(packet: Packet, targets_max: int, further: Further | None = None) -> None:
     """`PeerFault` when no honest broker sends this packet."""
-    if not packet.source or not _is_number(packet.incarnation):
+    if not packet.source or not is_number(packet.incarnation):
         raise PeerFault(f"a packet of life {packet.incarnation!r} of {packet.source!r}")
     if not 0 < len(packet.targets) <= targets_max:
         raise PeerFault(f"a packet of {packet.source} with no targets, or too many")
     for target, number in packet.targets.items():
-        if not _is_number(number):
+        if not is_number(number):
             raise PeerFault(f"a packet of {packet.source} to {target!r} numbered {number!r}")
     if packet.source in packet.targets:
         raise PeerFault(f"a packet of {packet.source} to itself")
-    check = (further or {}).get(type(packet.message))
+    check_carried(packet.source, packet.message, further or {})
+
+
+def check_carried(source: str, message: Any, further: Further) -> None:
+    """`PeerFault` unless packets carry this."""
+    check = further.get(type(message))
     if check is not None:
-        check(packet.message)
-    elif fault := _fault(packet.message):
-        raise PeerFault(f"a packet of {packet.source} that carries {fault}")
+        check(message)
+    elif fault := _fault(message):
+        raise PeerFault(f"a packet of {source} that carries {fault}")
 
 
-def _is_number(value: int) -> bool:
+def is_number(value: int) -> bool:
     """Whether a packet or a life can have this number."""
     return 0 < value <= INCARNATION_MAX
 
@@ -74,11 +79,11 @@ def _fault(message: Any) -> str | None:
         case Subscribe(filter=filter):
             return f"{shown(filter)}, which cannot be routed" if is_open(filter) else None
         case ChannelStart():
-            return None if _is_number(message.incarnation) else f"a life numbered {message.incarnation!r}"
+            return None if is_number(message.incarnation) else f"a life numbered {message.incarnation!r}"
         case Nack() | LostNumbers():
             numbers = message.numbers
-            well = len(numbers) <= NACK_MAX and all(map(_is_number, numbers))
-            return None if well and _is_number(message.incarnation) else f"a {type(message).__name__} of {numbers!r}"
+            well = len(numbers) <= NACK_MAX and all(map(is_number, numbers))
+            return None if well and is_number(message.incarnation) else f"a {type(message).__name__} of {numbers!r}"
         case Unsubscribe() | Synced() | ChannelTail():
             return None
     return f"a {type(message).__name__}"
@@ -89,10 +94,10 @@ def _fault(message: Any) -> str | None:
 
 def check_context_added(message: ContextAdded) -> None:
     """`PeerFault` unless this describes contexts, and is numbered."""
-    if not _is_number(message.incarnation) or not _is_number(message.number):
+    if not is_number(message.incarnation) or not is_number(message.number):
         raise PeerFault(f"a context numbered {shown(message.number)} of a life {shown(message.incarnation)}")
     replaces = message.replaces
-    if replaces != 0 and not (_is_number(replaces) and replaces < message.number):
+    if replaces != 0 and not (is_number(replaces) and replaces < message.number):
         raise PeerFault(f"a context numbered {message.number} instead of {shown(replaces)}")
     described = message.described
     if isinstance(described, dict):
@@ -119,19 +124,19 @@ def _is_bound(bound: Bound) -> bool:
 
 def check_context_removed(message: ContextRemoved) -> None:
     """`PeerFault` unless a context can have this number."""
-    if not _is_number(message.number):
+    if not is_number(message.number):
         raise PeerFault(f"a context numbered {shown(message.number)}")
 
 
 def check_in_context(message: InContext) -> None:
     """`PeerFault` unless this names a context, or none."""
-    if not (_is_number(message.number) or message.number == 0):
+    if not (is_number(message.number) or message.number == 0):
         raise PeerFault(f"a client {shown(message.client)} in a context numbered {shown(message.number)}")
 
 
 def check_subscriptions_complete(message: SubscriptionsComplete) -> None:
     """`PeerFault` unless this names a context of a life."""
-    if not _is_number(message.incarnation) or not _is_number(message.number):
+    if not is_number(message.incarnation) or not is_number(message.number):
         raise PeerFault(f"a context numbered {shown(message.number)} of a life {shown(message.incarnation)}")
 
 

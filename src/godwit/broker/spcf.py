@@ -130,7 +130,8 @@ class ContextForwarding:
             {number: tuple(names) for number, names in self.awaiting.items()},
             {name: other.snapshot() for name, other in self.others.items()},
             tuple(
-                SenderClassState(asked, tuple(group.ids), tuple(group.reach)) for asked, group in self.classes.items()
+                SenderClassState(asked, tuple(group.ids), tuple(group.reach), tuple(group.ways))
+                for asked, group in self.classes.items()
             ),
             {client: dict(counts) for client, counts in self.held_by.items()},
         )
@@ -144,7 +145,8 @@ class ContextForwarding:
             self.others[name] = OtherBroker()
             self.others[name].restore(other, ((id, sender_part(filter)) for id, filter in entries))
         for each in state.classes:
-            self.classes[each.asked] = SenderClass(dict.fromkeys(each.ids), dict.fromkeys(each.reach))
+            told = dict.fromkeys(each.reach), dict.fromkeys(each.ways)
+            self.classes[each.asked] = SenderClass(dict.fromkeys(each.ids), *told)
             self.class_of.update(dict.fromkeys(each.ids, each.asked))
         self.held_by = {client: dict(counts) for client, counts in state.held_by.items()}
 
@@ -157,11 +159,11 @@ class ContextForwarding:
         group = self._class(asked)  # step 2
         group.ids[id] = None
         self.class_of[id] = asked
-        receivers = sorted(group.reach)
+        receivers = group.told
         answers = self.tables.tell(receivers, Subscribe(id, filter))  # steps 3, 4
         if before != asked:
             answers += self._introduce(id[0], [name for name in receivers if name not in known])
-        gone = [name for name in known if name not in group.reach]
+        gone = [name for name in known if name not in receivers]
         return answers + self.tables.tell(gone, Unsubscribe(id)) + self._discharge(id[0], gone)
 
     def on_unsubscribe(self, id: EntryId) -> list[Answer]:
@@ -175,6 +177,7 @@ class ContextForwarding:
         if group is None:
             group = self.classes[asked] = SenderClass()
             group.reach = {name: None for name in sorted(self.others) if self.others[name].may_match(asked)}
+            group.ways = dict.fromkeys(self.tables.between(group.reach))
         return group
 
     def _leave_class(self, id: EntryId) -> list[NodeId]:
@@ -184,7 +187,29 @@ class ContextForwarding:
         del group.ids[id]
         if not group.ids:
             del self.classes[asked]
-        return sorted(group.reach)
+        return group.told
+
+    def settle_ways(self) -> list[Answer]:
+        return [
+            answer for asked, group in self.classes.items() for answer in self._place(asked, group, before=group.told)
+        ]
+
+    def _place(self, asked: Filter, group: SenderClass, before: list[NodeId]) -> list[Answer]:
+        """D has changed, or the ways to it: tell the class to those that must have it, take it back from others."""
+        group.ways = dict.fromkeys(self.tables.between(group.reach))
+        after = group.told
+        answers: list[Answer] = []
+        if before == after:
+            return answers
+        if added := [name for name in after if name not in before]:
+            for id in group.ids:
+                answers += self.tables.tell(added, Subscribe(id, self.tables.local[id]))
+                answers += self._introduce(id[0], added)
+        if gone := [name for name in before if name not in after]:
+            answers += self.tables.tell(gone, DropSubscriptions(asked))
+            for id in group.ids:
+                answers += self._discharge(id[0], gone)
+        return answers
 
     def _introduce(self, client: NodeId, brokers: Iterable[NodeId]) -> list[Answer]:
         """These hold one subscription of a client more: those for whom it is the first hear where the client is."""
@@ -245,18 +270,31 @@ class ContextForwarding:
             return homes
         verdicts: dict[tuple[NodeId, int], bool] = {}
         for home, (client, _) in found:
-            if home in homes:
-                continue
-            placed = self.others[home].context_of(client)
-            if placed is None:  # rule 4
-                homes.add(home)
-                continue
-            verdict = verdicts.get((home, placed[0]))
-            if verdict is None:
-                verdict = verdicts[home, placed[0]] = may_match(event.to, placed[1])
-            if verdict:
+            if home not in homes and self._may_be_meant(event.to, home, client, verdicts):
                 homes.add(home)
         return homes
+
+    def knows_all(self, event: Event) -> bool:
+        number = self.own.number_of(context_of(event))
+        return number != 0 and number not in self.awaiting
+
+    def meant(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> list[tuple[NodeId, NodeId]] | None:
+        """The subscribers in contexts that match. [spcf §3.1.1]"""
+        if event.to is None or event.to == TRUE:
+            return None
+        verdicts: dict[tuple[NodeId, int], bool] = {}
+        subscribers = dict.fromkeys((home, client) for home, (client, _) in found)
+        return [each for each in subscribers if self._may_be_meant(event.to, *each, verdicts)]
+
+    def _may_be_meant(self, to: Filter, home: NodeId, client: NodeId, verdicts: dict[tuple[NodeId, int], bool]) -> bool:
+        """Whether a client may be in a context that `to` matches; `verdicts`: on the contexts that were looked at."""
+        placed = self.others[home].context_of(client)
+        if placed is None:  # rule 4
+            return True
+        verdict = verdicts.get((home, placed[0]))
+        if verdict is None:
+            verdict = verdicts[home, placed[0]] = may_match(to, placed[1])
+        return verdict
 
     def is_awaiting(self) -> bool:
         return bool(self.awaiting)
@@ -314,10 +352,9 @@ class ContextForwarding:
         answers: list[Answer] = []
         for asked, group in self.classes.items():
             if source not in group.reach and may_match(asked, described):
+                before = group.told
                 group.reach[source] = None
-                for id in group.ids:
-                    answers += self.tables.tell((source,), Subscribe(id, self.tables.local[id]))
-                    answers += self._introduce(id[0], (source,))
+                answers += self._place(asked, group, before)
         if message.replaces:
             answers += self._dismiss(source, other)
         return answers + self.tables.tell((source,), SubscriptionsComplete(message.incarnation, number))
@@ -327,10 +364,9 @@ class ContextForwarding:
         answers: list[Answer] = []
         for asked, group in self.classes.items():
             if source in group.reach and not other.may_match(asked):
+                before = group.told
                 del group.reach[source]
-                answers += self.tables.tell((source,), DropSubscriptions(asked))
-                for id in group.ids:
-                    answers += self._discharge(id[0], (source,))
+                answers += self._place(asked, group, before)
         return answers
 
     def _await(self, broker: NodeId) -> None:
@@ -357,8 +393,9 @@ class ContextForwarding:
     def on_meet(self, broker: NodeId) -> None:  # rule 6
         self.others.setdefault(broker, OtherBroker()).forget()
         for group in self.classes.values():
-            if broker in group.reach:
-                del group.reach[broker]
+            if broker in group.reach or broker in group.ways:
+                group.reach.pop(broker, None)
+                group.ways.pop(broker, None)
                 for id in group.ids:
                     self._discharge(id[0], (broker,))
         self._await(broker)
@@ -368,7 +405,7 @@ class ContextForwarding:
         own, incarnation = self.own, self.tables.incarnation
         yield from (ContextAdded(incarnation, number, described) for number, described in own.described.items())
         for group in self.classes.values():
-            if broker in group.reach:
+            if broker in group.reach or broker in group.ways:
                 yield from (Subscribe(id, self.tables.local[id]) for id in group.ids)
         for client, counts in self.held_by.items():
             if broker in counts and (number := own.number_of_client(client)):

@@ -4,7 +4,9 @@
 broker that hears a newer one than it knows keeps it and passes it on to all neighbours but the one it came from; when a
 link opens, both ends first tell each other all they know. Brokers with the same database have the same view, whatever
 the order in which it came. From it each computes the shortest path tree rooted at any broker: distances by Dijkstra's
-algorithm, and of several neighbours on equally short paths the one whose name is the least is the parent.
+algorithm, and of several neighbours on equally short paths the one whose name is the least is the parent. If paths must
+be the same in both directions (`symmetric`), it is the one by which the marks of the path sum up to the least
+(`shortest_path_trees`).
 
 *Rules.*
 1. Of two link states of one broker, that with the higher (incarnation, number) is the newer and alone is kept.
@@ -26,7 +28,7 @@ trees do not flap. It leaves it when the link is given up. The paper says nothin
 moment: a hop that is not on the path from source to target in its own view sends by its own tree.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -52,6 +54,7 @@ BROKERS_MAX = 4_096
 COST_MIN, COST_MAX = 0.001, 1_000_000.0
 INCARNATION_MAX = 1 << 53  # what a JSON number holds
 PARTITIONS_MAX = 4_096
+MARKS_MAX = 1 << 14
 
 Partition = tuple[tuple[NodeId | None, tuple[NodeId, ...]], ...]
 """Targets by the neighbour they are reached through: this broker's own name for itself, None where there is no way."""
@@ -72,6 +75,8 @@ class Topology:
     _names: list[NodeId]  # by number
     link_costs: dict[NodeId, dict[NodeId, int]]  # of the links that count, in thousandths
     _hops_of: dict[NodeId, dict[NodeId, NodeId]]
+    _parent_of: dict[NodeId, NodeId | None]  # of this broker, in the tree of a source
+    _own_tree: dict[NodeId, NodeId] | None
     _partitions: dict[tuple[NodeId, tuple[NodeId, ...]], Partition]
 
     def __init__(
@@ -80,8 +85,11 @@ class Topology:
         incarnation: int = 1,
         costs: Mapping[NodeId, float] | None = None,
         brokers_max: int = BROKERS_MAX,
+        *,
+        symmetric: bool = False,
     ) -> None:
         self.broker = broker
+        self.symmetric = symmetric
         self.costs = dict(costs or {})  # of links to neighbours; 1 where nothing is said
         self.brokers_max = brokers_max
         for neighbour, cost in self.costs.items():
@@ -94,6 +102,12 @@ class Topology:
     def own(self) -> LinkState:
         """What this broker says of its own links."""
         return self.states[self.broker]
+
+    @property
+    def view(self) -> int:
+        """A number that two brokers have in common exactly if they have the same database."""
+        ages = sorted((state.broker, state.incarnation, state.number) for state in self.states.values())
+        return int.from_bytes(blake2b(repr(ages).encode(), digest_size=8).digest(), "big") % INCARNATION_MAX
 
     # ------------------------------------------------------------ the database
 
@@ -189,6 +203,27 @@ class Topology:
         """The neighbours below this broker in the tree of `source`."""
         return sorted(set(self._hops(source).values()))
 
+    def below(self, source: NodeId) -> Mapping[NodeId, NodeId]:
+        """By everyone below this broker in the tree of `source`: the neighbour on the way there."""
+        return self._hops(source)
+
+    def parent(self, source: NodeId) -> NodeId | None:
+        """The neighbour from which this broker gets what comes down the tree of `source`; None: none."""
+        self._hops(source)
+        return self._parent_of.get(source)
+
+    def between(self, targets: Iterable[NodeId]) -> list[NodeId]:
+        """The brokers that lie between this one and any of the targets, in its own tree; without the targets."""
+        if self._own_tree is None:
+            self._own_tree = self._tree(self.broker)
+        tree, asked, found = self._own_tree, set(targets), set[NodeId]()
+        for target in asked:
+            node = tree.get(target)
+            while node is not None and node != self.broker and node not in found:
+                found.add(node)
+                node = tree[node]
+        return sorted(found - asked)
+
     def parents(self, source: NodeId) -> dict[NodeId, NodeId]:
         """The tree of `source`: everyone who can be reached, and its parent."""
         return self._tree(source)
@@ -221,7 +256,9 @@ class Topology:
         found = self._hops_of.get(source)
         if found is None:
             found = self._hops_of[source] = {}
-            for node, parent in self._tree(source).items():  # parents come before their children
+            tree = self._tree(source)
+            self._parent_of[source] = tree.get(self.broker)
+            for node, parent in tree.items():  # parents come before their children
                 if parent == self.broker:
                     found[node] = node
                 elif parent in found:
@@ -233,6 +270,8 @@ class Topology:
         if source not in self._numbers:
             return {}
         distances = self.distances(source)
+        if self.symmetric:
+            return _marked_tree(distances, self.link_costs)
         tree: dict[NodeId, NodeId] = {}
         for _, node in sorted((distance, node) for node, distance in distances.items() if node != source):
             tree[node] = min(
@@ -267,7 +306,7 @@ class Topology:
                 thousandths = round(max(cost, back) * 1_000)
                 self._graph.add_edge(number, self._numbers[other], thousandths)
                 own[other] = self.link_costs[other][broker] = thousandths
-        self._hops_of, self._partitions = {}, {}
+        self._hops_of, self._parent_of, self._own_tree, self._partitions = {}, {}, None, {}
 
     def _draw(self) -> None:
         """Make graph and caches from the database."""
@@ -311,20 +350,18 @@ def shortest_path_trees(overlay: tuple[tuple[NodeId, NodeId, float], ...]) -> Ma
     view = Topology(min(links), brokers_max=max(BROKERS_MAX, len(links)))
     for name in sorted(links):
         view.keep(LinkState(name, 1, 1, links[name]))
-    marks = {(a, b): _mark(a, b) for a, others in links.items() for b in others}
-    return {name: _marked_tree(view.distances(name), view.link_costs, marks) for name in sorted(links)}
+    return {name: _marked_tree(view.distances(name), view.link_costs) for name in sorted(links)}
 
 
 def _marked_tree(
     distances: Mapping[NodeId, int],
     costs: Mapping[NodeId, Mapping[NodeId, int]],
-    marks: Mapping[tuple[NodeId, NodeId], int],
 ) -> dict[NodeId, NodeId]:
     sums: dict[NodeId, int] = {}
     tree: dict[NodeId, NodeId] = {}
     for node in sorted(distances, key=lambda name: (distances[name], name)):
         before = [
-            (sums[other] + marks[node, other], other)
+            (sums[other] + _mark(node, other), other)
             for other, cost in costs[node].items()
             if other in sums and distances[other] + cost == distances[node]
         ]
@@ -337,7 +374,12 @@ def _marked_tree(
 
 def _mark(a: NodeId, b: NodeId) -> int:
     """A number of a link that no sum of others is likely to equal, the same from both ends."""
-    return int.from_bytes(blake2b("\0".join(sorted((a, b))).encode(), digest_size=16).digest(), "big")
+    return _mark_of(a, b) if a < b else _mark_of(b, a)
+
+
+@lru_cache(maxsize=MARKS_MAX)
+def _mark_of(a: NodeId, b: NodeId) -> int:
+    return int.from_bytes(blake2b(f"{a}\0{b}".encode(), digest_size=16).digest(), "big")
 
 
 def is_cost(cost: float) -> bool:

@@ -19,6 +19,7 @@ from msgspec import Raw
 
 from godwit.broker import gossip_messages as known
 from godwit.broker import messages as between
+from godwit.broker import stream_messages as streamed
 from godwit.broker.messages import Publish, Request
 from godwit.codec.plain_data import (
     EventRow,
@@ -53,7 +54,7 @@ def _tagged(rooms: Iterable[Any]) -> list[type[msgspec.Struct]]:
     return [kind for kind in kinds if kind.__struct_config__.tag is not None]
 
 
-MESSAGES = TypeRegistry("message", _tagged((between, known, moving)))
+MESSAGES = TypeRegistry("message", _tagged((between, known, streamed, moving)))
 """Every message that brokers and clients send, but for those of ad hoc networks, which go over the air."""
 
 

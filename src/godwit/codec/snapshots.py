@@ -43,6 +43,7 @@ from godwit.broker.gossip import GossipState
 from godwit.broker.graph import GraphState
 from godwit.broker.groups import GroupsState
 from godwit.broker.gsf import GsfState
+from godwit.broker.hop_stream import HopStreamState
 from godwit.broker.lost_tail import LostTailState
 from godwit.broker.quenching import QuenchingState
 from godwit.broker.spcf import SpcfState
@@ -126,6 +127,7 @@ STATES = TypeRegistry(
         GraphState,
         GsfState,
         SpcfState,
+        HopStreamState,
         reductions.NothingState,
         reductions.SimpleState,
         placements.IdentityState,

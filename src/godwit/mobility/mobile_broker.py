@@ -44,8 +44,7 @@ def mobile_broker(
     routes = OverlayRoutes()
     followed = FollowedFilters(movements) if config.family == "tree" else None
     following = ContextFollowing(movements, followed)
-    has_channels = config.family == "graph" and config.matching == "source"
-    barrier: GraphBarrier | TreeBarrier = GraphBarrier(routes) if has_channels else TreeBarrier(routes)
+    barrier: GraphBarrier | TreeBarrier = GraphBarrier(routes) if config.family == "graph" else TreeBarrier(routes)
     relocation = Relocation(routes, barrier, following, standard.groups)
     presence = PublisherPresence(relocation, moving)
     whereabouts = Whereabouts(relocation, standard.gossip)

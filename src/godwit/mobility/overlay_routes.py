@@ -231,7 +231,7 @@ class OverlayRoutes:
         """Graph family: send a message to several brokers that are known."""
         effects: list[Effect] = []
         if self.graph is not None:
-            self.host.carry_out(self.graph.tell(targets, message), effects, now)
+            self.host.carry_out(self.graph.send(targets, message, now), effects, now)
         return effects
 
     def _send_waiting(self, broker: NodeId, now: float) -> list[Effect]:

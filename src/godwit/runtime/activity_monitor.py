@@ -19,6 +19,7 @@ from typing import Any
 
 from godwit.broker.effects import Arrived, Effect, Heard, Input, Send, Tell, Trace
 from godwit.broker.messages import Attach, Delivery, Frame, Packet, Publish, Refused, Request
+from godwit.broker.stream_messages import HopPacket
 from godwit.filters.events import Event
 from godwit.runtime.node import Node
 from godwit.trace import Record
@@ -34,7 +35,7 @@ KEPT_EFFECTS = 50_000
 KEPT_RECORDS = 10_000
 LISTENER_RECORDS_MAX = 10_000
 LOOKED_AT = 1_000
-FORWARDED = (Publish, Packet)  # messages that take an event to a neighbour
+FORWARDED = (Publish, Packet, HopPacket)  # messages that take an event to a neighbour
 
 SECONDS = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5)
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
@@ -274,6 +275,6 @@ def event_in(input: Input) -> Event | None:
         message = input.message.wish if type(input.message) is Request else None
     elif type(input) is Arrived:
         message = input.frame.message if type(input.frame) is Frame else None
-        message = message.message if type(message) is Packet else message
+        message = message.message if type(message) in (Packet, HopPacket) else message
     event = getattr(message, "event", None)  # of any message of any routing family that bears one
     return event if isinstance(event, Event) else None

@@ -25,7 +25,6 @@ __all__ = [
     "BrokerSection",
     "BrokerSettings",
     "DashboardSection",
-    "Edge",
     "HttpSection",
     "JournalSection",
     "LanguagesSection",
@@ -53,14 +52,6 @@ Cost = Annotated[float, msgspec.Meta(gt=0)]
 Listener = Literal["native", "mqtt", "http"]
 
 
-class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """One link of the whole network."""
-
-    a: Text
-    b: Text
-    cost: Cost = 1.0
-
-
 class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
     """Who the broker is, and how it routes. All brokers of a network route alike."""
 
@@ -73,7 +64,6 @@ class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
     matching: Literal["source", "hops"] = "source"
     matcher: Literal["index", "bdd"] = "index"
     contexts_max: Count = CONTEXTS_MAX
-    overlay: tuple[Edge, ...] = ()
     movement_rule: Literal["bound", "paper", "anything"] = "bound"
     components: tuple[Text, ...] = ()
     attach_policies: tuple[Text, ...] = ()

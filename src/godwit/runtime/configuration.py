@@ -142,7 +142,6 @@ class Configuration:
         return BrokerConfig(
             **{name: getattr(broker, name) for name in (*same, *further)},
             expects_strangers=True,
-            overlay=tuple((edge.a, edge.b, edge.cost) for edge in broker.overlay),
             asserted=self.settled.security.asserted,
             link=LinkConfig(**_fields_of(LinkConfig, links)),
             limits=Limits(**_fields_of(Limits, limits) | self._without_users()),
@@ -422,11 +421,6 @@ def _broker_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[s
     if broker.excess_max and broker.reduction != "merging":
         at = where(("broker", "excess_max"))
         yield f"{at} is {broker.excess_max}: only the reduction 'merging' lets in an excess; allowed is 0"
-    if broker.matching == "hops" and broker.matcher != "index":
-        at = where(("broker", "matcher"))
-        yield f"{at} is {broker.matcher!r}: with broker.matching = 'hops' allowed is 'index'"
-    if broker.matching == "hops":
-        yield from _hops_faults(settled, where)
     if WINDOW != settled.limits.window > settled.limits.queue_events_max:
         yield (
             f"{where(('limits', 'window'))} is {settled.limits.window}: allowed is at most limits.queue_events_max, "
@@ -436,23 +430,6 @@ def _broker_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[s
 
 def _is_broker_name(name: str) -> bool:
     return 0 < len(name) <= NAME_LENGTH_MAX and name.isprintable() and "/" not in name and not name.startswith(".")
-
-
-def _hops_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
-    own = settled.broker.name
-    if settled.journal.durability == "memory":
-        yield (
-            f"{where(('journal', 'durability'))} is 'memory': with broker.matching = 'hops' tables have no other copy; "
-            "allowed are 'relaxed' and 'full'"
-        )
-    nobody = "nobody"
-    linked = {edge.b if edge.a == own else edge.a for edge in settled.broker.overlay if own in (edge.a, edge.b)}
-    if linked != set(settled.neighbours):
-        yield (
-            f"{where(('broker', 'overlay'))} links {own} to {', '.join(sorted(linked)) or nobody}: with "
-            "broker.matching = 'hops' it must name every link of the network; of this broker, those to "
-            f"{', '.join(sorted(settled.neighbours)) or nobody}"
-        )
 
 
 def _address_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:

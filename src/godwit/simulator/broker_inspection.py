@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from godwit.baselines.hop_messages import ContextPacket
 from godwit.broker.broker import Broker
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import Packet, Publish
 from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import ContextForwarding
+from godwit.broker.stream_messages import HopPacket, SentAgain, event_message
 from godwit.client.client import Client
 from godwit.filters.contexts import may_match
 from godwit.filters.events import Event
@@ -92,9 +92,10 @@ def _unmet(routing: GraphRouting, overlay: Overlay) -> list[str]:
 
 def _event_of(message: Any) -> EventId | None:
     """The event that a message bears, if it bears one."""
-    if type(message) is Packet:
+    if type(message) in (Packet, HopPacket):
         message = message.message
-    return message.event.id if type(message) in (Publish, ContextPacket) else None
+    borne = event_message(message)
+    return None if borne is None else borne.event.id
 
 
 def events_on_the_way(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
@@ -114,6 +115,8 @@ def events_at_stake(broker: Broker, overlay: Overlay, taken: Taken) -> dict[Even
             continue
         if type(message) is Packet:
             missed_at: Iterable[str] = message.targets
+        elif type(message) is HopPacket:
+            missed_at = ()  # its source has it, until all have confirmed it
         elif isinstance(broker.routing, GraphRouting):
             missed_at = _unmet(broker.routing, overlay)
         else:
@@ -163,19 +166,34 @@ def _replays(broker: Broker, others: Others) -> Iterator[Replay | Collected]:
     if isinstance(broker.routing, GraphRouting):
         for packet in broker.routing.channels.history:
             carried: Any = packet.message
+            carried = carried.message if type(carried) is SentAgain else carried
             if type(carried) is Replay and not _has_come(packet, others(carried.to)):
                 yield carried
+        stream = broker.routing.hops
+        for item in () if stream is None else stream.unconfirmed:
+            number = (broker.routing.incarnation, item.number)
+            if type(item.message) is Replay and not _has_streamed(broker.name, number, others(item.message.to)):
+                yield item.message
 
 
 def _has_come(packet: Packet, target: Broker | None) -> bool:
     """Whether `target` has a packet that is for it, in its turn or early."""
     if target is None or not isinstance(target.routing, GraphRouting):
         return False
+    again: Any = packet.message
+    if type(again) is SentAgain and _has_streamed(packet.source, (again.incarnation, again.number), target):
+        return True
     incoming = target.routing.channels.incoming.get(packet.source)
     number = packet.targets[target.name]
     if incoming is None or incoming.incarnation != packet.incarnation:
         return incoming is not None and incoming.incarnation > packet.incarnation  # too late for it
     return number < incoming.next or number in incoming.held
+
+
+def _has_streamed(source: str, number: tuple[int, int], target: Broker | None) -> bool:
+    """Whether `target` has what `source` sent hop by hop: the number of its life, and that of the message."""
+    stream = target.routing.hops if target is not None and isinstance(target.routing, GraphRouting) else None
+    return stream is not None and stream.taken.get(source, (0, 0)) >= number
 
 
 def sessions_at(broker: Broker, others: Others) -> dict[str, None]:
@@ -269,9 +287,12 @@ def is_queued(broker: SessionHolder, client: str, id: EventId) -> bool:
 
 
 def idle_entries(broker: Broker) -> int:
-    """How many subscriptions of others `broker` holds that none of its clients' contexts may match."""
+    """How many subscriptions of others `broker` holds that none of its clients' contexts may match.
+
+    Matched at every hop, those on the way to such a context hold them, too: there is no telling from one broker.
+    """
     routing = broker.routing
-    if not isinstance(routing, GraphRouting) or not isinstance(routing.forwarding, ContextForwarding):
+    if not isinstance(routing, GraphRouting) or not isinstance(routing.forwarding, ContextForwarding) or routing.hops:
         return 0
     told = routing.forwarding.own.described.values()
     return sum(

@@ -138,7 +138,6 @@ def _check_losses(
         if fact.entered_at == NEVER:
             continue
         may_owe = not advertised or _is_advertised(ledger, fact, matching[id])
-        may_owe = may_owe and (not ledger.steady_only or ledger.is_published_steadily(fact))
         contexts = meant.get(id, ())
         wanting: dict[str, bool] = {}  # whether it is owed, by client; who is not here must not get it
         for filter in matching[id]:

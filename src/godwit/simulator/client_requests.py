@@ -53,7 +53,7 @@ class ClientRequests:
         self.context_changes = 0
         self._sessions = scenario.sessions
         self._payload = bytes(scenario.clients.payload_bytes) or None
-        self._tracks_contexts = scenario.contexts.is_on or scenario.fire.is_on or ledger.steady_only
+        self._tracks_contexts = scenario.contexts.is_on or scenario.fire.is_on
         self._world = world
         self._network = network
         self._population = population

@@ -16,9 +16,6 @@ A client's *context* is such a list of versions, too: it matters for events that
 owed only if the client was meant all the time, in the same sense, and permitted if it was at some moment. What filters
 ask of a *sender* needs nothing of this: its context is in the event, as of when it was published.
 
-Where routing follows the paper by the letter (`steady_only`), a context that is changing has a gap [spcf §3.1.2]: owed
-is only what is published in a context that has settled, to everybody or to one that has settled, too.
-
 *Rules.*
 1. Time here is the simulator's, never a node's clock.
 2. The ledger learns of events from publishers, of their entry from the border broker's record, of deliveries from
@@ -30,7 +27,6 @@ is only what is published in a context that has settled, to everybody or to one 
 from collections.abc import Callable, Container, Iterable
 from typing import Generic, Literal, TypeVar
 
-from godwit.filters.contexts import context_of, key_of
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.mobility.modes import MODES, Mode
@@ -175,7 +171,6 @@ class Ledger:
         self.advertisements: dict[tuple[str, str], RequestHistory[Filter]] = {}
         self.contexts: dict[str, RequestHistory[DeclaredContext]] = {}  # by client; who is not named here has none
         self.asserted: dict[str, Attributes] = {}  # by client, what its server says of it, whatever it says itself
-        self.steady_only = False  # whether a context that is changing may have a gap
         self.facts: dict[EventId, EventHistory] = {}
         self.deliveries: dict[str, list[tuple[float, EventId, tuple[str, ...]]]] = {}
         self.unsettled: list[tuple[str, Version[Filter] | Version[DeclaredContext]]] = []  # with the client that asked
@@ -299,7 +294,7 @@ class Ledger:
         context = self.contexts.get(client)
         if context is None:
             return fact.event.to.holds(self.asserted.get(client, {}))
-        return context.owes(fact, meant) and (not self.steady_only or context.is_steady(fact))
+        return context.owes(fact, meant)
 
     def may_mean(
         self, fact: EventHistory, client: str, delivered_at: float, meant: Container[DeclaredContext | None]
@@ -311,17 +306,6 @@ class Ledger:
         if context is None:
             return fact.event.to.holds(self.asserted.get(client, {}))
         return context.permits(fact, delivered_at, meant)
-
-    def is_published_steadily(self, fact: EventHistory) -> bool:
-        """Whether the event's publisher was in the context that it bears, and that had settled, when it entered."""
-        context = self.contexts.get(fact.event.publisher)
-        if context is None:
-            return True
-        said = [version for version in context.versions if version.asked_at <= fact.entered_at]
-        last = said[-1] if said else None
-        if last is None or last.filter is None or last.settled_at > fact.entered_at:
-            return False
-        return bool(key_of(last.filter.context) == key_of(context_of(fact.event)))
 
     def delivered(self, client: str, id: EventId, subscriptions: tuple[str, ...], now: float) -> None:
         """The application of `client` has got the event."""

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from godwit.adhoc.radio_messages import Carried, Relayed
-from godwit.baselines.hop_messages import ContextBegins, ContextPacket, SubscribePacket, UnsubscribePacket
 from godwit.broker.messages import (
     Accepted,
     Ack,
@@ -34,6 +33,7 @@ from godwit.broker.messages import (
     Request,
     Subscribe,
 )
+from godwit.broker.stream_messages import HopPacket, SentAgain
 from godwit.filters.events import Event
 from godwit.mobility.move_messages import (
     Collected,
@@ -76,14 +76,12 @@ def size_of(message: Any) -> int:
         return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
     if kind is Follow:
         return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
-    if kind is ContextPacket:
-        return 2 * HEADER_BYTES + event_size(message.event) + len(message.bloom or b"")
-    if kind is SubscribePacket:
-        literals = int(message.filter.size) + int(message.asks.size)
-        return 2 * HEADER_BYTES + LITERAL_BYTES * literals + 12 * len(message.targets)
-    if kind is UnsubscribePacket:
-        return 2 * HEADER_BYTES + 8 * len(message.targets)
-    if kind in (FollowUpdate, Context, ContextBegins):
+    if kind is HopPacket:
+        named = 8 * len(message.targets or ()) + len(message.bloom or b"")
+        return 2 * HEADER_BYTES + named + size_of(message.message)
+    if kind is SentAgain:
+        return HEADER_BYTES + size_of(message.message)
+    if kind in (FollowUpdate, Context):
         return 2 * HEADER_BYTES + 16 * len(message.values)
     if kind is ContextAdded:
         return 2 * HEADER_BYTES + (16 if type(message.described) is dict else LITERAL_BYTES) * len(message.described)
@@ -118,8 +116,9 @@ def sizes(control_bytes: int | None, event_bytes: int | None) -> Callable[[Any],
 
     def given(message: Any) -> int:
         inner = getattr(message, "message", message)
+        inner = inner.message if type(inner) is HopPacket else inner
         kind = type(getattr(inner, "wish", inner))
-        if kind in (Publish, ContextPacket, Delivery):
+        if kind in (Publish, Delivery):
             return event_bytes or size_of(message)
         return size_of(message) if kind in UNSIZED else control_bytes or size_of(message)
 

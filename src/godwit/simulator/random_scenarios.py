@@ -47,7 +47,7 @@ WALKING_PROBABILITY = 0.15
 CONTEXTS_PROBABILITY = 0.4  # in the tree family
 GRAPH_CONTEXTS_PROBABILITY = 0.75
 GROWN_UP_S = 65.0  # until brokers of a graph are sure what is wanted, and let sources quench
-HOPS_PROBABILITY = 0.4  # where nobody roams and no disk is lost
+HOPS_PROBABILITY = 0.4
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
@@ -194,11 +194,10 @@ def _with_contexts(scenario: Scenario, key: Key) -> Scenario:
     is_graph = scenario.routing.family == "graph"
     if is_graph:
         strategy = key("strategy").choice(("gsf", "spcf", "spcf"))
-        at_hops = key("matching").random() < HOPS_PROBABILITY and _takes_hops(scenario)
+        at_hops = key("matching").random() < HOPS_PROBABILITY
         routing = structs.replace(scenario.routing, strategy=strategy, matching="hops" if at_hops else "source")
         if strategy == "spcf":
-            contexts_max = key("contexts_max").choice((64, 64, 2, 1))
-            routing = structs.replace(routing, contexts_max=64 if at_hops else contexts_max)
+            routing = structs.replace(routing, contexts_max=key("contexts_max").choice((64, 64, 2, 1)))
         scenario = structs.replace(scenario, routing=routing)
     if key("is_on").random() >= (GRAPH_CONTEXTS_PROBABILITY if is_graph else CONTEXTS_PROBABILITY):
         return scenario
@@ -223,10 +222,6 @@ def _with_contexts(scenario: Scenario, key: Key) -> Scenario:
         scenario = structs.replace(scenario, run=structs.replace(scenario.run, warmup_s=GROWN_UP_S))
     check(scenario)
     return scenario
-
-
-def _takes_hops(scenario: Scenario) -> bool:
-    return not scenario.faults.lose_disks and not scenario.clients.roaming.is_on
 
 
 def _with_walking(scenario: Scenario, key: Key) -> Scenario:

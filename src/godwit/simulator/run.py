@@ -82,7 +82,7 @@ class Simulation:
         self.seed = seed
         self.streams = streams = RandomStreams(seed)
         self.overlay = overlay = overlay_of(scenario, streams.stream("overlay"))
-        self.config = broker_config(scenario, overlay)
+        self.config = broker_config(scenario)
         self.world = world = World(seed)
         self.recorder = recorder = Recorder(world.clock, trace)
         world.on_notify, world.on_record, world.traces_messages = (
@@ -91,7 +91,6 @@ class Simulation:
             trace is not None,
         )
         self.ledger = ledger = Ledger()
-        ledger.steady_only = scenario.routing.matching == "hops" and scenario.routing.strategy == "spcf"
         self.network = network = Network(world, overlay, scenario.overlay)
         self.population = population = Population(world, network, recorder, streams)
         place_clients(scenario, streams, overlay, population)

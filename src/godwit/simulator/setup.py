@@ -33,12 +33,11 @@ __all__ = ["add_brokers", "add_clients", "broker_config", "place_clients"]
 DEAD_AFTER_S = 2.0  # graph family
 
 
-def broker_config(scenario: Scenario, overlay: Overlay) -> BrokerConfig:
+def broker_config(scenario: Scenario) -> BrokerConfig:
     """The settings of every broker."""
     routing, roaming = scenario.routing, scenario.clients.roaming
     modes, session_s = (roaming.subscriber_mode, roaming.publisher_mode), roaming.session_s
-    at_hops = routing.matching == "hops"
-    dead_after_s = DEAD_AFTER_S if routing.family == "graph" and not at_hops else None
+    dead_after_s = DEAD_AFTER_S if routing.family == "graph" else None
     return BrokerConfig(
         family=routing.family,
         reduction=routing.reduction,
@@ -47,7 +46,6 @@ def broker_config(scenario: Scenario, overlay: Overlay) -> BrokerConfig:
         strategy=routing.strategy,
         matching=routing.matching,
         contexts_max=routing.contexts_max,
-        overlay=tuple((link.a, link.b, link.cost) for link in overlay.links) if at_hops else (),
         components=routing.components,
         attach_policies=tuple(name for name in attach_policy_names() if name in modes),
         asserted=(ROLE,) if scenario.contexts.role_share else (),

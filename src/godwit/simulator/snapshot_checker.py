@@ -26,6 +26,7 @@ from msgspec import structs
 from godwit.broker.broker import Broker
 from godwit.broker.effects import Close, Effect, Input, Send, StartTimer, StopTimer, Tell, Trace
 from godwit.broker.messages import Delivery, FetchedEvents, Frame, Packet, QueuedEvent
+from godwit.broker.stream_messages import HopPacket, SentAgain
 from godwit.broker.tree import TreeRouting
 from godwit.codec import SNAPSHOTS
 from godwit.mobility.move_messages import Collected, Replay
@@ -141,7 +142,7 @@ def _by_destination(effects: list[Effect]) -> dict[Any, list[Any]]:
 def _ordered(message: Any) -> Any:
     """A message with the names of subscriptions that an event is for in one order, wherever they stand in it."""
     match message:
-        case Frame() | Packet():
+        case Frame() | Packet() | HopPacket() | SentAgain():
             return structs.replace(message, message=_ordered(message.message))
         case Delivery() | QueuedEvent():
             return structs.replace(message, subscriptions=tuple(sorted(message.subscriptions)))

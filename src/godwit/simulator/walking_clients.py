@@ -103,8 +103,7 @@ def twin_of(scenario: Scenario) -> Scenario | None:
     moves = clients.roaming != Roaming() or clients.disconnections.per_s > 0
     slow = overlay.bandwidth_kbps is not None or overlay.client_bandwidth_kbps is not None or overlay.disk_sync_ms > 0
     walking = clients.walking
-    has_gaps = routing.strategy == "spcf" and routing.matching == "hops"  # a step is a change of context
-    if not walking.graph or walking.rule != "bound" or moves or slow or routing.quenching or has_gaps or not is_calm:
+    if not walking.graph or walking.rule != "bound" or moves or slow or routing.quenching or not is_calm:
         return None
     if routing.family == "tree" and routing.reduction != "flooding":
         return structs.replace(scenario, routing=structs.replace(routing, reduction="flooding", excess_max=0.0))

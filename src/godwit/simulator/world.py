@@ -17,12 +17,11 @@ routing), a third this driver. The loop pops plain tuples; effects are told apar
 
 from collections.abc import Callable, Sequence
 from math import ulp
-from typing import Any, Protocol, cast, get_args
+from typing import Any, Protocol, cast
 
 import msgspec
 
 from godwit.adhoc.radio_messages import Beacon, Relayed
-from godwit.baselines.hop_messages import HopMessage
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -44,6 +43,7 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.messages import Frame, NodeId, Packet
+from godwit.broker.stream_messages import HopPacket
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.filters.events import Attributes
 from godwit.simulator.message_sizes import size_of
@@ -55,7 +55,6 @@ __all__ = ["Machine", "Node", "Recoverable", "World", "snapshot_of"]
 
 FULL_DISK_RETRY_S = 0.25
 SNAPSHOT_EVERY = 5_000  # inputs
-HOP_PACKETS = frozenset(get_args(HopMessage))
 
 
 Link = tuple[Wire, int]
@@ -306,7 +305,7 @@ class World:
             if kind is Packet:
                 borne = type(inner.message)
                 self.packets[borne] = self.packets.get(borne, 0) + 1
-            elif kind in HOP_PACKETS:
+            elif kind is HopPacket:
                 self.packets[kind] = self.packets.get(kind, 0) + 1
             if self.traces_messages:
                 self._record(target.name, self._message_record(source, message.message, message.number))

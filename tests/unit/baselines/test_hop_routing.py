@@ -25,7 +25,6 @@ from godwit.filters.events import Event, event
 from godwit.filters.filters import TRUE, all_of
 from godwit.filters.language import parse
 from godwit.matching import BddMatcher, IndexMatcher, NaiveMatcher
-from godwit.simulator.message_sizes import size_of
 from tests.paper.roaming_world import Roaming
 from tests.property.routing_network import HopNetwork
 from tests.raw_messages import read
@@ -287,22 +286,13 @@ def test_what_a_neighbour_can_make_grow_has_a_bound(monkeypatch: pytest.MonkeyPa
         routing.on_message("a", SubscribePacket("a", 1, ("s", "3"), TRUE, TRUE, {"c": 1}), 0.0)
 
 
-def test_messages_have_sizes_that_grow_with_what_they_bear() -> None:
-    small, large = ContextPacket("a", 1, EVENT), ContextPacket("a", 1, EVENT, bytes(100))
-    assert size_of(large) == size_of(small) + 100
-    assert size_of(SUBSCRIBE) < size_of(SubscribePacket("c", 1, ID, parse("x = 1"), parse("n = 1"), {"a": 0, "b": 0}))
-    assert size_of(UnsubscribePacket("c", ID, ("a",))) < size_of(UnsubscribePacket("c", ID, ("a", "b")))
-    assert size_of(ContextBegins("a", 1, {})) < size_of(ContextBegins("a", 1, {"n": 1}))
-
-
 # ------------------------------------------------------------ brokers around it
 
 
 def config(strategy: str) -> dict[str, Any]:
     overlay = tuple((f"B{a}", f"B{b}", 1.0) for a, b in ((1, 2), (2, 3), (3, 4), (4, 1)))
     return {
-        "family": "graph",
-        "matching": "hops",
+        "family": "fixed_hops",
         "strategy": strategy,
         "overlay": overlay,
         "advertisements": "off",
@@ -359,4 +349,4 @@ def test_filters_on_the_own_state_work_with_it() -> None:
 def test_a_broker_that_is_given_no_overlay_says_so() -> None:
     make = partial(Broker, "a", {"b": 1.0})
     with pytest.raises(ValueError, match="the overlay links a to"):
-        make(BrokerConfig(family="graph", matching="hops"))
+        make(BrokerConfig(family="fixed_hops"))

@@ -33,8 +33,9 @@ from godwit.registry import Registry
         (BrokerConfig(strategy="spcf"), "tree", TreeRouting),
         (BrokerConfig(family="graph"), "graph", GraphRouting),
         (BrokerConfig(family="graph", strategy="spcf"), "spcf", GraphRouting),
-        (BrokerConfig(family="graph", matching="hops"), "hops", HopRouting),
-        (BrokerConfig(family="graph", matching="hops", strategy="spcf"), "hops", HopRouting),
+        (BrokerConfig(family="graph", matching="hops"), "graph", GraphRouting),
+        (BrokerConfig(family="graph", matching="hops", strategy="spcf"), "spcf", GraphRouting),
+        (BrokerConfig(family="fixed_hops"), "fixed_hops", HopRouting),
     ],
 )
 def test_settings_choose_a_family(config: BrokerConfig, name: str, kind: type) -> None:
@@ -49,8 +50,16 @@ def test_settings_choose_whom_a_broker_of_a_graph_tells(strategy: Any, kind: typ
     assert type(routing.forwarding) is kind
 
 
+@pytest.mark.parametrize("strategy", ["gsf", "spcf"])
+@pytest.mark.parametrize("matching", ["source", "hops"])
+def test_settings_choose_where_a_broker_of_a_graph_matches(strategy: Any, matching: Any) -> None:
+    routing = Broker("b", {}, BrokerConfig(family="graph", strategy=strategy, matching=matching)).routing
+    assert isinstance(routing, GraphRouting)
+    assert (routing.hops is not None) == (matching == "hops")
+
+
 def test_an_unknown_family_is_refused_with_the_names_of_those_that_exist() -> None:
-    with pytest.raises(ConfigurationError, match="no routing family 'ring': known are graph, hops, spcf, tree"):
+    with pytest.raises(ConfigurationError, match=r"no routing family 'ring': known are fixed_hops, graph, .*tree"):
         Broker("b", {}, BrokerConfig(family="ring"))
 
 

@@ -10,6 +10,7 @@ from godwit.adhoc import radio_messages as over_the_air
 from godwit.baselines import hop_messages as at_every_hop
 from godwit.broker import effects, messages
 from godwit.broker import gossip_messages as known_by_all
+from godwit.broker import stream_messages as in_streams
 from godwit.broker.effects import Send
 from godwit.mobility import move_messages as about_moves
 from godwit.seen import SeenData
@@ -20,7 +21,7 @@ TYPES = [
     kind
     for kind in (
         getattr(room, name)
-        for room in (messages, known_by_all, at_every_hop, about_moves, over_the_air)
+        for room in (messages, known_by_all, in_streams, at_every_hop, about_moves, over_the_air)
         for name in room.__all__
     )
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)

@@ -436,11 +436,11 @@ def test_what_an_old_life_had_been_told_counts_for_nothing_in_the_new_one() -> N
     routing.on_message("a", _link_state("a", "c"), 0.0)
     routing.set_context("p", {"floor": 1}, 0.0)
     assert list(routing.forwarding.awaiting) == [1]
-    routing._take("a", SubscriptionsComplete(1, 1))
+    routing.take("a", SubscriptionsComplete(1, 1), 0.0)
     assert list(routing.forwarding.awaiting) == [1]
-    routing._take("a", SubscriptionsComplete(2, 1))
+    routing.take("a", SubscriptionsComplete(2, 1), 0.0)
     assert routing.forwarding.awaiting == {}
-    routing._take("a", ContextAdded(5, 1, {"floor": 1}))  # a's first life said nothing of a fifth
+    routing.take("a", ContextAdded(5, 1, {"floor": 1}), 0.0)  # a's first life said nothing of a fifth
     assert routing.forwarding.others["a"].described == {}
 
 
@@ -454,14 +454,14 @@ def test_whoever_tells_everything_from_the_start_is_awaited_until_it_has_told() 
     net = changing()
     routing = net.brokers["c"]
     assert routing.forwarding.awaiting == {}
-    routing._take("a", ChannelStart(1))
+    routing.take("a", ChannelStart(1), 0.0)
     assert routing.forwarding.awaiting == {1: {"a": None}}
     assert routing.forwarding.others["a"].stale == {1: None}
     assert not routing.is_settled()
     for message in net.at("a").everything("c"):
-        routing._take("a", message)
+        routing.take("a", message, 0.0)
     assert routing.forwarding.awaiting == {}
-    routing._take("a", Synced())
+    routing.take("a", Synced(), 0.0)
     assert routing.is_settled()
     assert net.holders("a") == {"c": ["one"]}
 
@@ -469,8 +469,8 @@ def test_whoever_tells_everything_from_the_start_is_awaited_until_it_has_told() 
 def test_a_context_that_is_not_told_again_is_over_at_synced_and_takes_with_it_what_it_attracted() -> None:
     net = changing()
     routing = net.brokers["a"]
-    routing._take("c", ChannelStart(1))
-    answers = routing._take("c", Synced())
+    routing.take("c", ChannelStart(1), 0.0)
+    answers = routing.take("c", Synced(), 0.0)
     assert targets_of(answers, DropSubscriptions) == ["c"]
     assert routing.forwarding.others["c"].described == {}
     assert routing.forwarding.classes[parse("floor = 1")].reach == {}
@@ -526,8 +526,8 @@ def test_nothing_said_of_the_unknown_does_harm() -> None:
         InContext("nobody", 1),
         InContext("subscriber", 99),
     ):
-        assert routing._take("a", message) == []
-    assert routing._take("a", ContextRemoved(99)) == []
+        assert routing.take("a", message, 0.0) == []
+    assert routing.take("a", ContextRemoved(99), 0.0) == []
     assert routing.sizes() == {**before, "placed": 0}  # the subscriber may be meant by everything now
 
 
@@ -736,9 +736,9 @@ def test_one_message_tells_of_all_clients_of_a_summary_that_grows() -> None:
 
 def test_void_and_nack_are_still_what_they_are_in_every_graph() -> None:
     net = changing()
-    assert net.brokers["a"]._take("c", LostNumbers(1, (1,))) == []
+    assert net.brokers["a"].take("c", LostNumbers(1, (1,)), 0.0) == []
     assert "c" in net.brokers["a"].untold
-    assert targets_of(net.brokers["a"]._take("c", Nack(1, ())), Subscribe) == ["c"]
+    assert targets_of(net.brokers["a"].take("c", Nack(1, ()), 0.0), Subscribe) == ["c"]
 
 
 def test_names_that_nobody_uses_any_more_are_forgotten() -> None:

@@ -183,7 +183,7 @@ def test_the_context_of_a_publisher_goes_with_it_or_stays_as_long_as_its_tree(mo
 @pytest.mark.parametrize("matching", ["source", "hops"])
 def test_a_name_that_no_context_has_ends_the_connection_of_who_says_it_and_no_link(name: str, matching: Any) -> None:
     config: dict[str, Any] = {"family": "graph", "strategy": "spcf", "matching": matching}
-    net = RoamingLine(**config, overlay=(("a", "b", 1.0), ("b", "c", 1.0)) if matching == "hops" else ())
+    net = RoamingLine(**config)
     for connection, attach in (("one", Attach("client")), ("two", Attach("mover", context=Context({name: 1})))):
         net.say("a", connection, attach)
         net.say("a", connection, Request(1, Context({name: 1})))
@@ -194,7 +194,7 @@ def test_a_name_that_no_context_has_ends_the_connection_of_who_says_it_and_no_li
 @pytest.mark.parametrize("matching", ["source", "hops"])
 def test_the_largest_context_has_room_for_what_is_vouched_for_besides(matching: Any) -> None:
     config: dict[str, Any] = {"family": "graph", "strategy": "spcf", "matching": matching, "asserted": ("role",)}
-    net = RoamingLine(**config, overlay=(("a", "b", 1.0), ("b", "c", 1.0)) if matching == "hops" else ())
+    net = RoamingLine(**config)
     many: dict[str, Any] = {f"a{number}": number for number in range(CONTEXT_MAX)}
     long: dict[str, Any] = {"a": "x" * (CONTEXT_BYTES_MAX - 9)}
     for number, said in enumerate((many, long), 1):

@@ -147,10 +147,7 @@ def test_every_fault_is_told_at_once_with_its_line(tmp_path: Path) -> None:
             "FILE:2: broker.reduction is 'coverin': allowed is ",  # and what tests have registered besides
         ),
         ("[broker]\nexcess_max = 0.5", "FILE:2: broker.excess_max is 0.5: only the reduction 'merging'"),
-        (
-            "[broker]\nfamily = 'graph'\nmatching = 'hops'\n[neighbours]\nb2 = ''",
-            "FILE:1: broker.overlay links b1 to nobody",
-        ),
+        ("[broker]\nmatching = 'hops'", "FILE:2: broker.matching is 'hops': only the family 'graph' has it"),
         ("[listen]\nnative = 'here'", "FILE:2: listen.native is 'here': allowed is host:port"),
         ("[listen]\nnative = '127.0.0.1:99999'", "FILE:2: listen.native is '127.0.0.1:99999': allowed is host:port"),
         (
@@ -206,7 +203,7 @@ def test_an_address_is_a_host_and_a_port() -> None:
 def test_what_is_printed_is_read_as_the_same(tmp_path: Path) -> None:
     file = tmp_path / "godwit.toml"
     file.write_text(
-        "[broker]\nname = 'b\"1'\n[[broker.overlay]]\na = 'x'\nb = 'y'\n"
+        "[broker]\nname = 'b\"1'\n"
         "[neighbours]\n'b 2' = { address = 'h:1', cost = 2 }\n"
         "[places]\nspeed = 3\n[limits]\nsession_expiry_s = 'never'\n"
     )
@@ -227,7 +224,7 @@ def test_what_is_printed_is_read_as_the_same(tmp_path: Path) -> None:
 def test_every_setting_of_a_machine_can_be_made(
     section: type[msgspec.Struct], machine: type[msgspec.Struct], besides: set[str]
 ) -> None:
-    elsewhere = {"asserted", "link", "limits", "expects_strangers"} if machine is BrokerConfig else set()
+    elsewhere = {"asserted", "link", "limits", "expects_strangers", "overlay"} if machine is BrokerConfig else set()
     assert set(section.__struct_fields__) == (set(machine.__struct_fields__) - elsewhere) | besides
 
 
@@ -289,8 +286,3 @@ def test_operators_that_cannot_be_had_are_faults_with_their_place(
         load(file).operators()
     assert f"{file}:2: languages." in str(caught.value)
     assert fault in str(caught.value)
-
-
-def test_decision_diagrams_do_not_go_with_matching_at_hops(tmp_path: Path) -> None:
-    text = "[broker]\nfamily = 'graph'\nmatching = 'hops'\nmatcher = 'bdd'\n"
-    assert any("broker.matcher is 'bdd'" in fault for fault in faults_of(text, tmp_path))

@@ -11,7 +11,7 @@ from godwit.filters.sets import less_than
 from godwit.simulator.context_generator import ROLES, ContextGenerator
 from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.random_streams import RandomStreams
-from godwit.simulator.scenario import Contexts, Scenario, check, with_changes
+from godwit.simulator.scenario import Contexts, Faults, Scenario, check, with_changes
 from tests.seeds import few
 from tests.simulation.contextless import without_contexts
 from tests.simulation.scenarios import GRAPH, TREE
@@ -88,23 +88,8 @@ def test_where_contexts_are_off_nothing_is_drawn() -> None:
         (TREE, ["contexts.attributes=17"], "contexts.attributes is 17: allowed is a whole number from 0 to 16"),
         (TREE, ["routing.strategy=spcf"], "routing.strategy is 'spcf': only the family 'graph' has it"),
         (TREE, ["routing.matching=hops"], "routing.matching is 'hops': only the family 'graph' has it"),
-        (
-            GRAPH,
-            ["routing.matching=hops", "faults.crash_diskless={per_s=1}"],
-            "no broker may lose its disk; allowed is 'source', or a scenario without faults.crash_diskless",
-        ),
-        (
-            GRAPH,
-            ["routing.matching=hops", "clients.roaming.per_s=1"],
-            "clients stay at their broker there; allowed is 'source', or a scenario without clients.roaming",
-        ),
         (TREE, ["routing.strategy=asf"], "'spcf' (ASF is the family 'tree' with routing.advertisements 'off')"),
         (GRAPH, ["routing.contexts_max=7"], "routing.contexts_max is 7: only the family 'graph' with strategy 'spcf'"),
-        (
-            GRAPH,
-            ["routing.strategy=spcf", "routing.matching=hops", "routing.contexts_max=7"],
-            "and matching 'source' sums contexts up; without that, it can only be 64",
-        ),
         (
             TREE,
             ["contexts={attributes=1, to_selectivity=0.4}"],
@@ -150,7 +135,10 @@ def test_a_swarm_draws_contexts_with_every_strategy_and_every_place_of_matching(
     assert ways == {("gsf", "source"), ("spcf", "source"), ("gsf", "hops"), ("spcf", "hops")}
     spcf = [scenario for scenario in graphs if scenario.routing.strategy == "spcf"]
     assert sum(scenario.contexts.is_on for scenario in spcf) > len(spcf) / 2
-    assert any(scenario.clients.roaming.is_on for scenario in spcf)
+    for matching in ("source", "hops"):
+        alike = [scenario for scenario in spcf if scenario.routing.matching == matching]
+        assert any(scenario.clients.roaming.is_on for scenario in alike)
+        assert any(scenario.faults != Faults() for scenario in alike)
     assert any(scenario.faults.crash_diskless for scenario in spcf)
     assert any(scenario.sessions.subscription_expires_s for scenario in spcf)
     trees = [scenario for scenario in scenarios if scenario.routing.family == "tree"]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from random import Random
 
 import pytest
 from msgspec import structs
@@ -16,7 +15,7 @@ from godwit.mobility.extensions import Policy, register_attach_policy, register_
 from godwit.mobility.modes import MODES, Mode
 from godwit.mobility.relocation import Relocation
 from godwit.simulator.run import run
-from godwit.simulator.scenario import named, overlay_of, with_changes
+from godwit.simulator.scenario import named, with_changes
 from godwit.simulator.setup import broker_config
 
 ROAM = named("roam")
@@ -76,7 +75,7 @@ def registered() -> Iterator[None]:
 def test_a_run_uses_the_mode_and_the_components_that_its_scenario_names() -> None:
     names = ["clients.roaming.subscriber_mode='test ferry'", "routing.components=['test observer']"]
     scenario = with_changes(ROAM, [*names, PER_S, "clients.roaming.who=subscribers", "run.duration_s=10"])
-    config = broker_config(scenario, overlay_of(scenario, Random(1)))
+    config = broker_config(scenario)
     assert (config.attach_policies, config.components) == (("test ferry",), ("test observer",))
     assert run(scenario, 1).violations == ()
     assert Observer.greeted > 0

@@ -6,7 +6,6 @@ entered, and which events were in flight at a change.
 
 from collections.abc import Iterable
 
-from godwit.filters.contexts import stamped
 from godwit.filters.events import Attributes, event
 from godwit.filters.filters import Filter, missing, some
 from godwit.filters.sets import at_least, between, less_than
@@ -296,30 +295,6 @@ def test_a_context_that_was_lost_with_a_disk_is_none_until_it_is_said_again() ->
     ledger.settled(8.0, lambda client: True)
     assert means(ledger, ON_ONE, 8.0)
     assert not may_mean(ledger, NOWHERE, 8.0, 8.1)
-
-
-def test_where_contexts_that_change_have_a_gap_only_settled_ones_count() -> None:
-    ledger = receiver((HERE, 1.0, 2.0), (HERE, 5.0, 6.0))
-    assert means(ledger, ON_ONE, 5.5)
-    ledger.steady_only = True
-    assert not means(ledger, ON_ONE, 5.5)
-    assert means(ledger, ON_ONE, 6.0)
-
-
-def test_a_publisher_is_steady_when_the_context_that_its_event_bears_has_settled() -> None:
-    ledger = receiver((HERE, 1.0, 2.0), (THERE, 5.0, 6.0))
-    ledger.contexts["p"] = ledger.contexts["s"]
-
-    def is_steady(context: Attributes, at: float) -> bool:
-        found = EventHistory(stamped(event({}, publisher="p", sequence=1), context), at)
-        found.entered_at = at
-        return ledger.is_published_steadily(found)
-
-    assert is_steady(HERE, 4.0)
-    assert not is_steady(THERE, 5.5)
-    assert not is_steady(HERE, 6.0)  # it waited at its publisher
-    assert is_steady(THERE, 6.0)
-    assert not is_steady({}, 0.5)
 
 
 # ---------------------------------------------------------------- disks that are rolled back

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from godwit.baselines.bloom import RATE, BloomFilter
+from godwit.broker.bloom import RATE, BloomFilter
 from godwit.reproduce.spcf.routing_net import spcf_net
 from godwit.reproduce.spcf.workload import Workload, WorkloadSize
 

@@ -28,9 +28,9 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from godwit.baselines.bloom import RATE, BloomFilter
 from godwit.baselines.hop_routing import HopRouting, Row
 from godwit.baselines.hop_routing_state import Key, Pair
+from godwit.broker.bloom import RATE, BloomFilter
 from godwit.broker.effects import StartTimer
 from godwit.broker.graph import GraphRouting
 from godwit.broker.messages import NodeId

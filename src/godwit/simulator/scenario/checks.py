@@ -43,14 +43,7 @@ def check_all(scenario: Scenario, where: settings.Where) -> None:
     check_rights(scenario.rights, scenario.run, where)
     routing, faults, workload = scenario.routing, scenario.faults, scenario.workload
     check_names(routing, where)
-    check_routing(
-        routing.family,
-        routing.strategy,
-        routing.matching,
-        lose_disks=faults.lose_disks,
-        roams=scenario.clients.roaming.is_on,
-        where=where,
-    )
+    check_routing(routing.family, routing.strategy, routing.matching, where)
     check_unused_keys(scenario, where)
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(

@@ -33,7 +33,7 @@ class RoutingSection(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Annotated[Literal["gsf", "spcf"], NO_ASF] = (
         "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4]
     )
-    matching: Literal["source", "hops"] = "source"  # graph family: where events are matched; hops: [spcf] by the letter
+    matching: Literal["source", "hops"] = "source"  # graph family: where events are matched [spcf §3.1.1]
     contexts_max: Least = 64  # spcf: contexts of its clients that a broker tells of before it sums them up
     quenching: bool = False  # sources hold the merged OR of all subscriptions [mobile §3.2]
     components: tuple[Text, ...] = ()  # of every broker, besides its own (mobility/extensions.py)
@@ -49,8 +49,8 @@ def check_names(routing: RoutingSection, where: Where) -> None:
         check_name(name, component_names(), where(("routing", "components", number)))
 
 
-def check_routing(family: str, strategy: str, matching: str, *, lose_disks: bool, roams: bool, where: Where) -> None:
-    """Raise `ScenarioError` unless brokers of that family can route so, among such faults and moves."""
+def check_routing(family: str, strategy: str, matching: str, where: Where) -> None:
+    """Raise `ScenarioError` unless brokers of that family can route so."""
     if family != "graph":
         for key, value, default in (("strategy", strategy, "gsf"), ("matching", matching, "source")):
             if value != default:
@@ -58,16 +58,3 @@ def check_routing(family: str, strategy: str, matching: str, *, lose_disks: bool
                     f"{where(('routing', key))} is {value!r}: only the family 'graph' has it, and the family is "
                     f"{family!r}; allowed is {default!r} there"
                 )
-    if matching != "hops":
-        return
-    key = where(("routing", "matching"))
-    if lose_disks:
-        raise ScenarioError(
-            f"{key} is 'hops': tables at hops have no other copy, so no broker may lose its disk; "
-            "allowed is 'source', or a scenario without faults.crash_diskless"
-        )
-    if roams:
-        raise ScenarioError(
-            f"{key} is 'hops': clients stay at their broker there; allowed is 'source', "
-            "or a scenario without clients.roaming"
-        )

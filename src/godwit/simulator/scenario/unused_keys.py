@@ -20,8 +20,8 @@ __all__ = ["check_unused_keys", "drop_unused_keys", "unused_keys"]
 def unused_keys(scenario: Any) -> Iterator[tuple[Path, str]]:
     """Each key that is set and changes nothing, with the reason and what would be right."""
     routing, contexts, fire = scenario.routing, scenario.contexts, scenario.fire
-    if (routing.family, routing.strategy, routing.matching) != ("graph", "spcf", "source"):
-        why = "only the family 'graph' with strategy 'spcf' and matching 'source' sums contexts up"
+    if (routing.family, routing.strategy) != ("graph", "spcf"):
+        why = "only the family 'graph' with strategy 'spcf' sums contexts up"
         yield from _changed(routing, ("routing", "contexts_max"), why)
     for key, share, whose in (
         ("sender_selectivity", "sender_share", "no subscription asks about its sender"),

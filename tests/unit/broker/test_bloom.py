@@ -2,7 +2,7 @@
 
 import pytest
 
-from godwit.baselines.bloom import MASK_BITS_MAX, RATE, BloomFilter, shape_of
+from godwit.broker.bloom import MASK_BITS_MAX, RATE, BloomFilter, shape_of
 from tests.seeds import diagonal
 
 
