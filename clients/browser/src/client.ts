@@ -153,15 +153,13 @@ export function connect(urls: string | readonly string[] = [], options: ConnectO
     }
     release(id);
     const isOpen = () => readers.get(id)?.reader === reader;
-    const end = async () => {
-      if (isOpen()) await unsubscribe(id);
-    };
+    const end = () => (isOpen() ? unsubscribe(id) : Promise.resolve());
     return {
       name: id,
       accepted,
       next: reader.next,
       async return() {
-        quiet(end());
+        end();
         return { value: undefined, done: true };
       },
       [Symbol.asyncIterator]() {

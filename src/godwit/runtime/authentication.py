@@ -47,7 +47,7 @@ class Credentials(msgspec.Struct, frozen=True):
     password: str = ""
     token: str = ""
     certificate: str = ""  # the name in its certificate, if it showed one that we trust
-    ticket: str = ""  # for one stream over HTTP (`http_tickets.py`)
+    ticket: str = ""  # for one stream or socket over HTTP (`http_tickets.py`)
 
     @property
     def is_local(self) -> bool:

@@ -36,7 +36,7 @@ from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.node import Node
-from godwit.runtime.question_parts import SHOWN, plain, shown
+from godwit.runtime.question_parts import SHOWN, cut_values, plain, shown
 from godwit.runtime.routing_answers import WANTED, entries_of
 from godwit.runtime.session_answers import SessionAnswers, session_queries
 
@@ -161,7 +161,7 @@ class EventExplanations:
         told["client_records"] = self._records_about(client)
         told["publisher"] = self._told_publisher(publisher, event)
         if event is not None:
-            told["attributes"] = plain(event.attributes)
+            told["attributes"] = cut_values(event.attributes)
             told["to"] = None if event.to is None else shown(event.to)
             told["sent_on"] = self._sent_on(event, sources)
         if session is None:

@@ -8,10 +8,12 @@ answer that time did not suffice for says how far it got.
 2. A test of a query has as many steps as that of a client (`EdgeLimits`). Another process tests large documents.
 3. A filter on the subscriber's own context is held against events in the context that is given with it.
 4. Of what is found, `SHOWN` are told; the others are counted.
+5. A page that cannot show every event asks for `latest`: of the last seconds at most `LATEST_MAX` events are looked at,
+   and `LATEST_SHOWN` told. They are among those that the watch remembers anyway, so nothing is kept for this.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from time import time
 from typing import Any
 
@@ -31,14 +33,17 @@ from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.filter_questions import parsed, relation_of
 from godwit.runtime.node import Node
 from godwit.runtime.observations import RecentEvents
-from godwit.runtime.question_parts import cut_values, shown
+from godwit.runtime.question_parts import cut_values, shown, shown_rows
 from godwit.runtime.slices import Slices
 
-__all__ = ["FilterWorkbench"]
+__all__ = ["LATEST_MAX", "LATEST_SHOWN", "FilterWorkbench"]
 
 PARTY = "filter workbench"  # whose tests wait for each other in the other process
 SHOWN = 50
 SUBSCRIPTIONS_MAX = 20_000
+LATEST_MAX = 500
+LATEST_SHOWN = 20
+LATEST_S_MAX = 10
 
 
 class FilterWorkbench:
@@ -46,6 +51,7 @@ class FilterWorkbench:
 
     def __init__(self, node: Node, activity: ActivityMonitor, tests: EdgeTests) -> None:
         self.recent = RecentEvents(activity)
+        self._activity = activity
         self._node = node
         self._tests = tests
 
@@ -53,6 +59,21 @@ class FilterWorkbench:
 
     async def matches(self, asked: Mapping[str, str]) -> dict[str, Any]:
         """Which of the last events a filter would have matched."""
+        found = await self._matched(list(self.recent.latest(time())), asked, SHOWN)
+        return {"since": self.recent.since, **found}
+
+    async def latest(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """The latest events that a filter matches, and about how many it matches in a second. (rule 5)"""
+        seconds = max(1, shown_rows(asked, "seconds", 1, LATEST_S_MAX))
+        events = list(self._activity.latest_events(time() - seconds))
+        found = await self._matched(events[:LATEST_MAX], asked, LATEST_SHOWN)
+        share = found["matched"] / (found["looked_at"] or 1)
+        return {"events": found["events"], "per_s": share * len(events) / seconds}
+
+    async def _matched(
+        self, events: Sequence[tuple[float, Event]], asked: Mapping[str, str], shown_max: int
+    ) -> dict[str, Any]:
+        """What a filter matches of these events."""
         language, text = asked.get("language") or NATIVE, asked.get("filter") or "TRUE"
         query = await parsed(self._tests, text, language)
         context = context_in(asked)
@@ -62,7 +83,6 @@ class FilterWorkbench:
         routable = query.routable if context is None else bind(query.routable, context)
         slices, rows = Slices(), list[dict[str, Any]]()
         looked_at = matched = residues = failed = 0
-        events = list(self.recent.latest(time()))
         for at, event in events:
             if not await slices.more():
                 break
@@ -72,7 +92,7 @@ class FilterWorkbench:
             is_wanted = await self._is_wanted(query, (language, text), event, context)
             if is_wanted:
                 matched += 1
-                if len(rows) < SHOWN:
+                if len(rows) < shown_max:
                     id = f"{event.publisher}:{event.sequence}"
                     rows.append({"at": at, "event": id, "attributes": cut_values(event.attributes)})
             elif is_wanted is None:
@@ -80,7 +100,6 @@ class FilterWorkbench:
             else:
                 residues += 1
         return {
-            "since": self.recent.since,
             "kept": len(events),
             "looked_at": looked_at,
             "matched": matched,

@@ -83,7 +83,7 @@ from godwit.runtime.http_requests import (
     why_other_site,
 )
 from godwit.runtime.http_sockets import serve_mqtt, serve_native
-from godwit.runtime.http_tickets import StreamTickets, TicketAuthenticator
+from godwit.runtime.http_tickets import TicketAuthenticator, Tickets, is_ticket
 from godwit.runtime.http_tracing import TraceStream
 from godwit.runtime.in_process_client import ConnectionClosed
 from godwit.runtime.inspection import Inspection
@@ -119,6 +119,7 @@ ROUTES = (
     ("POST", "/events", "post_events", CLIENTS),
     ("GET", "/events", "listen_to_events", CLIENTS),
     ("POST", "/events/ticket", "tickets.give", CLIENTS),
+    ("POST", "/ws/ticket", "socket_tickets.give", CLIENTS),
     ("GET", "/metrics", "show_metrics", ADMINISTRATORS),
     ("GET", "/sessions", "sessions", ADMINISTRATORS),
     ("GET", "/sessions/{client:path}", "session", ADMINISTRATORS),
@@ -178,8 +179,10 @@ class HttpServer:
         self.server = server
         self.authenticator = authenticator
         self.audit = server.audit
-        self.tickets = StreamTickets()
-        self._admits = AuditedAuthenticator(TicketAuthenticator(authenticator, self.tickets), LISTENER, server.audit)
+        self.tickets = Tickets("/events/ticket", "stream")
+        self.socket_tickets = Tickets("/ws/ticket", "WebSocket")
+        self._admits = self._audited(TicketAuthenticator(authenticator, self.tickets))
+        self._admits_socket = self._audited(TicketAuthenticator(authenticator, self.socket_tickets))
         self.gateway = gateway
         self.origins = tuple(origins)
         self.body_bytes_max = body_bytes_max
@@ -257,13 +260,17 @@ class HttpServer:
 
     # ------------------------------------------------------------ who asks
 
+    def _audited(self, authenticator: Authenticator) -> Authenticator:
+        return AuditedAuthenticator(authenticator, LISTENER, self.audit)
+
     async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
         """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
         self._check_origin(connection)
         said = credentials_in(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
         who = Credentials(self._host_of(connection), certificate=certificate_of(connection), **said)
-        principal = await self._admits.admit(who)
+        admits = self._admits_socket if isinstance(connection, WebSocket) else self._admits
+        principal = await admits.admit(who)
         peer_of(connection).admit(principal.user)
         return principal
 
@@ -594,7 +601,8 @@ class HttpServer:
 
     async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
         """Who is at the other end. PeerFault: it may not come in."""
+        shown = {"ticket" if is_ticket(intro.token) else "token": intro.token}
         try:
-            return await self.admit(socket, token=intro.token, user=intro.user, password=intro.password)
+            return await self.admit(socket, user=intro.user, password=intro.password, **shown)
         except Problem as problem:
             raise PeerFault(str(problem)) from None

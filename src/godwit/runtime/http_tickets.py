@@ -1,11 +1,14 @@
-"""Tickets: how a web page opens a stream of events though it cannot set headers (`EventSource` cannot).
+"""Tickets: how a web page opens a stream of events or a WebSocket though it can set headers of neither.
 
 *Theory.* `POST /events/ticket`, with the usual credentials, answers with a ticket, a random text. `GET /events` with a
 parameter `ticket` is then let in as who has asked for it. A URL ends up in more places than a header (the history of
 a browser, the log of a proxy), so a ticket is worth little to whoever finds it there: it opens one stream, soon.
+`POST /ws/ticket` is the same for a WebSocket, which may do more than listen: so those are other tickets, which are never
+in a URL. A client shows one as the token of its `Intro`.
 
 *Rules.*
-1. A ticket is valid for `TICKET_S`, and opens one stream. It is used up before the stream opens, even if that fails.
+1. A ticket is valid for `TICKET_S`, and opens one stream, or one socket, as it was asked for. It is used up before that
+   opens, even if that fails.
 2. It stands for the very `Principal` that was let in for the request: when the rights of the user change, those of the
    ticket change too, and when the user is gone, or its token has expired, the ticket is refused.
 3. A ticket of nobody in particular counts on this machine alone, as its requests do.
@@ -28,7 +31,7 @@ from godwit.errors import NotAdmitted
 from godwit.runtime.authentication import Authenticator, Credentials, Principal
 from godwit.runtime.http_requests import Problem, json_response
 
-__all__ = ["TICKET_S", "StreamTickets", "TicketAuthenticator"]
+__all__ = ["TICKET_S", "TicketAuthenticator", "Tickets", "is_ticket"]
 
 TICKET_S = 30.0
 TICKETS_PER_USER_MAX = 64
@@ -37,9 +40,8 @@ SPENT_MAX = 4_096
 TICKET_BYTES = 32
 CAUSE = "ticket"
 
-NO_TICKET = "the ticket is unknown: POST /events/ticket gives one"
-USED = "the ticket was used already: each one opens one stream, POST /events/ticket gives another"
-EXPIRED = f"the ticket has expired: it is valid for {TICKET_S:.0f} s, POST /events/ticket gives another"
+PREFIX = "ticket-"  # tells one from a token
+
 TOKEN_EXPIRED = "the token by which the ticket was given has expired"
 ELSEWHERE = "the ticket has no user, and is valid only on the broker's own machine"
 
@@ -51,11 +53,15 @@ class Ticket(NamedTuple):
     until: float
 
 
-class StreamTickets:
-    """The tickets that one broker has given."""
+class Tickets:
+    """The tickets that one broker has given at a path, each for one `opened`."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, path: str, opened: str, clock: Callable[[], float] = monotonic) -> None:
         self.clock = clock
+        another = f"POST {path} gives"
+        self._unknown = f"the ticket is unknown: {another} one"
+        self._used = f"the ticket was used already: each one opens one {opened}, {another} another"
+        self._expired = f"the ticket has expired: it is valid for {TICKET_S:.0f} s, {another} another"
         self._usable: OrderedDict[bytes, Ticket] = OrderedDict()  # by digest (rule 5), the oldest first
         self._spent: OrderedDict[bytes, str] = OrderedDict()  # why they cannot be used
         self._counts: Counter[str] = Counter()  # of usable ones, by user
@@ -63,7 +69,8 @@ class StreamTickets:
     async def give(self, principal: Principal, request: Request) -> Response:
         """A ticket for who asks."""
         ticket = self.issue(principal)
-        return json_response({"ticket": ticket, "expires_in_s": TICKET_S}, 201, {"cache-control": "no-store"})
+        told = {"ticket": ticket, "expires_in_s": TICKET_S, "user": principal.user}
+        return json_response(told, 201, {"cache-control": "no-store"})
 
     def issue(self, principal: Principal) -> str:
         """A new ticket. Problem: there are too many."""
@@ -73,18 +80,18 @@ class StreamTickets:
             raise Problem(429, reason, "limit")
         if len(self._usable) >= TICKETS_MAX:
             raise Problem(503, f"{TICKETS_MAX} tickets wait to be used, which is the most: try again later")
-        text = token_urlsafe(TICKET_BYTES)
+        text = PREFIX + token_urlsafe(TICKET_BYTES)
         self._usable[_digest(text)] = Ticket(principal, self.clock() + TICKET_S)
         self._counts[principal.user] += 1
         return text
 
     def redeem(self, text: str, *, is_local: bool) -> Principal:
-        """Who may open a stream by this ticket, which is used up. NotAdmitted: nobody may."""
+        """Who may come in by this ticket, which is used up. NotAdmitted: nobody may."""
         self._expire()
         digest = _digest(text)
         if digest not in self._usable:
-            raise NotAdmitted(self._spent.get(digest, NO_TICKET), CAUSE)
-        principal = self._spend(digest, USED)  # rule 1
+            raise NotAdmitted(self._spent.get(digest, self._unknown), CAUSE)
+        principal = self._spend(digest, self._used)  # rule 1
         if not principal.user and not is_local:  # rule 3
             raise NotAdmitted(ELSEWHERE, CAUSE)
         if principal.until is not None and principal.until <= time():  # rule 2
@@ -96,7 +103,7 @@ class StreamTickets:
     def _expire(self) -> None:
         now = self.clock()
         while self._usable and next(iter(self._usable.values())).until <= now:
-            self._spend(next(iter(self._usable)), EXPIRED)
+            self._spend(next(iter(self._usable)), self._expired)
 
     def _spend(self, digest: bytes, why: str) -> Principal:
         """It cannot be used from now on: whose it was."""
@@ -113,7 +120,7 @@ class StreamTickets:
 class TicketAuthenticator:
     """An authenticator that lets in whoever shows a ticket as its user, and asks another about everybody else."""
 
-    def __init__(self, authenticator: Authenticator, tickets: StreamTickets) -> None:
+    def __init__(self, authenticator: Authenticator, tickets: Tickets) -> None:
         self._authenticator = authenticator
         self._tickets = tickets
 
@@ -122,6 +129,11 @@ class TicketAuthenticator:
         if credentials.ticket:
             return self._tickets.redeem(credentials.ticket, is_local=credentials.is_local)
         return await self._authenticator.admit(credentials)
+
+
+def is_ticket(token: str) -> bool:
+    """Whether what a client shows as its token is a ticket."""
+    return token.startswith(PREFIX)
 
 
 def _digest(text: str) -> bytes:

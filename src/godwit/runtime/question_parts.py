@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from godwit.errors import GodwitError
@@ -22,6 +23,8 @@ TEXT_MAX = 2_000
 DIGITS_MAX = 10  # of a number that is asked for
 COUNT_MAX = 10**9
 ATTRIBUTE_MAX = 200  # characters of a text in a list of events
+ATTRIBUTES_SHOWN = 50  # of an event in such a list
+VALUES_SHOWN = 10  # of an attribute
 
 
 def event_id(text: str) -> tuple[str, int]:
@@ -52,8 +55,17 @@ def plain(attributes: Attributes) -> dict[str, Any]:
 
 
 def cut_values(attributes: Attributes) -> dict[str, Any]:
-    """Attributes for a list of events: long texts are cut."""
-    return {
-        name: f"{value[:ATTRIBUTE_MAX]}…" if isinstance(value, str) and len(value) > ATTRIBUTE_MAX else value
-        for name, value in plain(attributes).items()
-    }
+    """Attributes for a list of events: long texts, many values and many attributes are cut."""
+    told = {name: _cut(value) for name, value in islice(plain(attributes).items(), ATTRIBUTES_SHOWN)}
+    if len(attributes) > ATTRIBUTES_SHOWN:
+        told["…"] = f"{len(attributes) - ATTRIBUTES_SHOWN} more"
+    return told
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > ATTRIBUTE_MAX:
+        return f"{value[:ATTRIBUTE_MAX]}…"
+    if isinstance(value, list):
+        more = [f"… {len(value) - VALUES_SHOWN} more"] if len(value) > VALUES_SHOWN else []
+        return [*map(_cut, value[:VALUES_SHOWN]), *more]
+    return value

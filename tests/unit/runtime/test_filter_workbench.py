@@ -17,7 +17,7 @@ from godwit.runtime import filter_workbench, slices
 from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import EdgeLimits, EdgeTests
-from godwit.runtime.filter_workbench import FilterWorkbench
+from godwit.runtime.filter_workbench import LATEST_MAX, LATEST_SHOWN, FilterWorkbench
 from godwit.runtime.slices import SLICE_S, WORK_S, Slices
 from tests.unit.runtime.test_edge_tests import Clock
 
@@ -50,6 +50,9 @@ class Bench:
                 await self.tests.helper.close()
 
         return asyncio.run(ask())
+
+    def latest(self, filter: str, **more: str) -> dict[str, Any]:
+        return asyncio.run(self.bench.latest({"filter": filter, **more}))
 
     def comparisons(self, filter: str) -> dict[str, Any]:
         return asyncio.run(self.bench.comparisons({"filter": filter}))
@@ -140,3 +143,16 @@ def test_subscriptions_are_compared_and_those_with_a_test_are_not_said_to_be_cov
     assert [row["has_test"] for row in found["rows"]["covers"]] == [False, True]
     assert found["rows"]["disjoint"] == []
     assert bench.comparisons("n > 9")["counts"] == {"is covered by": 2, "may intersect": 1, "disjoint": 1}
+
+
+def test_the_latest_events_of_many_are_told_with_an_estimate_of_how_many_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.publish(*numbers(*range(3 * LATEST_MAX)))
+    monkeypatch.setattr(filter_workbench, "time", lambda: 1.5)
+    found = bench.latest("n >= 0")
+    assert [each["event"] for each in found["events"]] == [f"van:{3 * LATEST_MAX - 1 - n}" for n in range(LATEST_SHOWN)]
+    assert found["per_s"] == 3 * LATEST_MAX
+    assert bench.latest(f"n >= {3 * LATEST_MAX - LATEST_MAX // 2}", seconds="2")["per_s"] == 0.75 * LATEST_MAX
+    monkeypatch.setattr(filter_workbench, "time", lambda: 9.0)
+    assert bench.latest("n >= 0") == {"events": [], "per_s": 0.0}
+    assert not bench.activity.observers

@@ -5,7 +5,7 @@ import pytest
 from godwit.errors import NotAdmitted
 from godwit.runtime.authentication import Principal
 from godwit.runtime.http_requests import Problem
-from godwit.runtime.http_tickets import SPENT_MAX, TICKET_S, TICKETS_MAX, TICKETS_PER_USER_MAX, StreamTickets
+from godwit.runtime.http_tickets import SPENT_MAX, TICKET_S, TICKETS_MAX, TICKETS_PER_USER_MAX, Tickets, is_ticket
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
         return self.now
 
 
-def refused(tickets: StreamTickets, text: str, *, is_local: bool = True) -> str:
+def refused(tickets: Tickets, text: str, *, is_local: bool = True) -> str:
     with pytest.raises(NotAdmitted) as said:
         tickets.redeem(text, is_local=is_local)
     assert said.value.cause == "ticket"
@@ -25,7 +25,7 @@ def refused(tickets: StreamTickets, text: str, *, is_local: bool = True) -> str:
 
 
 def test_a_ticket_stands_for_who_asked_for_it_and_is_taken_once() -> None:
-    tickets, ann, bob = StreamTickets(Clock()), Principal("ann"), Principal("bob")
+    tickets, ann, bob = Tickets("/events/ticket", "stream", Clock()), Principal("ann"), Principal("bob")
     for_ann, for_bob = tickets.issue(ann), tickets.issue(bob)
     assert tickets.redeem(for_bob, is_local=False) is bob
     assert tickets.redeem(for_ann, is_local=False) is ann
@@ -35,7 +35,7 @@ def test_a_ticket_stands_for_who_asked_for_it_and_is_taken_once() -> None:
 
 def test_a_ticket_lasts_for_its_time_and_not_longer() -> None:
     clock = Clock()
-    tickets = StreamTickets(clock)
+    tickets = Tickets("/events/ticket", "stream", clock)
     early, late = tickets.issue(Principal("ann")), tickets.issue(Principal("ann"))
     clock.now += TICKET_S - 1
     tickets.redeem(early, is_local=True)
@@ -45,7 +45,7 @@ def test_a_ticket_lasts_for_its_time_and_not_longer() -> None:
 
 
 def test_a_ticket_ends_with_its_user_and_its_token() -> None:
-    tickets, ann = StreamTickets(Clock()), Principal("ann")
+    tickets, ann = Tickets("/events/ticket", "stream", Clock()), Principal("ann")
     of_ann, of_old_token = tickets.issue(ann), tickets.issue(Principal("bob", until=1.0))
     ann.end("your password is no longer valid")
     assert "your password is no longer valid" in refused(tickets, of_ann)
@@ -53,7 +53,7 @@ def test_a_ticket_ends_with_its_user_and_its_token() -> None:
 
 
 def test_a_ticket_without_a_user_counts_on_this_machine_alone() -> None:
-    tickets, nobody = StreamTickets(Clock()), Principal()
+    tickets, nobody = Tickets("/events/ticket", "stream", Clock()), Principal()
     assert tickets.redeem(tickets.issue(nobody), is_local=True) is nobody
     text = tickets.issue(nobody)
     assert "own machine" in refused(tickets, text, is_local=False)
@@ -62,7 +62,7 @@ def test_a_ticket_without_a_user_counts_on_this_machine_alone() -> None:
 
 def test_neither_one_user_nor_all_together_have_too_many() -> None:
     clock = Clock()
-    tickets = StreamTickets(clock)
+    tickets = Tickets("/events/ticket", "stream", clock)
     texts = [tickets.issue(Principal("ann")) for _ in range(TICKETS_PER_USER_MAX)]
     with pytest.raises(Problem) as said:
         tickets.issue(Principal("ann"))

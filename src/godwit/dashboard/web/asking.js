@@ -17,13 +17,6 @@ export async function ask(path, parameters = {}) {
   return answered(query ? `${path}?${query}` : path, { headers: { accept: "application/json" } });
 }
 
-/** Publish an event: its id. */
-export async function publish(attributes) {
-  const body = JSON.stringify({ attributes });
-  const { ids } = await answered("/events", { method: "POST", body, headers: { "content-type": "application/json" } });
-  return ids[0];
-}
-
 /** Ask for something to be done: the answer. `body` is a Blob, or nothing. */
 export async function order(path, body) {
   return answered(path, { method: "POST", body });

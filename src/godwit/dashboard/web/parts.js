@@ -6,6 +6,7 @@ import { html } from "htm/preact";
 export function shown(value) {
   if (typeof value === "string") return value;
   if (value === null || value === undefined) return "";
+  if (value instanceof Date) return value.toISOString();
   if (typeof value === "object" && "$time" in value) return value.$time;
   if (typeof value.lon === "number" && typeof value.lat === "number") return `${value.lat.toFixed(4)}, ${value.lon.toFixed(4)}`;
   return JSON.stringify(value);

@@ -1,67 +1,95 @@
 /**
  * Live: events as they come, by a filter that can be changed while it runs; plot a number in them; publish one.
  *
- * The filter may be in any language. The broker sends what it wants, over server-sent events, to a session that ends
- * with the page.
+ * The filter may be in any language. The page is a client of its broker (live_feed.js), and says when it shows samples.
  */
 
 import { html } from "htm/preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { go, Link } from "../address.js";
-import { ask, publish } from "../asking.js";
+import { ask } from "../asking.js";
 import { FilterProblem, LanguageSelect } from "../filters.js";
+import { FULL_PER_S, openClient, startTail } from "../live_feed.js";
 import { clock, count, inLine, shown } from "../parts.js";
 import { Plot } from "../plots.js";
 
 const KEPT = 2_000; // events
 const SHOWN = 200;
+const TEXT_MAX = 200; // characters of a value in a row
 const SHOW_MS = 200; // however many events come
-const EXPIRY_S = 10;
+const RETRY_MS = 1_000;
+const UNREACHABLE = "the broker cannot be reached; it is tried again";
 
-const NOTHING_YET = { events: [], came: 0, problem: "", fault: null };
+/** The page as a client: null until it is one. `problem`: why it is not connected. */
+function useClient() {
+  const [client, setClient] = useState(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    let isOver = false;
+    let timer = 0;
+    let opened = null;
+    const onState = ({ kind }) => isOver || setProblem(kind === "away" ? UNREACHABLE : "");
+    const open = async () => {
+      try {
+        opened = await openClient(onState);
+        if (isOver) opened.close({ leave: true });
+        else setClient(opened);
+      } catch (error) {
+        if (isOver) return;
+        setProblem(error.status ? error.message : UNREACHABLE);
+        if (!error.status) timer = setTimeout(open, RETRY_MS);
+      }
+    };
+    open();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      opened?.close({ leave: true });
+    };
+  }, []);
+  return { client, problem };
+}
 
-/** The events that match a filter, as they come. `problem`: of the connection; `fault`: of the filter. */
-function useEvents(filter, language, isPaused) {
+const NOTHING_YET = { events: [], came: 0, ended: "", fault: null, sampledOf: null };
+
+/** Events that match a filter, as they come. `fault`: of the filter; `ended`: why no more come; `sampledOf`: about how many in a second. */
+function useEvents(client, filter, language, isPaused) {
   const [state, setState] = useState(NOTHING_YET);
   const paused = useRef(isPaused);
   paused.current = isPaused;
   useEffect(() => {
-    let came = [];
+    let fresh = [];
     let total = 0;
-    let source = null;
     let isOver = false;
-    const client = `dashboard-${crypto.randomUUID()}`;
-    const parameters = new URLSearchParams({ filter, ...(language && { language }), client, session_expiry_s: String(EXPIRY_S) });
-    setState(NOTHING_YET);
-    const open = () => {
-      source = new EventSource(`/events?${parameters}`);
-      source.onmessage = ({ data }) => {
+    let stop = () => {};
+    const change = (changed) => isOver || setState((before) => ({ ...before, ...changed }));
+    const onEvents = (rows) => {
+      for (const row of rows) {
         total += 1;
-        if (!paused.current) came.push({ number: total, at: Date.now() / 1000, ...JSON.parse(data) });
-      };
-      source.onopen = () => setState((before) => ({ ...before, problem: "" }));
-      source.onerror = () => setState((before) => ({ ...before, problem: "the broker cannot be reached; it is tried again" }));
-      source.addEventListener("suspended", ({ data }) => {
-        source.close();
-        setState((before) => ({ ...before, problem: `the broker has ended the subscription: ${JSON.parse(data).reason ?? data}` }));
-      });
+        if (!paused.current) fresh.push({ number: total, at: Date.now() / 1000, ...row });
+      }
     };
-    ask("/workbench", { filter, language }).then(
-      ({ filter: said }) => isOver || (said?.problem ? setState((before) => ({ ...before, fault: said.problem })) : open()),
-      (error) => isOver || setState((before) => ({ ...before, problem: error.message })),
-    );
+    const onEnd = (error) => change({ ended: `the broker has ended the subscription: ${error.message}` });
+    setState(NOTHING_YET);
+    if (client) {
+      ask("/workbench", { filter, language }).then(({ filter: said }) => {
+        if (isOver) return;
+        if (said?.problem) change({ fault: said.problem });
+        else stop = startTail(client, { filter, language, onEvents, onSampling: (sampledOf) => change({ sampledOf }), onEnd });
+      }, (error) => change({ ended: error.message }));
+    }
     const timer = setInterval(() => {
-      if (came.length === 0) return;
-      const fresh = came;
-      came = [];
-      setState((before) => ({ ...before, events: [...before.events, ...fresh].slice(-KEPT), came: total }));
+      if (fresh.length === 0) return;
+      const rows = fresh;
+      fresh = [];
+      setState((before) => ({ ...before, events: [...before.events, ...rows].slice(-KEPT), came: total }));
     }, SHOW_MS);
     return () => {
       isOver = true;
       clearInterval(timer);
-      source?.close();
+      stop();
     };
-  }, [filter, language]);
+  }, [client, filter, language]);
   return state;
 }
 
@@ -69,14 +97,16 @@ export function Live({ parameters }) {
   const { filter = "", language = "", plot = "" } = parameters;
   const [isPaused, setPaused] = useState(false);
   const [search, setSearch] = useState("");
-  const { events, came, problem, fault } = useEvents(filter, language, isPaused);
+  const { client, problem } = useClient();
+  const { events, came, ended, fault, sampledOf } = useEvents(client, filter, language, isPaused);
   const numbers = useMemo(() => numericNames(events), [events]);
   const found = events.filter((event) => search === "" || inLine(event.attributes).includes(search)).slice(-SHOWN).reverse();
   return html`
     <h1>Live</h1>
     <${Filter} key=${`${language} ${filter}`} filter=${filter} language=${language} plot=${plot} />
     <${FilterProblem} text=${filter} problem=${fault} />
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${(problem || ended) && html`<p class="problem" role="alert">${problem || ended}</p>`}
+    ${sampledOf !== null && html`<${Sampling} perS=${sampledOf} />`}
     <div class="question">
       <button aria-pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? "Go on" : "Pause"}</button>
       <label>Search <input type="search" value=${search} onInput=${(typed) => setSearch(typed.target.value)} /></label>
@@ -90,7 +120,12 @@ export function Live({ parameters }) {
     </div>
     ${plot && html`<${Plot} title=${plot} names=${[plot]} data=${dataOf(events, plot)} />`}
     <${Rows} events=${found} isEmpty=${events.length === 0} />
-    <${Publish} />`;
+    <${Publish} client=${client} />`;
+}
+
+/** What is said while not every event is shown. */
+function Sampling({ perS }) {
+  return html`<p class="warning" role="status">These are samples: about ${count(Math.round(perS))} events a second match, and the page shows each one up to ${count(FULL_PER_S)} a second. Every second it asks each broker for the latest 20.</p>`;
 }
 
 function Filter({ filter, language, plot }) {
@@ -135,21 +170,29 @@ function Rows({ events, isEmpty }) {
         <tbody>
           ${events.map((event) => html`
             <tr key=${event.number}>
-              <td>${clock(event.at)}</td><td>${event.publisher}:${event.sequence}</td>
-              <td class="line">${Object.entries(event.attributes).map(([name, value]) => html`<span class="pair"><b>${name}</b> ${shown(value)}</span> `)}</td>
+              <td>${clock(event.at)}</td><td>${event.id}</td>
+              <td class="line">${Object.entries(event.attributes).map(([name, value]) => html`<span class="pair"><b>${name}</b> ${cut(shown(value))}</span> `)}</td>
             </tr>`)}
         </tbody>
       </table>
     </div>`;
 }
 
-function Publish() {
+/** As much of a text as a row shows. */
+function cut(text) {
+  return text.length > TEXT_MAX ? `${text.slice(0, TEXT_MAX)}… (${count(text.length)} characters)` : text;
+}
+
+function Publish({ client }) {
   const [said, setSaid] = useState({ text: "", isBad: false });
   const submit = async (submitted) => {
     submitted.preventDefault();
     try {
       const attributes = JSON.parse(new FormData(submitted.target).get("attributes"));
-      setSaid({ text: `published as ${await publish(attributes)}`, isBad: false });
+      if (attributes === null || typeof attributes !== "object" || Array.isArray(attributes)) throw new Error('attributes are an object, such as {"n": 1}');
+      if (client?.state.kind !== "attached") throw new Error(UNREACHABLE);
+      const { publisher, sequence } = await client.publish(attributes);
+      setSaid({ text: `published as ${publisher}:${sequence}`, isBad: false });
     } catch (error) {
       setSaid({ text: error.message, isBad: true });
     }
