@@ -50,7 +50,7 @@ check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m pytest -q tests/conventions
 
-bench: $(READY) ## measure matching, languages, teamwork, the simulator, moves, contexts, sockets and the pipeline beside their targets (half an hour and more)
+bench: $(READY) ## measure matching, languages, teamwork, the simulator, moves, contexts, sockets, the dashboard and the pipeline beside their targets (half an hour and more)
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/languages.py
 	@$(BIN)/python benchmarks/teamwork.py
@@ -58,6 +58,7 @@ bench: $(READY) ## measure matching, languages, teamwork, the simulator, moves, 
 	@$(BIN)/python benchmarks/mobility.py
 	@$(BIN)/python benchmarks/contexts.py
 	@$(BIN)/python benchmarks/network.py
+	@$(BIN)/python benchmarks/dashboard.py
 	@$(BIN)/python benchmarks/pipeline.py
 
 swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a law

@@ -302,6 +302,8 @@ def test_metrics_show_what_happened_at_each_broker_and_in_the_network() -> None:
             assert [rows[name]["gap p50, ms"] for name in ("b1", "b2")] == ["–", "–"]
             assert 0 < float(rows["b3"]["gap p50, ms"]) <= float(rows["b3"]["gap p99, ms"])
             assert rows["all brokers"]["gap p99, ms"] == rows["b3"]["gap p99, ms"]
+            assert [rows[name]["latency p99, ms"] for name in ("b1", "b3")] == ["–", "–"]
+            assert 0 < float(rows["b2"]["latency p50, ms"]) <= float(rows["b2"]["latency p99, ms"])
             assert 0 < float(rows["b2"]["match p50, ms"]) <= float(rows["b2"]["match p99, ms"])
             titles = await page.locator(".plot figcaption").all_text_contents()
             assert "Gap of a relocation, ms, p50 and p99" in titles
@@ -333,7 +335,7 @@ PLOTS = """async () => {
     const { plotsOf } = await import("/dashboard/pages/metrics.js");
     const row = (at, deliveries, queued, match_s) => ({
         at, deliveries, queued, match_s, inputs: 0, received_bytes: 0, records: {}, held_bytes: 0, attached: 0,
-        process_bytes: null, write_s: [0, 0, 0], lag_s: [0, 0, 0], gap_s: [0, 0, 0],
+        process_bytes: null, write_s: [0, 0, 0], lag_s: [0, 0, 0], gap_s: [0, 0, 0], delivery_s: [0, 0, 0],
     });
     const kept = {
         a: [row(10.1, 0, 1, [7, 0, 0]), row(12.1, 10, 1, [105, 2, 0])],

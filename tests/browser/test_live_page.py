@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from godwit.filters.language import parse
 from godwit.runtime.network_client import connect
 from tests.browser.network import network
 from tests.browser.stations import browser_page
 from tests.browser.test_dashboard import dashboard, show, shows
-from tests.network.http_broker import Running, broker
+from tests.network.http_broker import broker
 from tests.network.rights_broker import secured, user
 from tests.network.waiting import run, until
 
@@ -16,29 +17,30 @@ FULL_PER_S = 200  # as in live_feed.js
 ONE_SECOND = "performance.now = () => 0"  # all that comes, comes in one second, however slow the machine is
 
 
-def listening(running: Running, filter: str) -> bool:
-    """Whether a page has a subscription with this text."""
-    return any(filter in str(session.subscriptions) for session in running.machine.sessions)
+def is_wanted(machine: Any, filter: str) -> bool:
+    """Whether a session has a subscription with this filter."""
+    wanted = (each.filter for session in machine.sessions for each in session.subscriptions.values())
+    return parse(filter) in wanted
 
 
 def test_samples_are_shown_and_said_to_be_samples_while_too_many_events_match() -> None:
     async def scene() -> None:
         async with (
-            broker() as (running, client),
+            broker() as (running, _),
             connect(running.native, name="van") as van,
             dashboard(running.url) as page,
         ):
             await page.add_init_script(ONE_SECOND)
             await show(page, "live", filter="n >= 0")
-            await until(lambda: listening(running, "n >= 0"))
+            await until(lambda: is_wanted(running.machine, "n >= 0"))
             for n in range(FULL_PER_S + 1):
                 van.publish({"n": n})
             await shows(page, SAMPLING)
-            await until(lambda: not listening(running, "n >= 0"))
+            await until(lambda: not is_wanted(running.machine, "n >= 0"))
             await van.publish({"n": 0, "which": "a sample"})
             await shows(page, "a sample")
             await page.get_by_text(SAMPLING).wait_for(state="detached")
-            await until(lambda: listening(running, "n >= 0"))
+            await until(lambda: is_wanted(running.machine, "n >= 0"))
             await van.publish({"n": 0, "which": "each one"})
             await shows(page, "each one")
             assert running.http.activity.observers == {}
@@ -54,7 +56,7 @@ def test_the_page_is_a_client_of_the_user_who_has_logged_in_and_goes_with_its_pa
             sessions: Any = running.node.machine.sessions  # type: ignore[attr-defined]
             page.web = f"http://{running.web}"
             await show(page, "live", filter="n > 0")
-            await until(lambda: any("n > 0" in str(each.subscriptions) for each in sessions))
+            await until(lambda: is_wanted(running.node.machine, "n > 0"))
             [own] = sessions
             assert own.client.startswith("root/dashboard-")
             await page.get_by_text("Publish an event").click()

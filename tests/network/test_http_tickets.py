@@ -1,8 +1,10 @@
 """A stream of events that is opened by a ticket, at a broker with users."""
 
+import json
 from pathlib import Path
 
 import httpx
+from websockets.asyncio.client import connect
 
 from godwit.runtime.http_tickets import TICKET_S
 from godwit.runtime.rights_watch import RightsWatch
@@ -110,3 +112,24 @@ def test_the_log_of_a_broker_has_the_refusal_and_no_ticket(tmp_path: Path) -> No
             assert ticket not in str(broker.logged)
 
     run(scene())
+
+
+def test_a_ticket_for_a_socket_opens_one_and_no_stream(tmp_path: Path) -> None:
+    async def introduced(broker: Secured, ticket: str) -> str:
+        """The first message of the broker to a client that shows a ticket."""
+        async with connect(f"ws://{broker.web}/ws") as socket:
+            await socket.send(json.dumps({"type": "Intro", "token": ticket}))
+            await socket.send(json.dumps({"type": "Attach", "client": "ann/page"}))
+            return str(json.loads(await socket.recv()))
+
+    async def scene() -> None:
+        async with secured(tmp_path, user("ann", ["*"], ["*"])) as broker, page(broker) as source:
+            async with broker.web_client("ann") as client:
+                said = (await client.post("/ws/ticket")).json()
+            assert said["user"] == "ann"
+            assert (await source.get("/events", params={"ticket": said["ticket"]})).status_code == 401
+            assert "'Attached'" in await introduced(broker, said["ticket"])
+            assert "was used already" in await introduced(broker, said["ticket"])
+            assert "the ticket is unknown" in await introduced(broker, await ticket_of(broker, "ann"))
+
+    run(scene)

@@ -209,6 +209,16 @@ class ActivityMonitor:
                     if event is not None and event.id == id:
                         yield at, effect.peer
 
+    def effects_since(self, at: float, count: int) -> list[tuple[float, list[Effect]]]:
+        """What was carried out after a time, the oldest first: the latest turns that have `count` effects together."""
+        found, left = [], count
+        for row in reversed(self._effects):
+            if row[0] <= at or left <= 0:
+                break
+            found.append(row)
+            left -= len(row[1])
+        return found[::-1]
+
     def has_decisions_of(self, at: float) -> bool:
         """Whether all that was decided about what came then is kept: deliveries, refusals, what was sent on."""
         return at > self._forgotten_at

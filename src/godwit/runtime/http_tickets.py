@@ -3,8 +3,8 @@
 *Theory.* `POST /events/ticket`, with the usual credentials, answers with a ticket, a random text. `GET /events` with a
 parameter `ticket` is then let in as who has asked for it. A URL ends up in more places than a header (the history of
 a browser, the log of a proxy), so a ticket is worth little to whoever finds it there: it opens one stream, soon.
-`POST /ws/ticket` is the same for a WebSocket, which may do more than listen: so those are other tickets, which are never
-in a URL. A client shows one as the token of its `Intro`.
+`POST /ws/ticket` is the same for a WebSocket, which may do more than listen. So those are other tickets, and never in a
+URL: a client shows one as the token of its `Intro`.
 
 *Rules.*
 1. A ticket is valid for `TICKET_S`, and opens one stream, or one socket, as it was asked for. It is used up before that

@@ -17,6 +17,7 @@ from itertools import chain, takewhile
 from typing import Any
 
 from godwit.runtime.activity_monitor import SECONDS, ActivityMonitor
+from godwit.runtime.delivery_times import DeliveryTimes
 from godwit.runtime.gc_tuning import process_bytes
 from godwit.runtime.node import Node
 from godwit.runtime.relocation_gaps import RelocationGaps
@@ -109,6 +110,7 @@ class Samples:
         self._activity = activity
         self._held_bytes = held_bytes
         self._gaps = RelocationGaps(activity)
+        self._deliveries = DeliveryTimes(activity)
         self._series = Series(self._taken, now)
 
     def __len__(self) -> int:
@@ -137,4 +139,5 @@ class Samples:
             "write_s": list(activity.writing.counts),
             "lag_s": list(activity.lateness.counts),
             "gap_s": self._gaps.counts(),
+            "delivery_s": self._deliveries.counts(),
         }

@@ -78,3 +78,11 @@ def test_neither_one_user_nor_all_together_have_too_many() -> None:
     assert tickets.redeem(tickets.issue(Principal("bob")), is_local=True).user == "bob"
     assert SPENT_MAX <= TICKETS_MAX
     assert "unknown" in refused(tickets, texts[0])  # it was so long ago that nobody remembers
+
+
+def test_a_ticket_is_told_from_a_token() -> None:
+    tickets = Tickets("/ws/ticket", "WebSocket", Clock())
+    assert is_ticket(tickets.issue(Principal("ann")))
+    assert not is_ticket("eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl")
+    assert not is_ticket("")
+    assert "POST /ws/ticket gives one" in refused(tickets, "ticket-of-nobody")

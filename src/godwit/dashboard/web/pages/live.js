@@ -190,7 +190,7 @@ function Publish({ client }) {
     try {
       const attributes = JSON.parse(new FormData(submitted.target).get("attributes"));
       if (attributes === null || typeof attributes !== "object" || Array.isArray(attributes)) throw new Error('attributes are an object, such as {"n": 1}');
-      if (client?.state.kind !== "attached") throw new Error(UNREACHABLE);
+      setSaid({ text: "waits for the broker…", isBad: false });
       const { publisher, sequence } = await client.publish(attributes);
       setSaid({ text: `published as ${publisher}:${sequence}`, isBad: false });
     } catch (error) {
@@ -202,7 +202,7 @@ function Publish({ client }) {
       <summary>Publish an event</summary>
       <form onSubmit=${submit}>
         <label class="wide">Attributes, as JSON <textarea class="code" name="attributes" rows="4" spellcheck=${false}>{"kind": "test", "n": 1}</textarea></label>
-        <button>Publish</button>
+        <button disabled=${!client}>Publish</button>
         <span role="status" class=${said.isBad ? "fails" : "holds"}>${said.text}</span>
       </form>
     </details>`;

@@ -31,7 +31,7 @@ export function Metrics({ parameters }) {
     <${Unanswered} found=${found} />
     ${found && html`<${Now} brokers=${chosen} kept=${found.kept} bounds=${boundsOf(found)} />`}
     <div class="plots">${plots.map(({ title, names: lines, data }) => html`<${Plot} key=${title} title=${title} names=${lines} data=${data} />`)}</div>
-    <p class="dim">Brokers take samples only while somebody looks, so there are gaps in between. They keep a day: every 2 s of the last hour, every 30 s before.</p>`;
+    <p class="dim">Brokers take samples only while somebody looks, so there are gaps in between. They keep a day: every 2 s of the last hour, every 30 s before. Latency is the time from when an event was published, by the clock of its publisher, until it is sent to a client; events that waited for a client that was away are left out.</p>`;
 }
 
 /** The bounds of the counts in histograms. */
@@ -57,6 +57,7 @@ function columns(bounds) {
     ["memory, MiB", sum((row) => Math.round((row.process_bytes ?? 0) / MIB))],
     ["inputs that wait", sum((row) => row.pending_inputs)],
     ["relocations", sum((row) => row.records.relocated)],
+    ...P50_AND_P99.map(([name, share]) => [`latency ${name}, ms`, whole("delivery_s", share)]),
     ...P50_AND_P99.map(([name, share]) => [`match ${name}, ms`, whole("match_s", share)]),
     ...P50_AND_P99.map(([name, share]) => [`gap ${name}, ms`, whole("gap_s", share)]),
   ];
@@ -95,6 +96,7 @@ const LEVELS = [
   ["Attached clients", (row) => row.attached],
 ];
 const TIMES = [
+  ["Latency, from publishing to delivery, ms", "delivery_s"],
   ["Time to match an event, ms", "match_s"],
   ["Time until a batch is on disk, ms", "write_s"],
   ["Lateness of the loop, ms", "lag_s"],
