@@ -3,19 +3,23 @@
 import asyncio
 import sys
 import tempfile
+from base64 import b64encode
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import quote
 
 from godwit.runtime.connecting import connect
 from godwit.runtime.network_client import NetworkClient
 from tests.browser.network import Broker, network
 from tests.browser.stations import browser_page
+from tests.network.rights_broker import secured, user
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 CARS = 40
-STEPS = 10
+STEP_S = 0.4
+SIZE = {"width": 1_280, "height": 820}
 CENTRE = (10.75, 59.91)
 
 
@@ -39,13 +43,19 @@ class Fleet:
             car.publish({"kind": "position", "zone": self._drawn.randrange(5), "speed": speed, "position": place})
         await asyncio.gather(*(car.flushed(60) for car in self.cars))
 
+    async def drive(self) -> None:
+        """Step after step."""
+        while True:
+            await self.step()
+            await asyncio.sleep(STEP_S)
+
 
 async def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        brokers = await stack.enter_async_context(network(Path(folder), "oslo", "bergen", "tromso"))
-        page = await stack.enter_async_context(browser_page())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        brokers = await stack.enter_async_context(network(folder, "oslo", "bergen", "tromso"))
+        page = await stack.enter_async_context(browser_page(viewport=SIZE))
         drawn = Random(7)
         cars = [
             await stack.enter_async_context(connect(str(drawn.choice(brokers).native), name=f"car-{number}"))
@@ -53,31 +63,83 @@ async def main() -> None:
         ]
         screen = await stack.enter_async_context(connect(str(brokers[2].native), name="screen"))
         await screen.subscribe("kind = 'position' AND zone = 3 AND speed > 50", name="fast in zone 3")
-        await taken(page, brokers, Fleet(cars, drawn))
+        await screen.subscribe("kind = 'position' AND zone < 2", name="old town")
+        fleet = Fleet(cars, drawn)
+        driving = asyncio.create_task(fleet.drive())
+        await taken(page, brokers, fleet)
+        driving.cancel()
+        await users_taken(page, folder)
 
 
 async def taken(page: Any, brokers: list[Broker], fleet: Fleet) -> None:
-    """Take every picture."""
+    """Take every picture but that of users."""
     web = brokers[0].web
-    await page.set_viewport_size({"width": 1100, "height": 760})
-    for _ in range(STEPS):
-        await fleet.step()
     at_oslo = next(car for car in fleet.cars if car.seeds[0] == brokers[0].native)
     await at_oslo.publish({"kind": "position", "zone": 3, "speed": 42})
     event = f"{at_oslo.name}:{at_oslo.machine.sequence}"
-    for name, path in {
-        "why": f"why?event={event}&client=screen",
-        "network": "network?broker=bergen",
-        "here": "here",
-        "live": "live?filter=speed%20%3E%2040&plot=speed",
+    filter = quote("speed > 40 AND zone < 3")
+    other = quote("zone < 2")
+    for name, (path, seconds) in {
+        "why": (f"why?event={event}&client=screen", 2),
+        "network": ("network?broker=bergen", 8),
+        "live": (f"live?filter={quote('speed > 40')}&plot=speed", 8),
+        "workbench": (f"workbench?filter={filter}&other={other}", 3),
+        "here": ("here", 3),
+        "sessions": ("sessions?client=screen", 3),
+        "metrics": ("metrics", 30),
     }.items():
         await page.goto(f"{web}/dashboard/{path}")
-        await page.wait_for_timeout(1_000)
-        for _ in range(STEPS if name == "live" else 0):
-            await fleet.step()
-            await page.wait_for_timeout(200)
-        await page.wait_for_timeout(600)
+        await page.wait_for_selector("main h1")
+        await page.wait_for_timeout(1_000 * seconds)
         await page.screenshot(path=IMAGES / f"{name}.png")
+    await simulate_taken(page, web)
+    await plan_taken(page, web)
+
+
+async def simulate_taken(page: Any, web: str) -> None:
+    """A short run of ferries, in its middle."""
+    await page.goto(f"{web}/dashboard/simulate")
+    await page.get_by_text("Change the scenario").click()
+    box = page.get_by_label("TOML, as the guide")
+    await page.wait_for_function("document.querySelector('textarea').value !== ''")
+    await box.fill((await box.input_value()).replace("settle_s = 60", "settle_s = 10"))
+    await page.get_by_text("Change the scenario").click()
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await page.wait_for_selector("canvas.graph")
+    await page.wait_for_selector(".map .points")
+    slider = page.get_by_role("slider")
+    await slider.focus()
+    for _ in range(10):
+        await page.keyboard.press("PageUp")
+    await page.get_by_role("heading", name="seed 1").scroll_into_view_if_needed()
+    await page.wait_for_timeout(2_000)
+    await page.screenshot(path=IMAGES / "simulate.png")
+
+
+async def plan_taken(page: Any, web: str) -> None:
+    """The example, planned."""
+    await page.goto(f"{web}/dashboard/plan")
+    await page.get_by_role("button", name="Take the example").click()
+    await page.get_by_text("ferries.csv").first.wait_for()
+    await page.get_by_role("button", name="Plan", exact=True).click()
+    await page.get_by_text("Mode ").first.wait_for()
+    await page.wait_for_timeout(2_000)
+    await page.screenshot(path=IMAGES / "plan.png", full_page=True)
+
+
+async def users_taken(page: Any, folder: Path) -> None:
+    """A right that is tried."""
+    ann = user("ann", subscribe=["kind = 'parking' AND zone < 3"], publish=["kind = 'wish'"])
+    root = user("root", (), ["*"], "admin = true")
+    async with secured(folder, ann, root) as running:
+        said = b64encode(b"root:root-password").decode()
+        await page.set_extra_http_headers({"authorization": f"Basic {said}"})
+        await page.goto(f"http://{running.web}/dashboard/users")
+        await page.get_by_label("Could").select_option("ann")
+        await page.get_by_label("What").fill("kind = 'parking' AND cost < 3")
+        await page.get_by_role("button", name="Test").click()
+        await page.wait_for_timeout(2_000)
+        await page.screenshot(path=IMAGES / "users.png")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def test_a_brokers_tables_show_which_filter_leads_where_and_which_covers_it() ->
             await until(lambda: wanted(b1, "b2") != [])
             async with dashboard(b1.url) as page:
                 await show(page, "network")
-                assert (await cells(page, "Brokers", "b3", "in_subs 2"))[1] == "answers"
+                assert (await cells(page, "Brokers", "b3", "2 subscriptions ·"))[1] == "answers"
                 await page.get_by_role("link", name="b3", exact=True).click()
                 await shows(page, "Tables of b3")
                 fast, faster = [await cells(page, "Routing table", each) for each in ("ann fast", "bob faster")]

@@ -77,13 +77,29 @@ export function graphOf(found, rates = {}) {
   return { brokers, links: [...links.values()] };
 }
 
+const TABLES = {
+  in_subs: "subscriptions",
+  in_ads: "advertisements",
+  out_subs: "subscriptions sent on",
+  out_ads: "advertisements sent on",
+  matcher: "filters to match",
+  local: "subscriptions of clients here",
+  remote: "subscriptions of other brokers",
+};
+
+/** How many entries the tables of a broker have; of those with another name only if they have any. */
+function sizesText(sizes) {
+  const shown = Object.entries(sizes).filter(([table, size]) => table in TABLES || size > 0);
+  return shown.map(([table, size]) => `${count(size)} ${TABLES[table] ?? table.replaceAll("_", " ")}`).join(" · ");
+}
+
 function Brokers({ brokers, tables }) {
   const rows = brokers.map(({ name, isSilent }) => {
     const found = tables[name];
     return [
       html`<${Link} page="network" parameters=${{ broker: name }}>${name}<//>`,
       isSilent ? html`<span class="fails">does not answer</span>` : html`<span class="holds">answers</span>`,
-      found?.sizes ? Object.entries(found.sizes).map(([table, size]) => `${table} ${count(size)}`).join(" · ") : "",
+      found?.sizes ? sizesText(found.sizes) : "",
       found?.sizes ? `${found.family}, ${found.reduction}${found.settled ? "" : ", changing"}` : "",
     ];
   });
