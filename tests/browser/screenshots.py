@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from godwit.runtime.connecting import connect
 from godwit.runtime.network_client import NetworkClient
-from tests.browser.network import Broker, network
+from tests.browser.network import network
 from tests.browser.stations import browser_page
 from tests.network.rights_broker import secured, user
 
@@ -31,23 +31,25 @@ class Fleet:
         self._drawn = drawn
         self._at = [[CENTRE[0] + drawn.gauss(0, 0.25), CENTRE[1] + drawn.gauss(0, 0.12)] for _ in cars]
         self._to = [(drawn.gauss(0, 0.02), drawn.gauss(0, 0.01)) for _ in cars]
+        self._speeds = [drawn.uniform(30, 70) for _ in cars]
 
-    async def step(self) -> None:
-        """One step of each."""
-        for car, at, to in zip(self.cars, self._at, self._to, strict=True):
-            at[0] += to[0] + self._drawn.gauss(0, 0.004)
-            at[1] += to[1] + self._drawn.gauss(0, 0.002)
-            place = {"lon": at[0], "lat": at[1]}
-            car.set_context({"location": place})
-            speed = round(30 + 40 * self._drawn.random(), 1)
-            car.publish({"kind": "position", "zone": self._drawn.randrange(5), "speed": speed, "position": place})
-        await asyncio.gather(*(car.flushed(60) for car in self.cars))
+    async def step(self, number: int) -> None:
+        """One step of one car."""
+        car, at, to, drawn = self.cars[number], self._at[number], self._to[number], self._drawn
+        at[0] += to[0] + drawn.gauss(0, 0.004)
+        at[1] += to[1] + drawn.gauss(0, 0.002)
+        speed = self._speeds[number] = min(80.0, max(20.0, self._speeds[number] + drawn.gauss(0, 4)))
+        place = {"lon": at[0], "lat": at[1]}
+        car.set_context({"location": place})
+        about = {"kind": "position", "car": number, "zone": drawn.randrange(5), "speed": round(speed, 1)}
+        await car.publish({**about, "position": place})
 
     async def drive(self) -> None:
         """Step after step."""
         while True:
-            await self.step()
-            await asyncio.sleep(STEP_S)
+            for number in range(len(self.cars)):
+                await self.step(number)
+                await asyncio.sleep(STEP_S / len(self.cars))
 
 
 async def main() -> None:
@@ -65,29 +67,29 @@ async def main() -> None:
         await screen.subscribe("kind = 'position' AND zone = 3 AND speed > 50", name="fast in zone 3")
         await screen.subscribe("kind = 'position' AND zone < 2", name="old town")
         fleet = Fleet(cars, drawn)
-        driving = asyncio.create_task(fleet.drive())
-        await taken(page, brokers, fleet)
-        driving.cancel()
+        for number in range(CARS):
+            await fleet.step(number)
+        driven = asyncio.create_task(fleet.drive())
+        slow = await stack.enter_async_context(connect(str(brokers[0].native), name="van"))
+        await slow.publish({"kind": "position", "zone": 3, "speed": 42})
+        await taken(page, brokers[0].web, f"van:{slow.machine.sequence}")
+        driven.cancel()
         await users_taken(page, folder)
 
 
-async def taken(page: Any, brokers: list[Broker], fleet: Fleet) -> None:
+async def taken(page: Any, web: str, event: str) -> None:
     """Take every picture but that of users."""
-    web = brokers[0].web
-    at_oslo = next(car for car in fleet.cars if car.seeds[0] == brokers[0].native)
-    await at_oslo.publish({"kind": "position", "zone": 3, "speed": 42})
-    event = f"{at_oslo.name}:{at_oslo.machine.sequence}"
-    filter = quote("speed > 40 AND zone < 3")
-    other = quote("zone < 2")
-    for name, (path, seconds) in {
-        "why": (f"why?event={event}&client=screen", 2),
-        "network": ("network?broker=bergen", 8),
-        "live": (f"live?filter={quote('speed > 40')}&plot=speed", 8),
-        "workbench": (f"workbench?filter={filter}&other={other}", 3),
-        "here": ("here", 3),
-        "sessions": ("sessions?client=screen", 3),
-        "metrics": ("metrics", 30),
+    filter, other = quote("speed > 40 AND zone < 3"), quote("zone < 2")
+    for name, (path, seconds, height) in {
+        "why": (f"why?event={event}&client=screen", 2, 1_000),
+        "network": ("network?broker=bergen", 8, 1_150),
+        "live": (f"live?filter={quote('car < 3')}&plot=speed", 8, 820),
+        "workbench": (f"workbench?filter={filter}&other={other}", 3, 1_000),
+        "here": ("here", 3, 560),
+        "sessions": ("sessions?search=screen&client=screen", 3, 640),
+        "metrics": ("metrics", 30, 1_150),
     }.items():
+        await page.set_viewport_size({**SIZE, "height": height})
         await page.goto(f"{web}/dashboard/{path}")
         await page.wait_for_selector("main h1")
         await page.wait_for_timeout(1_000 * seconds)
@@ -111,7 +113,7 @@ async def simulate_taken(page: Any, web: str) -> None:
     await slider.focus()
     for _ in range(10):
         await page.keyboard.press("PageUp")
-    await page.get_by_role("heading", name="seed 1").scroll_into_view_if_needed()
+    await page.set_viewport_size({**SIZE, "height": 1_400})
     await page.wait_for_timeout(2_000)
     await page.screenshot(path=IMAGES / "simulate.png")
 
@@ -123,8 +125,10 @@ async def plan_taken(page: Any, web: str) -> None:
     await page.get_by_text("ferries.csv").first.wait_for()
     await page.get_by_role("button", name="Plan", exact=True).click()
     await page.get_by_text("Mode ").first.wait_for()
+    await page.get_by_text("8 brokers").first.click()  # folds the table of brokers
+    await page.set_viewport_size({**SIZE, "height": 1_400})
     await page.wait_for_timeout(2_000)
-    await page.screenshot(path=IMAGES / "plan.png", full_page=True)
+    await page.screenshot(path=IMAGES / "plan.png")
 
 
 async def users_taken(page: Any, folder: Path) -> None:
@@ -133,12 +137,13 @@ async def users_taken(page: Any, folder: Path) -> None:
     root = user("root", (), ["*"], "admin = true")
     async with secured(folder, ann, root) as running:
         said = b64encode(b"root:root-password").decode()
+        await page.set_viewport_size({**SIZE, "height": 420})
         await page.set_extra_http_headers({"authorization": f"Basic {said}"})
         await page.goto(f"http://{running.web}/dashboard/users")
         await page.get_by_label("Could").select_option("ann")
         await page.get_by_label("What").fill("kind = 'parking' AND cost < 3")
         await page.get_by_role("button", name="Test").click()
-        await page.wait_for_timeout(2_000)
+        await page.wait_for_selector(".verdict")
         await page.screenshot(path=IMAGES / "users.png")
 
 

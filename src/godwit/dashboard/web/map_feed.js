@@ -8,7 +8,8 @@
 import { ask } from "./asking.js";
 
 const FASTEST_MS = 100;
-const SHARE = 0.02; // of a broker's time, at most: an answer that took it 10 ms is asked for again after 500 ms
+const SHARE = 0.02; // of a broker's time, at most: an answer that took it 9 ms is asked for again after 500 ms
+const REQUEST_MS = 1; // that a request takes a broker besides its answer
 const TROUBLED_MS = 1_000; // after an error
 const PATIENCE_MS = 300; // while some broker does not answer, so that all others are still seen to move
 const REMEMBERED_MS = 120_000;
@@ -35,7 +36,7 @@ export function startFeed({ onAnswer, onError }) {
       const told = readAnswer(found, seen, began);
       isMissing = told.unanswered.length > 0;
       const restMs = isMissing ? FASTEST_MS : tookMs; // an answer that took long was waited for, and asked much of somebody
-      waitMs = Math.max(FASTEST_MS - tookMs, restMs, told.spentMs / SHARE - tookMs);
+      waitMs = Math.max(FASTEST_MS - tookMs, restMs, (told.spentMs + REQUEST_MS) / SHARE - tookMs);
       onAnswer({ ...told, takesMs: waitMs + tookMs });
     } catch (error) {
       if (isOver) return;

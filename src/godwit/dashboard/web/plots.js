@@ -4,6 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useRef } from "preact/hooks";
 
 const HEIGHT = 200;
+const AWAY_S = 15; // series have no value at the times of others: only where there is none for longer, a line ends
 const COLOURS = ["--accent", "--bad", "--warn", "--good", "--dim"];
 
 let library = null;
@@ -17,6 +18,11 @@ function loaded() {
     document.head.append(style, script);
   });
   return library;
+}
+
+/** Of the gaps in a line, in pixels, those that mean something. */
+function longGaps(plot, _series, _first, _last, gaps) {
+  return gaps.filter(([from, to]) => plot.posToVal(to, "x", true) - plot.posToVal(from, "x", true) > AWAY_S);
 }
 
 /** Series over time: `data` is the times in seconds since 1970, and the values of each series in `names`. */
@@ -33,7 +39,7 @@ export function Plot({ title, names, data }) {
       const style = getComputedStyle(place.current);
       const colour = (name) => style.getPropertyValue(name).trim();
       const axis = { stroke: colour("--text"), grid: { stroke: colour("--faint"), width: 1 }, ticks: { stroke: colour("--faint"), width: 1 } };
-      const lines = names.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 2, points: { show: latest.current[0].length < 100, size: 4 } }));
+      const lines = names.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 2, gaps: longGaps, points: { show: latest.current[0].length < 100, size: 4 } }));
       const options = { width: place.current.clientWidth - 16, height: HEIGHT, series: [{}, ...lines], axes: [axis, { ...axis, size: 70 }], legend: { show: names.length > 1 } };
       plot.current = new Plots(options, latest.current, place.current);
     }).catch((error) => {
