@@ -81,9 +81,9 @@ async def taken(page: Any, web: str, event: str) -> None:
     """Take every picture but that of users."""
     filter, other = quote("speed > 40 AND zone < 3"), quote("zone < 2")
     for name, (path, seconds, height) in {
-        "why": (f"why?event={event}&client=screen", 2, 1_000),
+        "why": (f"why?event={event}&client=screen", 2, 820),
         "network": ("network?broker=bergen", 8, 1_150),
-        "live": (f"live?filter={quote('car < 3')}&plot=speed", 8, 820),
+        "live": (f"live?filter={quote('car = 7')}&plot=speed", 8, 820),
         "workbench": (f"workbench?filter={filter}&other={other}", 3, 1_000),
         "here": ("here", 3, 560),
         "sessions": ("sessions?search=screen&client=screen", 3, 640),
@@ -111,7 +111,7 @@ async def simulate_taken(page: Any, web: str) -> None:
     await page.wait_for_selector(".map .points")
     slider = page.get_by_role("slider")
     await slider.focus()
-    for _ in range(10):
+    for _ in range(5):
         await page.keyboard.press("PageUp")
     await page.set_viewport_size({**SIZE, "height": 1_400})
     await page.wait_for_timeout(2_000)
@@ -126,7 +126,8 @@ async def plan_taken(page: Any, web: str) -> None:
     await page.get_by_role("button", name="Plan", exact=True).click()
     await page.get_by_text("Mode ").first.wait_for()
     await page.get_by_text("8 brokers").first.click()  # folds the table of brokers
-    await page.set_viewport_size({**SIZE, "height": 1_400})
+    await page.set_viewport_size({**SIZE, "height": 1_500})
+    await page.evaluate("scrollTo(0, 0)")
     await page.wait_for_timeout(2_000)
     await page.screenshot(path=IMAGES / "plan.png")
 

@@ -12,7 +12,7 @@ import { Link } from "../address.js";
 import { useAnswer } from "../asking.js";
 import { count, Problem, Table, Unanswered } from "../parts.js";
 import { Graph, rateText } from "./network_graph.js";
-import { Routes } from "./network_tables.js";
+import { Routes, sizesText } from "./network_tables.js";
 
 const REFRESH_MS = 2_000;
 
@@ -75,22 +75,6 @@ export function graphOf(found, rates = {}) {
   const silent = new Set(found?.unanswered ?? []);
   const brokers = [...names].sort().map((name) => ({ name, isSilent: silent.has(name) }));
   return { brokers, links: [...links.values()] };
-}
-
-const TABLES = {
-  in_subs: "subscriptions",
-  in_ads: "advertisements",
-  out_subs: "subscriptions sent on",
-  out_ads: "advertisements sent on",
-  matcher: "filters to match",
-  local: "subscriptions of clients here",
-  remote: "subscriptions of other brokers",
-};
-
-/** How many entries the tables of a broker have; of those with another name only if they have any. */
-function sizesText(sizes) {
-  const shown = Object.entries(sizes).filter(([table, size]) => table in TABLES || size > 0);
-  return shown.map(([table, size]) => `${count(size)} ${TABLES[table] ?? table.replaceAll("_", " ")}`).join(" · ");
 }
 
 function Brokers({ brokers, tables }) {

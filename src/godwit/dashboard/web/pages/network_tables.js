@@ -10,6 +10,22 @@ const ROWS = 500;
 const HERE = "here";
 const BY = "by ";
 
+const TABLES = {
+  in_subs: "subscriptions",
+  in_ads: "advertisements",
+  out_subs: "subscriptions sent on",
+  out_ads: "advertisements sent on",
+  matcher: "filters to match",
+  local: "subscriptions of clients here",
+  remote: "subscriptions of other brokers",
+};
+
+/** How many entries the tables of a broker have; of those with another name only if they have any. */
+export function sizesText(sizes) {
+  const shown = Object.entries(sizes).filter(([table, size]) => table in TABLES || size > 0);
+  return shown.map(([table, size]) => `${count(size)} ${TABLES[table] ?? table.replaceAll("_", " ")}`).join(" · ");
+}
+
 export function Routes({ broker, from = "", local = "" }) {
   const { answer, error } = useAnswer("/everywhere/routes", { at: broker, limit: ROWS, from, local }, REFRESH_MS);
   const links = useAnswer("/everywhere/links", { at: broker }, 0);
@@ -18,7 +34,6 @@ export function Routes({ broker, from = "", local = "" }) {
   const peers = (links.answer?.answers?.[broker] ?? []).map?.(({ peer }) => peer) ?? [];
   if (!found) return html`<h2>Tables of ${broker}</h2><${Problem} error=${error} /><p class="empty">${answer ? "It does not answer." : "Asking…"}</p>`;
   if (found.error) return html`<h2>Tables of ${broker}</h2><p class="warning">${found.error}</p>`;
-  const sizes = Object.entries(found.sizes).map(([name, size]) => `${name} ${count(size)}`).join(" · ");
   const rows = found.entries.map((row) => [
     row.from ? html`<${Link} page="network" parameters=${{ broker: row.from }}>neighbour ${row.from}<//>` : html`<${Link} page="sessions" parameters=${{ client: row.owner }}>client here<//>`,
     row.table,
@@ -28,7 +43,7 @@ export function Routes({ broker, from = "", local = "" }) {
   ]);
   return html`
     <h2>Tables of ${broker}</h2>
-    <p>${found.family} · ${found.reduction} · ${found.settled ? "settled" : "changing"} · ${sizes}</p>
+    <p>${found.family} · ${found.reduction} · ${found.settled ? "settled" : "changing"} · ${sizesText(found.sizes)}</p>
     <div class="question">
       <label>That lead to
         <select value=${local ? HERE : from ? `${BY}${from}` : ""} onChange=${(event) => choose(event.target.value)}>
