@@ -15,6 +15,7 @@ from godwit.runtime.network_client import NetworkClient
 from tests.browser.network import network
 from tests.browser.stations import browser_page
 from tests.network.rights_broker import secured, user
+from tests.network.waiting import pause
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 CARS = 40
@@ -49,7 +50,7 @@ class Fleet:
         while True:
             for number in range(len(self.cars)):
                 await self.step(number)
-                await asyncio.sleep(STEP_S / len(self.cars))
+                await pause(STEP_S / len(self.cars))
 
 
 async def main() -> None:

@@ -74,6 +74,7 @@ from godwit.runtime.http_protocols import (
 )
 from godwit.runtime.http_requests import (
     Problem,
+    body_of,
     certificate_of,
     credentials_in,
     is_local_name,
@@ -181,8 +182,9 @@ class HttpServer:
         self.audit = server.audit
         self.tickets = Tickets("/events/ticket", "stream")
         self.socket_tickets = Tickets("/ws/ticket", "WebSocket")
-        self._admits = self._audited(TicketAuthenticator(authenticator, self.tickets))
-        self._admits_socket = self._audited(TicketAuthenticator(authenticator, self.socket_tickets))
+        audited = partial(AuditedAuthenticator, listener=LISTENER, log=server.audit)
+        self._admits = audited(TicketAuthenticator(authenticator, self.tickets))
+        self._admits_socket = audited(TicketAuthenticator(authenticator, self.socket_tickets))
         self.gateway = gateway
         self.origins = tuple(origins)
         self.body_bytes_max = body_bytes_max
@@ -260,17 +262,13 @@ class HttpServer:
 
     # ------------------------------------------------------------ who asks
 
-    def _audited(self, authenticator: Authenticator) -> Authenticator:
-        return AuditedAuthenticator(authenticator, LISTENER, self.audit)
-
     async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
         """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
         self._check_origin(connection)
         said = credentials_in(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
         who = Credentials(self._host_of(connection), certificate=certificate_of(connection), **said)
-        admits = self._admits_socket if isinstance(connection, WebSocket) else self._admits
-        principal = await admits.admit(who)
+        principal = await (self._admits_socket if isinstance(connection, WebSocket) else self._admits).admit(who)
         peer_of(connection).admit(principal.user)
         return principal
 
@@ -431,13 +429,7 @@ class HttpServer:
             origin.refused(refused["reason"], user=principal.user, what=f"POST /events, line {refused['line']}")
 
     async def _body(self, request: Request) -> bytes:
-        parts, size = [], 0
-        async for part in request.stream():
-            size += len(part)
-            if size > self.body_bytes_max:
-                raise Problem(413, f"at most {self.body_bytes_max} bytes go in one request")
-            parts.append(part)
-        return b"".join(parts)
+        return await body_of(request, self.body_bytes_max)
 
     @asynccontextmanager
     async def _in_turn(self, principal: Principal, request: Request) -> AsyncIterator[Callable[[int, int, int], float]]:
@@ -601,8 +593,8 @@ class HttpServer:
 
     async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
         """Who is at the other end. PeerFault: it may not come in."""
-        shown = {"ticket" if is_ticket(intro.token) else "token": intro.token}
+        kind = "ticket" if is_ticket(intro.token) else "token"
         try:
-            return await self.admit(socket, user=intro.user, password=intro.password, **shown)
+            return await self.admit(socket, user=intro.user, password=intro.password, **{kind: intro.token})
         except Problem as problem:
             raise PeerFault(str(problem)) from None

@@ -1,4 +1,4 @@
-"""What a request over HTTP says of its sender: credentials, certificate, connection; and the forms of answers."""
+"""What a request over HTTP says of its sender: credentials, certificate, connection; its body; and the forms of answers."""
 
 import base64
 import binascii
@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from godwit.errors import GodwitError
@@ -17,6 +17,7 @@ from godwit.runtime.http_protocols import CERTIFICATE, PEER, PLACE
 
 __all__ = [
     "Problem",
+    "body_of",
     "certificate_of",
     "credentials_in",
     "is_local_name",
@@ -42,6 +43,17 @@ class Problem(GodwitError):
 def json_response(answer: Any, status: int = 200, headers: Any = None) -> Response:
     """An answer as JSON."""
     return Response(msgspec.json.encode(answer), status, dict(headers or {}), "application/json")
+
+
+async def body_of(request: Request, bytes_max: int) -> bytes:
+    """The body of a request. Problem: it is too long."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > bytes_max:
+            raise Problem(413, f"at most {bytes_max} bytes go in one request")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def credentials_in(authorization: str) -> dict[str, str]:
