@@ -6,7 +6,7 @@ import pytest
 
 from godwit.errors import GodwitError
 from godwit.filters.values import TEXT_LENGTH_MAX
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.browser.test_dashboard import PHONE, dashboard, fits, show, shows, verdict
 from tests.browser.test_live_page import is_wanted
 from tests.network.http_broker import broker

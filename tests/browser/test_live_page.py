@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from godwit.filters.language import parse
-from godwit.runtime.network_client import connect
+from godwit.runtime.connecting import connect
 from tests.browser.network import network
 from tests.browser.stations import browser_page
 from tests.browser.test_dashboard import dashboard, show, shows

@@ -1,4 +1,4 @@
-"""What a request over HTTP says of its sender: credentials, certificate, connection; its body; and the forms of answers."""
+"""What a request over HTTP says of its sender: credentials, certificate, connection; its body; forms of answers."""
 
 import base64
 import binascii
