@@ -73,6 +73,7 @@ def test_a_broker_that_is_away_is_said_to_be_and_events_go_on_when_it_is_back(tm
     async def scene() -> None:
         async with network(tmp_path, "b1") as (b1,), dashboard(b1.web) as page:
             await show(page, "live", filter="kind = 'test'")
+            await shows(page, "0 events")
             await page.get_by_text("Publish an event").click()
             for number in (1, 2):
                 if number == 2:

@@ -32,10 +32,11 @@ export async function openClient(onState) {
 }
 
 /**
- * Tell of events that match, until `stop` is called. `onEvents` gets rows of `id` and `attributes`; `onSampling` about
- * how many match in a second, or null when each one comes; `onEnd` why the broker has ended the subscription.
+ * Tell of events that match, until `stop` is called. `onListening` is called when a broker has accepted the subscription;
+ * `onEvents` gets rows of `id` and `attributes`; `onSampling` about how many match in a second, or null when each one
+ * comes; `onEnd` why the broker has ended the subscription.
  */
-export function startTail(client, { filter, language, onEvents, onSampling, onEnd }) {
+export function startTail(client, { filter, language, onListening, onEvents, onSampling, onEnd }) {
   const seen = new Set();
   let subscription = null;
   let timer = 0;
@@ -46,6 +47,7 @@ export function startTail(client, { filter, language, onEvents, onSampling, onEn
     let [beganAt, came] = [performance.now(), 0];
     try {
       subscription = client.subscribe(filter || "TRUE", language ? { language } : {});
+      subscription.accepted.then(onListening, () => {}); // a refusal ends the loop below
       for await (const { publisher, sequence, attributes } of subscription) {
         const now = performance.now();
         if (now - beganAt > 1_000) [beganAt, came] = [now, 0];

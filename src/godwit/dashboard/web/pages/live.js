@@ -50,7 +50,7 @@ function useClient() {
   return { client, problem };
 }
 
-const NOTHING_YET = { events: [], came: 0, ended: "", fault: null, sampledOf: null };
+const NOTHING_YET = { isListening: false, events: [], came: 0, ended: "", fault: null, sampledOf: null };
 
 /** Events that match a filter, as they come. `fault`: of the filter; `ended`: why no more come; `sampledOf`: about how many in a second. */
 function useEvents(client, filter, language, isPaused) {
@@ -69,13 +69,15 @@ function useEvents(client, filter, language, isPaused) {
         if (!paused.current) fresh.push({ number: total, at: Date.now() / 1000, ...row });
       }
     };
+    const onListening = () => change({ isListening: true });
+    const onSampling = (sampledOf) => change({ sampledOf });
     const onEnd = (error) => change({ ended: `the broker has ended the subscription: ${error.message}` });
     setState(NOTHING_YET);
     if (client) {
       ask("/workbench", { filter, language }).then(({ filter: said }) => {
         if (isOver) return;
         if (said?.problem) change({ fault: said.problem });
-        else stop = startTail(client, { filter, language, onEvents, onSampling: (sampledOf) => change({ sampledOf }), onEnd });
+        else stop = startTail(client, { filter, language, onListening, onEvents, onSampling, onEnd });
       }, (error) => change({ ended: error.message }));
     }
     const timer = setInterval(() => {
@@ -98,7 +100,7 @@ export function Live({ parameters }) {
   const [isPaused, setPaused] = useState(false);
   const [search, setSearch] = useState("");
   const { client, problem } = useClient();
-  const { events, came, ended, fault, sampledOf } = useEvents(client, filter, language, isPaused);
+  const { isListening, events, came, ended, fault, sampledOf } = useEvents(client, filter, language, isPaused);
   const numbers = useMemo(() => numericNames(events), [events]);
   const found = events.filter((event) => search === "" || inLine(event.attributes).includes(search)).slice(-SHOWN).reverse();
   return html`
@@ -116,7 +118,7 @@ export function Live({ parameters }) {
           ${[...new Set([...numbers, ...(plot ? [plot] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}
         </select>
       </label>
-      <span role="status">${count(came)} events${isPaused ? ", paused" : ""}</span>
+      <span role="status">${isListening ? `${count(came)} events` : "not listening yet"}${isPaused ? ", paused" : ""}</span>
     </div>
     ${plot && html`<${Plot} title=${plot} names=${[plot]} data=${dataOf(events, plot)} />`}
     <${Rows} events=${found} isEmpty=${events.length === 0} />
