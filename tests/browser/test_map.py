@@ -220,6 +220,8 @@ def test_a_broker_is_asked_nothing_while_no_dashboard_is_open() -> None:
                 await page.evaluate("Object.defineProperty(document, 'hidden', { value: false, configurable: true })")
                 await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
                 await until(lambda: asked.count("map") > before)
+            await until(lambda: not running.http.connections)  # the last question of the page has come, too
+            assert (await client.get("/healthz")).status_code == 200
             seen = len(asked)
             for n in range(20):
                 await van.publish({"n": n})
