@@ -14,6 +14,7 @@ from godwit.broker.effects import Arrived, Closed, Heard, LinkUp, Opened, TimerD
 from godwit.broker.gossip import LOSSES
 from godwit.broker.gossip_messages import Fact, GossipUpdate, LostInputs
 from godwit.broker.graph import GraphRouting
+from godwit.broker.hop_stream import HopStream
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Attach,
@@ -37,6 +38,7 @@ from godwit.broker.reductions import merging
 from godwit.broker.session import Session
 from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import spcf_routing
+from godwit.broker.stream_messages import ViewReached
 from godwit.broker.topology import Topology
 from godwit.broker.tree import TreeRouting
 from godwit.filters.events import Event
@@ -93,6 +95,21 @@ REPLAY = Replay("ann", "b", 1, Session("ann", "n/1/1", Limits()).state(), (), is
 LOST_STATE = msgspec.structs.replace(Session("ann", "n/1/1", Limits()).state(), lost_since=3.0)
 EVENT = Event({"x": 1}, "p", 1)
 UNFOLLOW: Any = Unfollow(("c", "x"))
+
+
+MET: list[Call] = [("on_peer_up", ("n", 0.0)), ("on_message", ("n", LinkState("n", 1, 2, {"b": 1.0}), 0.0))]
+
+
+def at_hops() -> GraphRouting:
+    return GraphRouting("b", hops=HopStream())
+
+
+def views_reached() -> list[ViewReached]:
+    """What `n` says when it has the view that `at_hops` has after `MET`."""
+    met = at_hops()
+    for name, arguments in MET:
+        getattr(met, name)(*arguments)
+    return [ViewReached(met.topology.view), ViewReached(met.topology.view, complete=True)]
 
 
 def tree() -> Broker:
@@ -291,6 +308,20 @@ SCRIPTS: dict[str, Script] = {
         said_by(Subscribe(("s", "2"), TRUE), first=4),
         see=lambda routing: routing.sizes(),
     ),
+    "HopStreamState.announced": Script(
+        at_hops, [*MET, ("on_timer_due", (("calm",), 1.0))], [("on_timer_due", (("calm",), 2.0))]
+    ),
+    "HopStreamState.asked": Script(
+        at_hops,
+        [
+            *MET,
+            ("on_timer_due", (("calm",), 1.0)),
+            *said_by(ChannelStart(1), Subscribe(("s", "1"), TRUE), Synced(), *views_reached()),
+            ("publish", (EVENT, 2.0)),
+            ("on_timer_due", (("confirm",), 3.0)),
+        ],
+        [("on_timer_due", (("confirm",), 4.0))],
+    ),
     "GraphState.stale": Script(
         lambda: GraphRouting("b"),
         said_by(ChannelStart(1), Subscribe(("s", "1"), TRUE), Synced(), ChannelStart(1)),
@@ -335,8 +366,6 @@ SCRIPTS: dict[str, Script] = {
 IN_NETWORKS = {
     "ArrivalState.flushes",
     "ArrivalState.parts",
-    "HopStreamState.announced",
-    "HopStreamState.asked",
     "HopStreamState.complete",
     "HopStreamState.number",
     "HopStreamState.reached",
