@@ -202,14 +202,14 @@ PEERS: dict[str, tuple[str, Callable[[Path], Start]]] = {
 }
 
 
-def _path() -> str:
+def server_path() -> str:
     """Where servers are, too, though a user's path may not name it."""
     return os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin"])
 
 
 def missing_peers() -> list[str]:
     """Those that are not installed."""
-    return [name for name, (program, _) in PEERS.items() if shutil.which(program, path=_path()) is None]
+    return [name for name, (program, _) in PEERS.items() if shutil.which(program, path=server_path()) is None]
 
 
 @contextmanager
@@ -217,18 +217,18 @@ def peer(name: str) -> Iterator[Running]:
     """A peer that has just been started."""
     folder = Path(tempfile.mkdtemp(prefix="godwit-bench-"))
     start = PEERS[name][1](folder)
-    environ = {**os.environ, "PATH": _path(), "QUIET": "1", **start.environ}
+    environ = {**os.environ, "PATH": server_path(), "QUIET": "1", **start.environ}
     with guarded(folder, start.command, environ) as guard:
         assert guard.stdout is not None
         group, ends = int(guard.stdout.readline()), time.monotonic() + START_S_MAX
-        while not _answers(start.port):
+        while not answers(start.port):
             if guard.poll() is not None or time.monotonic() > ends:
                 raise Failed(f"{name} did not start")
             time.sleep(0.1)
         yield Running(group, {start.protocol: start.port})
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), 1.0).close()
     except OSError:
