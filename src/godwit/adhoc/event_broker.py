@@ -23,6 +23,7 @@ from godwit.broker.effects import Effect, Input, StartTimer, Trace
 from godwit.broker.links import Link
 from godwit.broker.message_checks import shown
 from godwit.broker.messages import Attach, NodeId, QueuedEvent, Subscribe, Unsubscribe
+from godwit.broker.queues import event_size
 from godwit.broker.reductions import covering
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
@@ -35,6 +36,7 @@ from godwit.trace import Record
 __all__ = ["EventBroker", "check_part", "in_sender_order", "whole_sessions"]
 
 REPLAY_ITEMS = 64  # in one message
+REPLAY_BYTES = 512 * 2**10  # of them, or one
 PARTS_MAX = 10_000  # that one event broker hands over
 
 
@@ -195,10 +197,17 @@ class EventBroker:
 
 def _parts(session: Session, to: NodeId, items: list[QueuedEvent]) -> list[Replay]:
     """A session as messages: its state with the first items, then the others."""
-    chunks = [tuple(items[at : at + REPLAY_ITEMS]) for at in range(0, len(items), REPLAY_ITEMS)] or [()]
+    chunks: list[list[QueuedEvent]] = [[]]
+    size = 0
+    for item in items:
+        size += event_size(item.event)
+        if chunks[-1] and (len(chunks[-1]) >= REPLAY_ITEMS or size > REPLAY_BYTES):
+            chunks.append([])
+            size = event_size(item.event)
+        chunks[-1].append(item)
     last = len(chunks) - 1
     return [
-        Replay(session.client, to, session.attempt, session.state() if at == 0 else None, chunk, at == last)
+        Replay(session.client, to, session.attempt, session.state() if at == 0 else None, tuple(chunk), at == last)
         for at, chunk in enumerate(chunks)
     ]
 

@@ -17,6 +17,7 @@ try:
 
     from godwit import __version__
     from godwit.cli import (
+        adhoc_command,
         administration_command,
         bench_command,
         compare_command,
@@ -178,6 +179,7 @@ app.command("serve")(serve_command.serve)
 app.command("check-config")(serve_command.check_config)
 app.command("pub")(pub_command.pub)
 app.command("sub")(sub_command.sub)
+app.command("adhoc")(adhoc_command.adhoc)
 app.command("adv")(declare_command.adv)
 app.command("ctx")(declare_command.ctx)
 app.command("sessions")(inspect_command.sessions)

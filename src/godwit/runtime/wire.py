@@ -13,7 +13,7 @@ of the subscriptions. Of several `Accepted` in a row only the last is written, f
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sys import maxsize
 from typing import Any
 
@@ -109,10 +109,10 @@ def _after(message: Delivery) -> bytes:
 
 
 class Frames:
-    """Cuts a stream of bytes into messages of the native form: four bytes of length, then the message."""
+    """Cuts a stream of bytes into messages: four bytes of length, then the message, by default of the native form."""
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._max = frame_bytes_max
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, decode: Callable[[bytes], Any] = NATIVE.decode) -> None:
+        self._max, self._decode = frame_bytes_max, decode
         self._buffer = bytearray()  # the beginning of a frame
         self._awaited = LENGTH_BYTES  # so many bytes must be there before there is anything to do
         self.has_more = False  # than the last `feed` was to read: feed nothing, and it goes on
@@ -168,7 +168,7 @@ class Frames:
                 return []
             data = bytes(self._buffer)
         messages: list[tuple[Any, bytes]] = []
-        at, size, length_at, decode = 0, len(data), LENGTH.unpack_from, NATIVE.decode
+        at, size, length_at, decode = 0, len(data), LENGTH.unpack_from, self._decode
         self._awaited, self.has_more = LENGTH_BYTES, False
         while size - at >= LENGTH_BYTES:
             length = length_at(data, at)[0]
