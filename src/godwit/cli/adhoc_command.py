@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from godwit.cli.broker_connection import is_terminal, run
+from godwit.cli.broker_connection import CaFile, Password, Tls, Token, User, is_terminal, run, trusting
 from godwit.cli.statuses import STATUS_NO
 from godwit.errors import GodwitError
 
@@ -91,6 +91,19 @@ def adhoc(
             metavar="SECONDS", min=0, help="Time by which clocks of devices may differ; 0: clocks are not compared."
         ),
     ] = 300.0,
+    brokers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker",
+            metavar="HOST:PORT",
+            help="Fixed broker: what the island publishes goes over to it whenever it can be reached; repeatable.",
+        ),
+    ] = None,
+    token: Token = "",
+    user: User = "",
+    password: Password = "",
+    tls: Tls = False,
+    ca: CaFile = "",
     show_key: Annotated[bool, typer.Option("--show-key", help="Print the line for --allow lists, and exit.")] = False,
     count: Annotated[
         int | None, typer.Option("--count", "-C", metavar="COUNT", help="Stop after this number of events.", min=1)
@@ -118,6 +131,9 @@ def adhoc(
 
     Events are read from standard input, one JSON object a line, and kept until an event broker has them. Events that
     match FILTER are printed, as `godwit sub` does. What the device does is told on standard error.
+
+    A device with a fixed --broker keeps what the island publishes, and publishes it there, each event once, when it
+    can be reached. The publishers are then called NETWORK/NAME.
 
     Each device has a key, made at the first start. Nobody else can use its name: other devices keep the first key that
     they see for it, or know it from a list. For such a list, collect the lines that --show-key prints.
@@ -158,6 +174,8 @@ def adhoc(
         beacon=beacon,
         allow=allow,
         skew=skew,
+        brokers=brokers or [],
+        credentials={"token": token, "user": user, "password": password, "tls": trusting(ca) if ca else tls or None},
     )
     run(_run(settings, filter, count, wait, until_eof))
 
@@ -219,6 +237,8 @@ def _settings(name: str, where: "Path", **said: Any) -> "DeviceSettings":
         else None,
         allowed=read_allowed(Path(said["allow"])) if said["allow"] else None,
         machine=machine,
+        brokers=tuple(str(address("--broker", broker)) for broker in said["brokers"]),
+        credentials=said["credentials"],
         limits=LinkLimits(beat_s=beacon, silence_s=5 * beacon, skew_s=skew_s),
     )
 
@@ -315,6 +335,8 @@ async def _publish(device: "AdHocDevice", until_eof: bool, stop: Any) -> None:
             await device.taken()
     if until_eof:
         await device.taken()
+        if device.uplink is not None:
+            await device.uplink.drained()
         stop.set()
 
 

@@ -29,6 +29,7 @@ from godwit.runtime.addresses import Address
 from godwit.runtime.adhoc_discovery import Discovery, MulticastSettings
 from godwit.runtime.adhoc_keys import AllowedDevice, DeviceFolder
 from godwit.runtime.adhoc_links import DeviceLinks, LinkLimits
+from godwit.runtime.adhoc_uplink import UPLINK, Uplink
 from godwit.runtime.node import Node
 from godwit.trace import Record
 
@@ -52,6 +53,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
     machine: AdHocConfig = AdHocConfig()
     limits: LinkLimits = LinkLimits()
     buffer_events_max: int = 10_000  # published while no event broker is known
+    brokers: tuple[str, ...] = ()  # fixed brokers, to which what the island publishes goes over
+    credentials: dict[str, Any] = {}  # for them, as `connect` takes them
 
 
 class Asked(ComponentInput, frozen=True):
@@ -133,7 +136,11 @@ class AdHocDevice:
         client.attempt = life * ATTEMPTS_PER_LIFE
         self.machine = AdHocNode(settings.name, client, settings.machine, life)
         self.client = client
-        self.node = Node(lambda: DeviceMachine(self.machine, on_event), on_record=lambda record, _: on_record(record))
+        self.uplink: Uplink | None = None
+        if settings.brokers:
+            self.uplink = Uplink(settings.network, list(settings.brokers), **settings.credentials)
+        self._on_event = on_event
+        self.node = Node(lambda: DeviceMachine(self.machine, self._take), on_record=lambda record, _: on_record(record))
         self._turned = asyncio.Event()
         self.node.watch = StateWatch(lambda: self.state, on_state, self._turned)
         self.links = DeviceLinks(
@@ -159,8 +166,19 @@ class AdHocDevice:
                     raise
                 self.without_multicast, self.discovery = str(error), None
         self.links.dial_peers(list(settings.peers))
+        if self.uplink is not None:
+            self.uplink.start()
+            self.subscribe(UPLINK, "TRUE")
         self._saving = asyncio.create_task(self._save())
         return address
+
+    def _take(self, event: Event, names: tuple[str, ...]) -> None:
+        """An event has come: it is for the application, for the uplink, or for both."""
+        if self.uplink is not None and UPLINK in names:
+            self.uplink.take(event)
+            names = tuple(name for name in names if name != UPLINK)
+        if names:
+            self._on_event(event, names)
 
     # ------------------------------------------------------------ what the application asks for
 
@@ -207,6 +225,8 @@ class AdHocDevice:
             self._saving.cancel()
         if self.discovery is not None:
             self.discovery.close()
+        if self.uplink is not None:
+            await self.uplink.close()
         await self.links.close()
         await self.node.close()
         self.folder.write_known(self.known)

@@ -40,7 +40,6 @@ class AllowedDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     key: Annotated[str, msgspec.Meta(min_length=KEY_CHARS, max_length=KEY_CHARS, pattern="^[0-9a-f]+$")]
     priority_max: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
-    gateway: bool = True  # whether it may lead because it reaches a fixed broker
 
 
 class AllowedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,13 +179,9 @@ class KnownKeys:
         return name in (self._seen if self._allowed is None else self._allowed)
 
     def may_have(self, name: str, priority: float) -> bool:
-        """Whether a device may claim this priority; above 1, it claims to reach a fixed broker (`adhoc_uplink.py`)."""
+        """Whether a device may claim this priority."""
         device = None if self._allowed is None else self._allowed.get(name)
-        if device is None:
-            return priority <= 2
-        return (
-            priority <= device.priority_max if priority <= 1 else device.gateway and priority - 1 <= device.priority_max
-        )
+        return priority <= (1.0 if device is None else device.priority_max)
 
 
 class DeviceFolder:
