@@ -62,16 +62,21 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
 def line_of(text: str, path: Path) -> int | None:
     """The line of a TOML document that sets the key at `path`, or else the one that opens its table."""
     names = [part for part in path if isinstance(part, str)]
-    counts = [part for part in path if isinstance(part, int)]
+    wanted: dict[tuple[str, ...], int] = {}  # by the name of an array of tables, which of them the path goes through
+    for place, part in enumerate(path):
+        if isinstance(part, int):
+            wanted[tuple(each for each in path[:place] if isinstance(each, str))] = part + 1
     best: int | None = None
     best_depth = 0
     table: list[str] = []
-    opened = 0  # how often the array of tables that the path is about has been opened
+    opened: dict[tuple[str, ...], int] = {}  # how often each of them has been opened
     for number, line in enumerate(text.splitlines(), start=1):
         if heading := TABLE.match(line):
             table = [name.strip().strip("\"'") for name in heading["name"].split(".")]
-            if counts and line.lstrip().startswith("[[") and table == names[: len(table)]:
-                opened += 1
+            if line.lstrip().startswith("[[") and (array := tuple(table)) in wanted:
+                opened = {known: count for known, count in opened.items() if known[: len(array)] != array} | {
+                    array: opened.get(array, 0) + 1
+                }
             depth = len(table)
         elif "=" in line and not line.lstrip().startswith("#"):
             keys = [name.strip().strip("\"'") for name in line.partition("=")[0].split(".")]
@@ -80,7 +85,11 @@ def line_of(text: str, path: Path) -> int | None:
                 continue
         else:
             continue
-        if table == names[: len(table)] and depth > best_depth and (not counts or opened in (0, counts[0] + 1)):
+        if (
+            table == names[: len(table)]
+            and depth > best_depth
+            and all(count == wanted[array] for array, count in opened.items())
+        ):
             best, best_depth = number, depth
     return best
 

@@ -2,7 +2,11 @@
 
 import msgspec
 
-__all__ = ["Address"]
+from godwit.errors import BadValue
+
+__all__ = ["Address", "address_of"]
+
+PORT_MAX = 65_535
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -13,3 +17,15 @@ class Address(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+
+def address_of(text: str) -> Address:
+    """`host:port`, with an IPv6 host in brackets. BadValue: it is none."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise BadValue(f"{text!r} is no address: it must be host:port")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise BadValue(f"{text!r} is no address: it must be host:port")
+    return Address(host, int(port))

@@ -38,6 +38,7 @@ from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherReconfigured
 from godwit.runtime.authentication import Authenticator, LocalAuthenticator
+from godwit.runtime.bridges.bridge_set import BridgeSet
 from godwit.runtime.configuration import Configuration, MachineSettings, address_of
 from godwit.runtime.dashboard_settings import dashboard_settings
 from godwit.runtime.document_helper import DocumentHelper
@@ -100,6 +101,7 @@ class BrokerServer:
         self.guard: MemoryGuard
         self.authenticator: Authenticator
         self.tests: EdgeTests
+        self.bridges: BridgeSet
         self.tls: ssl.SSLContext | None = None
         self.gateway: MqttGateway | None = None  # that takes MQTT over WebSocket, too
         self.audit = SecurityLog(self._warn)
@@ -144,10 +146,13 @@ class BrokerServer:
             self.guard.servers.append(self.server)
             self.guard.start()
             parts.callback(self.guard.stop)
+            self.bridges = BridgeSet(self.node, configuration.name, self.log)
             for listener, start in LISTENERS.items():
                 if (found := await self._listen(listener, start)) is not None:
                     self.listening[listener] = found.address
                     parts.push_async_callback(found.close)
+            parts.push_async_callback(self.bridges.stop)
+            await self.bridges.put(configuration.settled.bridge)
             self._parts = parts.pop_all()
         self.server.dial_all()
         self.log.info("started", broker=configuration.name, **{k: str(v) for k, v in self.listening.items()})
@@ -362,6 +367,7 @@ async def _http(broker_server: BrokerServer, address: Address, tls: ssl.SSLConte
         **msgspec.structs.asdict(settled.http),
     )
     server.administration.actions.process = broker_server
+    server.metrics.bridges = lambda: broker_server.bridges.bridges
     broker_server.guard.servers.append(server)
     return RunningListener(await server.listen(address.host, address.port, tls), server.close)
 

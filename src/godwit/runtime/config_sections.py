@@ -16,6 +16,7 @@ from godwit.broker.links import LinkConfig
 from godwit.broker.spcf import CONTEXTS_MAX
 from godwit.mobility.publisher_presence import PublisherSettings
 from godwit.mqtt.mqtt_effects import MqttSettings
+from godwit.runtime.bridges.bridge_sections import BridgeSection
 from godwit.runtime.edge_tests import EdgeLimits
 from godwit.runtime.journal import Durability
 from godwit.runtime.rate_limits import TrafficLimits
@@ -244,3 +245,4 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     log: LogSection = LogSection()
     places: dict[str, str | Annotated[float, msgspec.Meta(ge=0)]] = {}
     publishers: PublishersSection = PublishersSection()
+    bridge: tuple[BridgeSection, ...] = ()

@@ -39,11 +39,13 @@ from godwit.mobility.possible_values import Movements
 from godwit.mobility.predictors import model_of
 from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherSettings
 from godwit.mqtt.mqtt_effects import MqttSettings
+from godwit.runtime.addresses import Address, address_of
+from godwit.runtime.bridges.bridge_checks import bridge_faults
+from godwit.runtime.bridges.bridge_sections import FILE_KEYS
 from godwit.runtime.config_sections import BrokerSettings, Neighbour, PublishersSection
 from godwit.runtime.dashboard_settings import dashboard_faults
 from godwit.runtime.edge_tests import EdgeLimits
 from godwit.runtime.rate_limits import TrafficLimits
-from godwit.runtime.tcp import Address
 
 __all__ = ["Configuration", "MachineSettings", "Override", "address_of", "key_path", "load"]
 
@@ -64,7 +66,6 @@ FILES: tuple[settings.Path, ...] = (
 MODEL_BYTES_MAX = 64 * 2**20  # a million ways through pairs of places have room in it
 GRAPH_SUFFIXES = (".json", ".toml")
 AT_LINE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
-PORT_MAX = 65_535
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*A-Z]+")
 
 
@@ -231,18 +232,6 @@ def _moving(said: PublishersSection, here: str) -> PublisherSettings:
     return PublisherSettings(said.delay_s, said.prefetch_s, said.lease_s, said.proxies, model)
 
 
-def address_of(text: str) -> Address:
-    """`host:port`, with an IPv6 host in brackets. BadValue: it is none."""
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise BadValue(f"{text!r} is no address: it must be host:port")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
-        raise BadValue(f"{text!r} is no address: it must be host:port")
-    return Address(host, int(port))
-
-
 # ---------------------------------------------------------------- reading
 
 
@@ -314,6 +303,11 @@ def _rebase(data: dict[str, Any], folder: Path) -> None:
             held = held.get(part) if isinstance(held, dict) else None
         if isinstance(held, dict) and isinstance(said := held.get(str(path[-1])), str) and said:
             held[path[-1]] = str(folder / said)
+    bridges = data.get("bridge")
+    for bridge in bridges if isinstance(bridges, list) else ():
+        for key in FILE_KEYS:
+            if isinstance(bridge, dict) and isinstance(said := bridge.get(key), str) and said:
+                bridge[key] = str(folder / said)
     places = data.get("places")
     if isinstance(places, dict):
         for name, said in places.items():
@@ -533,6 +527,10 @@ def _publisher_faults(settled: BrokerSettings, where: settings.Where) -> Iterato
         yield f"{at}: {error}"
 
 
+def _bridge_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
+    return bridge_faults(settled.bridge, where)
+
+
 CHECKS = (
     _broker_faults,
     _address_faults,
@@ -542,6 +540,7 @@ CHECKS = (
     _place_faults,
     _publisher_faults,
     dashboard_faults,
+    _bridge_faults,
 )
 
 
@@ -552,7 +551,8 @@ def _toml(data: dict[str, Any], path: settings.Path = ()) -> str:
     """Plain data as TOML, section by section."""
     plain = {key: value for key, value in data.items() if not isinstance(value, dict) or path in NAMED}
     lines = [f"{_key(key)} = {_text((*path, key), value)}" for key, value in plain.items()]
-    parts = ["\n".join([f"[{'.'.join(_key(str(part)) for part in path)}]", *lines])] if path else []
+    heading = [f"[{'.'.join(_key(str(part)) for part in path)}]"] if path else []
+    parts = ["\n".join([*heading, *lines])]
     parts += [_toml(value, (*path, key)).rstrip("\n") for key, value in data.items() if key not in plain]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -57,6 +57,7 @@ class InProcessClient:
         client: str,
         *,
         mode: str = "relocate",
+        line: str = "",
         on_deliveries: Callable[[list[Delivery]], None] = lambda deliveries: None,
         on_closed: Callable[[str], None] = lambda reason: None,
         on_revoked: Callable[[Revoked], None] = lambda revoked: None,
@@ -73,7 +74,9 @@ class InProcessClient:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # for an answer to that number
         self._refusals: dict[int, str] = {}  # until who asked has seen them
         self._welcome: asyncio.Future[Attached] = asyncio.get_running_loop().create_future()
-        self.inner = InProcessConnection(node, connection_name(), principal, self._on_messages, self._on_hung_up)
+        self.inner = InProcessConnection(
+            node, connection_name(), principal, self._on_messages, self._on_hung_up, line=line
+        )
 
     # ------------------------------------------------------------ what is asked
 

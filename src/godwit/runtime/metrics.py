@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 from godwit import __version__
 from godwit.filters.events import Event
 from godwit.runtime.activity_monitor import ActivityMonitor, Histogram
+from godwit.runtime.bridges.bridge import Bridge
 from godwit.runtime.edge_tests import OUTCOMES, EdgeTests
 from godwit.runtime.memory_account import MemoryAccount
 from godwit.runtime.node import Node
@@ -69,6 +70,11 @@ METRICS: dict[str, str] = {
     "godwit_pending_inputs": "Inputs that wait for their turn.",
     "godwit_memory_bytes": "Bytes held for clients and peers, by what holds them.",
     "godwit_shed_connections_total": "Connections that were closed for the bytes that they held.",
+    "godwit_bridge_up": "Whether a bridge is connected to the other side, by bridge.",
+    "godwit_bridge_connections_total": "Connections that a bridge has made, by bridge.",
+    "godwit_bridge_messages_total": "What became of messages at a bridge, by bridge, direction and outcome.",
+    "godwit_bridge_queue_events": "Events that wait for the other side of a bridge, by bridge.",
+    "godwit_bridge_purged_events_total": "Events that left the queue of a bridge by its bounds, by bridge.",
 }
 """Every metric of ours, and what it says."""
 
@@ -115,6 +121,7 @@ class Metrics(Collector):
         self._memory = memory
         self._audit = audit
         self._connections = connections  # how many are open, by listener
+        self.bridges: Callable[[], Mapping[str, Bridge]] = dict  # by name
         self._activity = activity
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -170,6 +177,7 @@ class Metrics(Collector):
         yield from self._traffic()
         yield from self._listeners()
         yield from self._journal()
+        yield from self._bridges()
 
     def _machine(self, machine: Any) -> Iterator[Metric]:
         info = _gauge("godwit_info", "version", "broker", "family")
@@ -246,6 +254,20 @@ class Metrics(Collector):
             accepted.add_metric([listener], audit.accepted[listener])
             opened.add_metric([listener], present.get(listener, 0))
         yield from (accepted, opened)
+
+    def _bridges(self) -> Iterator[Metric]:
+        up, waiting = _gauge("godwit_bridge_up", "bridge"), _gauge("godwit_bridge_queue_events", "bridge")
+        made = _labelled("godwit_bridge_connections", "bridge")
+        purged = _labelled("godwit_bridge_purged_events", "bridge")
+        messages = _labelled("godwit_bridge_messages", "bridge", "direction", "outcome")
+        for name, bridge in self.bridges().items():
+            up.add_metric([name], int(bridge.is_up))
+            waiting.add_metric([name], bridge.waiting)
+            made.add_metric([name], bridge.connections)
+            purged.add_metric([name], bridge.purged)
+            for (direction, outcome), count in sorted(bridge.tally.counts.items()):
+                messages.add_metric([name, direction, outcome], count)
+        yield from (up, waiting, made, purged, messages)
 
     def _journal(self) -> Iterator[Metric]:
         node, journal = self._node, self._node.journal

@@ -9,13 +9,13 @@ the same.
 *Rules.*
 1. Nothing is closed: who is connected stays so, unless the user file says otherwise (`rights_watch.py`). Certificates,
    the secret and what MQTT clients are offered count for connections that come from now on.
-2. A neighbour more is dialled; one that is missing stays until the restart.
+2. A neighbour more is dialled; one that is missing stays until the restart. Bridges begin, end and change at once.
 3. A file that cannot be used is a fault, as it would be at the start; then nothing changes.
 4. Authorities can be added. One that has been taken out of the file is believed until the restart.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -117,18 +117,23 @@ def _keys(settled: BrokerSettings) -> Iterator[tuple[str, Any]]:
     """Each key with a dot, and what it is."""
     for section in BrokerSettings.__struct_fields__:
         found = getattr(settled, section)
+        if isinstance(found, tuple):  # an array of tables is one key
+            yield section, found
+            continue
         fields = found if isinstance(found, dict) else msgspec.structs.asdict(found)
         for name, value in fields.items():
             yield f"{section}.{name}", value
 
 
-def _mixed(old: BrokerSettings, new: BrokerSettings, live: Iterable[str]) -> BrokerSettings:
+def _mixed(old: BrokerSettings, new: BrokerSettings, live: Collection[str]) -> BrokerSettings:
     """The old settings with those values of the new ones."""
     sections: dict[str, Any] = {}
     for section in BrokerSettings.__struct_fields__:
         before, after = getattr(old, section), getattr(new, section)
         names = [key.partition(".")[2] for key in live if key.partition(".")[0] == section]
-        if isinstance(before, dict):
+        if isinstance(before, tuple):
+            sections[section] = after if section in live else before
+        elif isinstance(before, dict):
             sections[section] = {**before, **{name: after[name] for name in names}}
         else:
             sections[section] = msgspec.structs.replace(before, **{name: getattr(after, name) for name in names})
@@ -163,6 +168,10 @@ async def _mqtt(server: BrokerServer) -> None:
         server.gateway.settings = server.configuration.mqtt_settings()
 
 
+async def _bridges(server: BrokerServer) -> None:
+    await server.bridges.put(server.configuration.settled.bridge)
+
+
 LIVE: dict[str, Apply] = {
     "machine": _machine,
     "publishers": _machine,
@@ -170,5 +179,6 @@ LIVE: dict[str, Apply] = {
     "files": _files,
     "log": _log,
     "mqtt": _mqtt,
+    "bridge": _bridges,
 }
 """What puts keys in force while a broker runs."""

@@ -1,0 +1,346 @@
+"""The other side of a bridge, where it is an MQTT broker: a socket, and the driver of `mqtt/client_end.py`.
+
+*Theory.* One task reads. What a piece of the stream asks for (events and notes) goes into the journal in one batch;
+then the answers to it are sent. Another task takes deliveries from the local session and sends them; they are confirmed
+when the server has acknowledged them.
+
+*Rules.*
+1. A packet is acknowledged when its event is in the journal of this broker.
+2. An event that has been in a network before does not enter it again: MQTT 5 carries its path in user properties. The
+   server is asked not to send back what came over this connection (`no_local`).
+3. Retained messages are taken once, with a new subscription, and not with every connection (`retain_handling`).
+4. Silence of `keep_alive_s` ends the connection.
+5. A note that the server has a delivery is removed after the delivery is confirmed. Should it stay because nothing
+   else had to be written, the next connection removes it.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from math import ceil
+from pathlib import Path
+from time import time
+
+from godwit.broker.messages import Delivery, Note
+from godwit.errors import BadEvent, BadValue, MqttFault
+from godwit.filters.events import Attributes, Event
+from godwit.languages.cloud_events import MQTT
+from godwit.languages.event_documents import mode_of, read_document
+from godwit.mqtt.client_end import (
+    ClientEnd,
+    Done,
+    Effect,
+    Outgoing,
+    SendPacket,
+    Subscribed,
+    TakeMessage,
+    connect_packet,
+    note_of,
+)
+from godwit.mqtt.mqtt_effects import NEVER, StoreNote
+from godwit.mqtt.packet_decoder import Decoder
+from godwit.mqtt.packet_encoder import encode
+from godwit.mqtt.packets import FROM_SERVER, Connack, Disconnect, Packet, Pingreq, Publish, Subscription
+from godwit.mqtt.properties import Properties
+from godwit.runtime.addresses import address_of
+from godwit.runtime.bridges.bridge import Bridge, RemoteGone
+from godwit.runtime.bridges.local_side import Incoming, LocalSide
+from godwit.runtime.bridges.routes import PATH, Route, first_route
+from godwit.runtime.document_helper import SMALL_BYTES
+from godwit.runtime.mqtt_events import attributes_of, attributes_of_document, cloud_headers, message_of
+
+__all__ = ["MqttRemote", "client_tls"]
+
+READ_BYTES = 65_536
+LEVELS = {"5": 5, "3.1.1": 4}
+SUBSCRIBED = "sub/"  # before a topic filter, in notes: what was subscribed to over there, and with which QoS
+MET = "met"  # a note: the session over there began after this one
+STARTS_AFRESH = "the session here is new: that of the other side is ended"
+
+
+class MqttRemote:
+    """One connection to an MQTT broker."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._section = bridge.section
+        self._level = LEVELS[bridge.section.level]
+        self._end: ClientEnd
+        self._connack: Connack
+        self._decoder = Decoder(self._level, FROM_SERVER, bridge.section.packet_bytes_max)
+        self._early: list[Packet] = []  # packets that came with CONNACK
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter | None = None
+        self._heard_at = 0.0
+        self._local: LocalSide
+        self._noted: set[str] = set()  # keys of notes that there are
+        self._ended_notes: list[Note] = []  # of confirmed deliveries: removed together with the next notes (rule 5)
+
+    # ------------------------------------------------------------ the connection
+
+    async def open(self) -> None:
+        """Connect, and be let in."""
+        section, address = self._section, address_of(self._section.address)
+        tls = client_tls(section.authorities, section.certificate, section.key) if section.tls else None
+        try:
+            self._reader, self._writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
+        except ssl.SSLError as error:
+            raise RemoteGone(f"TLS: {error.reason or error}") from None
+        password = Path(section.password).read_bytes().rstrip(b"\r\n") if section.password else None
+        packet = connect_packet(
+            self._level,
+            section.client_id or f"godwit-{self._bridge.broker}-{section.name}",
+            section.keep_alive_s,
+            section.session_expiry_s,
+            section.user,
+            password,
+            section.packet_bytes_max,
+            is_clean=self._bridge.starts_afresh,
+        )
+        self._bridge.starts_afresh = False
+        self._writer.write(encode(packet, self._level))
+        packets: list[Packet] = []
+        while not packets:
+            packets = await self._read()
+        first, *self._early = packets
+        if not isinstance(first, Connack):
+            raise RemoteGone(f"the server answers CONNECT with {type(first).__name__.upper()}")
+        self._connack = first
+        ClientEnd(self._level, {}).on_connack(first)  # MqttFault: it does not let us in
+
+    async def close(self) -> None:
+        """Say good-bye, and let go."""
+        if self._writer is not None:
+            if not self._writer.is_closing():
+                self._writer.write(encode(Disconnect(), self._level))
+            self._writer.close()
+
+    async def _read(self) -> list[Packet]:
+        data = await self._reader.read(READ_BYTES)
+        if not data:
+            raise RemoteGone("the server has closed the connection")
+        self._heard_at = asyncio.get_running_loop().time()
+        return self._decoder.feed(data)
+
+    async def run(self, local: LocalSide) -> None:
+        """Carry events both ways until the connection ends."""
+        self._local = local
+        if MET not in local.notes and self._connack.session_present:  # whose identifiers mean other messages
+            self._bridge.starts_afresh = True
+            raise RemoteGone(STARTS_AFRESH)
+        self._end, self._noted = ClientEnd(self._level, local.notes), set(local.notes)
+        begun = self._end.on_connack(self._connack)
+        await self._carry_out([StoreNote(MET, b""), *begun, *self._subscriptions()])
+        tasks = {asyncio.create_task(each) for each in (self._take_in(), self._take_out(), self._keep_alive())}
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep_alive(self) -> None:
+        """(rule 4)"""
+        loop, keep_alive_s = asyncio.get_running_loop(), self._section.keep_alive_s
+        while True:
+            await asyncio.sleep(keep_alive_s / 2)
+            if loop.time() - self._heard_at > keep_alive_s:
+                raise RemoteGone(f"the server was silent for {keep_alive_s} s")
+            self._send([Pingreq()])
+
+    def _send(self, packets: Iterable[Packet]) -> None:
+        data = b"".join(encode(packet, self._level) for packet in packets)
+        if data and self._writer is not None:
+            self._writer.write(data)
+
+    # ------------------------------------------------------------ subscriptions over there
+
+    def _subscriptions(self) -> list[Effect]:
+        """What must change over there. (rule 3)"""
+        is_new = not self._end.is_present
+        noted = _subscribed(self._local.notes)
+        known = {} if is_new else noted
+        wanted = {route.remote_filter: route for route in self._bridge.incoming}
+        missing = [route for text, route in wanted.items() if known.get(text) != str(route.qos).encode()]
+        ended = [text for text in known if text not in wanted]
+        forgotten = [
+            StoreNote(SUBSCRIBED + text, None) for text in _subscribed(self._local.notes) if text in ended or is_new
+        ]
+        asked = [
+            Subscription(route.remote_filter, route.qos, no_local=True, retain_as_published=True, retain_handling=1)
+            for route in missing
+        ]
+        return [*forgotten, *self._end.subscribe(asked, ended)]
+
+    def _on_subscribed(self, refused: dict[str, str]) -> list[Note]:
+        for text, reason in refused.items():
+            self._bridge.warn(f"the other side refuses the subscription {text!r}: {reason}")
+        granted = [route for route in self._bridge.incoming if route.remote_filter not in refused]
+        return [Note(SUBSCRIBED + route.remote_filter, str(route.qos).encode()) for route in granted]
+
+    # ------------------------------------------------------------ in
+
+    async def _take_in(self) -> None:
+        packets, self._early = self._early, []
+        while True:
+            fault: MqttFault | None = None
+            effects: list[Effect] = []
+            try:
+                for packet in packets:
+                    effects += self._end.on_packet(packet)
+            except MqttFault as error:
+                fault = error
+            await self._carry_out(effects)
+            if fault is not None:
+                raise fault
+            packets = await self._read()
+
+    async def _carry_out(self, effects: list[Effect]) -> None:
+        """First what must be in the journal, then what may be sent. (rule 1)"""
+        items: list[Incoming | Note] = []
+        packets: list[Packet] = []
+        done: list[int] = []
+        for effect in effects:
+            match effect:
+                case SendPacket(packet=packet):
+                    packets.append(packet)
+                case StoreNote(key=key, value=value):
+                    items.append(Note(key, value))
+                    (self._noted.discard if value is None else self._noted.add)(key)
+                case TakeMessage(message=message):
+                    if (event := self._incoming(message)) is not None:
+                        items.append(event)
+                case Done(number=number, refused=refused):
+                    done.append(number)
+                    self._tally_sent(refused)
+                case Subscribed(refused=texts):
+                    items += self._on_subscribed(texts)
+        if items:
+            ended, self._ended_notes = self._ended_notes, []
+            self._tally_stored([*ended, *items], await self._local.bring([*ended, *items]))
+        self._send(packets)
+        if done:
+            self._ended_notes += [Note(key, None) for key in map(note_of, self._local.done(done)) if key in self._noted]
+            self._noted.difference_update(note.key for note in self._ended_notes)
+
+    def _tally_stored(self, items: list[Incoming | Note], answers: list[str | None]) -> None:
+        for item, reason in zip(items, answers, strict=True):
+            if isinstance(item, Note):
+                if reason is not None:  # without it QoS 2 is not kept
+                    raise RemoteGone(f"a note cannot be kept: {reason}")
+            elif reason is None:
+                self._bridge.tally.add("in", "carried")
+            else:
+                self._bridge.tally.refuse("in", reason)
+
+    def _incoming(self, message: Publish) -> Incoming | None:
+        """A message as an event of ours; None: it is not carried."""
+        tally, found = self._bridge.tally, first_route(self._bridge.incoming, message.topic)
+        if found is None:
+            tally.add("in", "filtered")
+            return None
+        route, topic = found
+        pairs = message.properties.get("user_property", ())
+        path = self._bridge.networks.entering(tuple(value for name, value in pairs if name == PATH))
+        if path is None:
+            tally.add("in", "looped")
+            return None
+        further = tuple(pair for pair in pairs if pair[0] != PATH)
+        properties = {**message.properties, "user_property": (*further, *((PATH, network) for network in path))}
+        is_retained = message.retain and route.retain
+        event = _event(message, topic, is_retained, properties)
+        if not route.local.matches(Event(event.attributes, self._bridge.client, 1, event.payload)):
+            tally.add("in", "filtered")
+            return None
+        return event
+
+    # ------------------------------------------------------------ out
+
+    async def _take_out(self) -> None:
+        while True:
+            delivery = await self._local.next_delivery()
+            outgoing = self._outgoing(delivery)
+            if outgoing is None:
+                self._local.done([delivery.number])
+                continue
+            try:
+                await self._carry_out(self._end.publish(outgoing))
+            except BadValue:
+                await self._carry_out(self._end.forget(delivery.number))
+            assert self._writer is not None
+            await self._writer.drain()
+
+    def _outgoing(self, delivery: Delivery) -> Outgoing | None:
+        """A delivery as a message for over there; None: it is not carried."""
+        event, tally, now = delivery.event, self._bridge.tally, time()
+        found = _first_out(self._bridge.outgoing, event)
+        if found is None:
+            tally.add("out", "filtered")
+            return None
+        if event.expires_at is not None and event.expires_at <= now:
+            tally.add("out", "expired")
+            return None
+        route, topic = found
+        message = message_of(event)
+        pairs = message.properties.get("user_property", ())
+        path = self._bridge.networks.leaving(tuple(value for name, value in pairs if name == PATH))
+        if path is None:
+            tally.add("out", "looped")
+            return None
+        further = tuple(pair for pair in pairs if pair[0] != PATH)
+        properties = {**message.properties, "user_property": (*further, *((PATH, network) for network in path))}
+        if event.expires_at is not None:
+            properties["message_expiry_interval"] = min(ceil(event.expires_at - now), NEVER)
+        is_retained = (message.retain or message.is_retained) and route.retain
+        payload = message.payload_at(self._level)
+        return Outgoing(delivery.number, topic, payload, min(message.qos, route.qos), is_retained, properties)
+
+    def _tally_sent(self, refused: str) -> None:
+        if refused:
+            self._bridge.tally.refuse("out", refused)
+        else:
+            self._bridge.tally.add("out", "carried")
+
+
+# ---------------------------------------------------------------- parts
+
+
+def client_tls(authorities: str, certificate: str, key: str) -> ssl.SSLContext:
+    """Whom a bridge trusts, and what it shows. OSError, ssl.SSLError: a file cannot be used."""
+    context = ssl.create_default_context(cafile=authorities or None)
+    if certificate:
+        context.load_cert_chain(certificate, key or None)
+    return context
+
+
+def _subscribed(notes: dict[str, bytes]) -> dict[str, bytes]:
+    return {key.removeprefix(SUBSCRIBED): value for key, value in notes.items() if key.startswith(SUBSCRIBED)}
+
+
+def _first_out(routes: tuple[Route, ...], event: Event) -> tuple[Route, str] | None:
+    for route in routes:
+        if (topic := route.to_remote(event)) is not None:
+            return route, topic
+    return None
+
+
+def _event(message: Publish, topic: str, is_retained: bool, properties: Properties) -> Incoming:
+    """A message as an event: a document (CloudEvents, XML) is read, if it is short and well formed."""
+    payload, content_type = message.payload, properties.get("content_type")
+    no_context: Attributes = {}
+    said = (topic, payload, message.qos, is_retained, properties, no_context)
+    attributes = attributes_of(*said)
+    headers = cloud_headers(message.properties)
+    mode = mode_of(content_type, headers, MQTT)
+    if mode and mode != "batch" and 0 < len(payload) <= SMALL_BYTES:
+        try:
+            document = read_document(mode, payload, content_type, headers, MQTT)[0]
+            attributes = attributes_of_document(document, *said)
+            payload, content_type = document.payload or b"", document.content_type
+        except BadEvent:
+            pass  # it goes on as it is
+    expiry_s = properties.get("message_expiry_interval")
+    expires_at = None if expiry_s is None else time() + expiry_s
+    return Incoming(attributes, payload, content_type, expires_at, topic if is_retained else "")
