@@ -2,7 +2,7 @@
 
 PYTHON  ?= python3
 WORKERS ?= 3
-EXTRAS  := bdd dev docs fast languages pipeline plots server teamwork traces
+EXTRAS  := bdd dev docs fast languages nats pipeline plots server teamwork traces
 
 BIN   := .venv/bin
 READY := .venv/.ready
@@ -22,8 +22,8 @@ test: $(READY) ## run every test but the slow ones; with APT=1, `make tools` fir
 	@[ -z "$(APT)" ] || $(MAKE) -s tools
 	@$(BIN)/python -m tests.at_once $(WORKERS) $(if $(STORE),--store-seconds)
 
-tools: ## install what tests need besides Python, if it is missing: Mosquitto and its tools, Chromium and Node with apt, axe-core with npm
-	@missing=; for pair in mosquitto=mosquitto mosquitto_pub=mosquitto-clients chromium=chromium node=nodejs npm=npm; do \
+tools: ## install what tests need besides Python, if it is missing: Mosquitto and its tools, NATS, Chromium and Node with apt, axe-core with npm
+	@missing=; for pair in mosquitto=mosquitto nats-server=nats-server mosquitto_pub=mosquitto-clients chromium=chromium node=nodejs npm=npm; do \
 		PATH="$$PATH:/usr/sbin" command -v $${pair%%=*} >/dev/null || missing="$$missing $${pair#*=}"; done; \
 		[ -z "$$missing" ] || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing; }
 	@cd tests/browser && { [ -d node_modules ] || npm ci --silent --no-audit --no-fund; }

@@ -232,6 +232,10 @@ def test_a_ring_of_networks_carries_each_message_once(tmp_path: Path) -> None:
 def test_what_is_published_while_mosquitto_is_away_waits_for_it(tmp_path: Path) -> None:
     async def scene() -> None:
         async with mosquitto(tmp_path / "m") as other:
+            listener = Device("listener", clean=False, expiry_s=1_000)
+            await listener.connect(other.port)
+            await listener.subscribe("#", 2)
+            await listener.disconnect()
             await other.stop()
             text = BRIDGE + 'queue_events_max = 50\n[[bridge.topics]]\npattern = "#"\n'
             file = configured(tmp_path, text, port=other.port)
@@ -244,10 +248,8 @@ def test_what_is_published_while_mosquitto_is_away_waits_for_it(tmp_path: Path) 
                         await here.publish("x", b"%d" % number, 1)
                 await until(lambda: bridge.waiting == 50)
             async with broker(file) as server:  # the queue is in the journal
-                listener = Device("listener", clean=False, expiry_s=100)
                 await other.start()
                 await listener.connect(other.port)
-                await listener.subscribe("#", 2)
                 numbers = [int(each) for each in await listener.payloads(50)]
                 assert numbers == list(range(10, 60))
                 assert server.bridges.bridges["plant"].purged == 10

@@ -5,7 +5,6 @@ thread with a time limit of its own, so a mail server that hangs delays nobody e
 """
 
 import asyncio
-import hmac
 import json
 import smtplib
 import ssl
@@ -15,13 +14,12 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from hashlib import sha256
 from typing import Any, Protocol
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.parse import quote
 
 import msgspec
 
 from godwit.errors import GodwitError, Refused
+from godwit.runtime.webhook_post import WebhookError, WebhookPoster
 from godwit.teamwork.machine.notification_rules import how_to_end
 from godwit.teamwork.messages import Messages
 from godwit.teamwork.notification_queue import Batch
@@ -129,31 +127,17 @@ class MailChannel:
 
 
 class WebhookChannel:
-    """A POST of JSON, signed: `X-Godwit-Signature: sha256=…` is the HMAC of the body with the secret of the peer."""
+    """A signed POST of JSON (`runtime/webhook_post.py`), with the secret of the peer."""
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self._opener = build_opener(_NoRedirects())
+        self._poster = WebhookPoster(secret)
 
     def send(self, batch: Batch) -> None:
-        url = batch.channel.target
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise ChannelError(f"a webhook needs a URL with http or https, not {url!r}", is_final=True)
         body = json.dumps(self._document(batch), ensure_ascii=False).encode()
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "godwit",
-            "X-Godwit-Delivery": quote(batch.id, safe="."),  # the same in all attempts
-            "X-Godwit-Signature": f"sha256={hmac.new(self._secret, body, sha256).hexdigest()}",
-        }
         try:
-            self._opener.open(Request(url, body, headers, method="POST"), timeout=TIMEOUT_S).close()
-        except HTTPError as error:
-            error.close()
-            is_final = 400 <= error.code < 500 and error.code not in (408, 425, 429)
-            raise ChannelError(f"{url} answers {error.code} {error.reason}", is_final=is_final) from error
-        except (URLError, OSError, ValueError) as error:
-            raise ChannelError(f"cannot reach {url}: {error}") from error
+            self._poster.post(batch.channel.target, body, batch.id)
+        except WebhookError as error:
+            raise ChannelError(str(error), is_final=error.is_final) from error
 
     def _document(self, batch: Batch) -> Mapping[str, Any]:
         notifications = [msgspec.to_builtins(notification) for notification in batch.notifications]
@@ -194,13 +178,6 @@ class MessageChannel:
         self._messages.send(
             scope, f"{summary(batch)}\n\n{text_of(batch)}", id=sha256(batch.id.encode()).hexdigest()[:16]
         )
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """A webhook that points elsewhere is not followed: it could point into the peer's own network."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 def _one_line(text: str) -> str:

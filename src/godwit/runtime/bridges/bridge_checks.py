@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from godwit import settings
 from godwit.errors import BadValue, GodwitError
 from godwit.filters.topic_patterns import are_apart, levels_of
 from godwit.runtime.addresses import address_of
-from godwit.runtime.bridges.bridge_sections import FILE_KEYS, BridgeSection, BridgeTopic
+from godwit.runtime.bridges.bridge_sections import FILE_KEYS, FOREIGN_KEYS, BridgeSection, BridgeTopic
 from godwit.runtime.bridges.routes import Route
+from godwit.runtime.webhook_post import is_webhook
 
 __all__ = ["bridge_faults"]
 
@@ -30,15 +32,38 @@ def bridge_faults(bridges: tuple[BridgeSection, ...], where: settings.Where) -> 
             yield f"{where((*at, 'name'))} is {bridge.name!r}: allowed are {allowed}"
         if bridge.name in names[:place]:
             yield f"{where((*at, 'name'))} is {bridge.name!r}: another bridge has that name already"
-        try:
-            if not address_of(bridge.address).port:
-                raise BadValue(bridge.address)
-        except BadValue:
-            yield f"{where((*at, 'address'))} is {bridge.address!r}: allowed is host:port, as in 10.0.0.9:1883"
+        yield from _kind_faults(bridge, at, where)
         if not bridge.topics:
             yield f"{where((*at, 'topics'))} is empty: a bridge needs at least one [[bridge.topics]]"
         yield from _file_faults(bridge, at, where)
         yield from _route_faults(bridge, at, where)
+
+
+def _kind_faults(bridge: BridgeSection, at: settings.Path, where: settings.Where) -> Iterator[str]:
+    """What does not fit the kind of the other side."""
+    kind, said = bridge.kind, {key: getattr(bridge, key) for key in FOREIGN_KEYS[bridge.kind]}
+    defaults = {field.name: field.default for field in msgspec.structs.fields(BridgeSection)}
+    for key, value in said.items():
+        if value != defaults[key]:
+            yield f"{where((*at, key))} is {value!r}: a bridge of kind {kind!r} has no such key"
+    if kind == "webhook":
+        if not is_webhook(bridge.address):
+            allowed = "allowed is a URL, as in https://example.org/events"
+            yield f"{where((*at, 'address'))} is {bridge.address!r}: {allowed}"
+        if not bridge.secret:
+            yield f"{where((*at, 'secret'))} is missing: it must be a file with the secret that signs what is sent"
+        for number, topic in enumerate(bridge.topics):
+            if topic.direction != "out":
+                here = where((*at, "topics", number, "direction"))
+                yield f"{here} is {topic.direction!r}: of a webhook nothing comes in; allowed is 'out'"
+        return
+    try:
+        if not address_of(bridge.address).port:
+            raise BadValue(bridge.address)
+    except BadValue:
+        yield f"{where((*at, 'address'))} is {bridge.address!r}: allowed is host:port, as in 10.0.0.9:1883"
+    if kind == "nats" and find_spec("nats") is None:
+        yield f"{where((*at, 'kind'))} is 'nats': it needs nats-py, which is not installed: pip install godwit[nats]"
 
 
 def _file_faults(bridge: BridgeSection, at: settings.Path, where: settings.Where) -> Iterator[str]:

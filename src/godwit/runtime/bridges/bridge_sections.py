@@ -4,12 +4,21 @@ from typing import Annotated, Literal
 
 import msgspec
 
-__all__ = ["FILE_KEYS", "BridgeSection", "BridgeTopic"]
+__all__ = ["FILE_KEYS", "FOREIGN_KEYS", "BridgeSection", "BridgeTopic"]
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-FILE_KEYS = ("password", "authorities", "certificate", "key")
+FILE_KEYS = ("password", "secret", "authorities", "certificate", "key")
 """Keys that name files."""
+
+MQTT_KEYS = ("level", "client_id", "keep_alive_s", "session_expiry_s", "packet_bytes_max")
+LOGIN_KEYS = ("user", "password", "tls", "authorities", "certificate", "key")
+FOREIGN_KEYS = {
+    "mqtt": ("secret",),
+    "nats": ("secret", *MQTT_KEYS),
+    "webhook": (*LOGIN_KEYS, *MQTT_KEYS),
+}
+"""By kind, the keys that it has not."""
 
 
 class BridgeTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,13 +37,14 @@ class BridgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Another system, and what is carried to it and from it."""
 
     name: Text
-    kind: Literal["mqtt"] = "mqtt"
+    kind: Literal["mqtt", "nats", "webhook"] = "mqtt"
     address: Text
     topics: tuple[BridgeTopic, ...]
     level: Literal["5", "3.1.1"] = "5"
     client_id: str = ""  # "": godwit-BROKER-NAME
     user: str = ""
     password: str = ""  # a file
+    secret: str = ""  # a file
     tls: bool = False
     authorities: str = ""  # a file
     certificate: str = ""  # a file

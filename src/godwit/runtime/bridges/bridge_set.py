@@ -13,12 +13,20 @@ from godwit.runtime.bridges.bridge import Bridge, BridgeLog, Remote, client_name
 from godwit.runtime.bridges.bridge_sections import BridgeSection
 from godwit.runtime.bridges.local_side import LocalSide
 from godwit.runtime.bridges.mqtt_remote import MqttRemote
+from godwit.runtime.bridges.webhook_remote import WebhookRemote
 from godwit.runtime.in_process_client import ConnectionClosed
 from godwit.runtime.node import Node
 
 __all__ = ["BridgeSet"]
 
-REMOTES: dict[str, Callable[[Bridge], Remote]] = {"mqtt": MqttRemote}
+
+def _nats(bridge: Bridge) -> Remote:
+    from godwit.runtime.bridges.nats_remote import NatsRemote  # an extra
+
+    return NatsRemote(bridge)
+
+
+REMOTES: dict[str, Callable[[Bridge], Remote]] = {"mqtt": MqttRemote, "nats": _nats, "webhook": WebhookRemote}
 """The other side, by kind of bridge."""
 
 

@@ -17,37 +17,28 @@ when the server has acknowledged them.
 import asyncio
 import ssl
 from collections.abc import Iterable
-from math import ceil
 from pathlib import Path
-from time import time
 
-from godwit.broker.messages import Delivery, Note
-from godwit.errors import BadEvent, BadValue, MqttFault
-from godwit.filters.events import Attributes, Event
-from godwit.languages.cloud_events import MQTT
-from godwit.languages.event_documents import mode_of, read_document
+from godwit.broker.messages import Note
+from godwit.errors import BadValue, MqttFault
 from godwit.mqtt.client_end import (
     ClientEnd,
     Done,
     Effect,
-    Outgoing,
     SendPacket,
     Subscribed,
     TakeMessage,
     connect_packet,
     note_of,
 )
-from godwit.mqtt.mqtt_effects import NEVER, StoreNote
+from godwit.mqtt.mqtt_effects import StoreNote
 from godwit.mqtt.packet_decoder import Decoder
 from godwit.mqtt.packet_encoder import encode
-from godwit.mqtt.packets import FROM_SERVER, Connack, Disconnect, Packet, Pingreq, Publish, Subscription
-from godwit.mqtt.properties import Properties
+from godwit.mqtt.packets import FROM_SERVER, Connack, Disconnect, Packet, Pingreq, Subscription
 from godwit.runtime.addresses import address_of
 from godwit.runtime.bridges.bridge import Bridge, RemoteGone
+from godwit.runtime.bridges.crossing import brought_in, taken_out
 from godwit.runtime.bridges.local_side import Incoming, LocalSide
-from godwit.runtime.bridges.routes import PATH, Route, first_route
-from godwit.runtime.document_helper import SMALL_BYTES
-from godwit.runtime.mqtt_events import attributes_of, attributes_of_document, cloud_headers, message_of
 
 __all__ = ["MqttRemote", "client_tls"]
 
@@ -210,7 +201,7 @@ class MqttRemote:
                     items.append(Note(key, value))
                     (self._noted.discard if value is None else self._noted.add)(key)
                 case TakeMessage(message=message):
-                    if (event := self._incoming(message)) is not None:
+                    if (event := brought_in(self._bridge, message)) is not None:
                         items.append(event)
                 case Done(number=number, refused=refused):
                     done.append(number)
@@ -235,33 +226,12 @@ class MqttRemote:
             else:
                 self._bridge.tally.refuse("in", reason)
 
-    def _incoming(self, message: Publish) -> Incoming | None:
-        """A message as an event of ours; None: it is not carried."""
-        tally, found = self._bridge.tally, first_route(self._bridge.incoming, message.topic)
-        if found is None:
-            tally.add("in", "filtered")
-            return None
-        route, topic = found
-        pairs = message.properties.get("user_property", ())
-        path = self._bridge.networks.entering(tuple(value for name, value in pairs if name == PATH))
-        if path is None:
-            tally.add("in", "looped")
-            return None
-        further = tuple(pair for pair in pairs if pair[0] != PATH)
-        properties = {**message.properties, "user_property": (*further, *((PATH, network) for network in path))}
-        is_retained = message.retain and route.retain
-        event = _event(message, topic, is_retained, properties)
-        if not route.local.matches(Event(event.attributes, self._bridge.client, 1, event.payload)):
-            tally.add("in", "filtered")
-            return None
-        return event
-
     # ------------------------------------------------------------ out
 
     async def _take_out(self) -> None:
         while True:
             delivery = await self._local.next_delivery()
-            outgoing = self._outgoing(delivery)
+            outgoing = taken_out(self._bridge, delivery, self._level)
             if outgoing is None:
                 self._local.done([delivery.number])
                 continue
@@ -271,31 +241,6 @@ class MqttRemote:
                 await self._carry_out(self._end.forget(delivery.number))
             assert self._writer is not None
             await self._writer.drain()
-
-    def _outgoing(self, delivery: Delivery) -> Outgoing | None:
-        """A delivery as a message for over there; None: it is not carried."""
-        event, tally, now = delivery.event, self._bridge.tally, time()
-        found = _first_out(self._bridge.outgoing, event)
-        if found is None:
-            tally.add("out", "filtered")
-            return None
-        if event.expires_at is not None and event.expires_at <= now:
-            tally.add("out", "expired")
-            return None
-        route, topic = found
-        message = message_of(event)
-        pairs = message.properties.get("user_property", ())
-        path = self._bridge.networks.leaving(tuple(value for name, value in pairs if name == PATH))
-        if path is None:
-            tally.add("out", "looped")
-            return None
-        further = tuple(pair for pair in pairs if pair[0] != PATH)
-        properties = {**message.properties, "user_property": (*further, *((PATH, network) for network in path))}
-        if event.expires_at is not None:
-            properties["message_expiry_interval"] = min(ceil(event.expires_at - now), NEVER)
-        is_retained = (message.retain or message.is_retained) and route.retain
-        payload = message.payload_at(self._level)
-        return Outgoing(delivery.number, topic, payload, min(message.qos, route.qos), is_retained, properties)
 
     def _tally_sent(self, refused: str) -> None:
         if refused:
@@ -317,30 +262,3 @@ def client_tls(authorities: str, certificate: str, key: str) -> ssl.SSLContext:
 
 def _subscribed(notes: dict[str, bytes]) -> dict[str, bytes]:
     return {key.removeprefix(SUBSCRIBED): value for key, value in notes.items() if key.startswith(SUBSCRIBED)}
-
-
-def _first_out(routes: tuple[Route, ...], event: Event) -> tuple[Route, str] | None:
-    for route in routes:
-        if (topic := route.to_remote(event)) is not None:
-            return route, topic
-    return None
-
-
-def _event(message: Publish, topic: str, is_retained: bool, properties: Properties) -> Incoming:
-    """A message as an event: a document (CloudEvents, XML) is read, if it is short and well formed."""
-    payload, content_type = message.payload, properties.get("content_type")
-    no_context: Attributes = {}
-    said = (topic, payload, message.qos, is_retained, properties, no_context)
-    attributes = attributes_of(*said)
-    headers = cloud_headers(message.properties)
-    mode = mode_of(content_type, headers, MQTT)
-    if mode and mode != "batch" and 0 < len(payload) <= SMALL_BYTES:
-        try:
-            document = read_document(mode, payload, content_type, headers, MQTT)[0]
-            attributes = attributes_of_document(document, *said)
-            payload, content_type = document.payload or b"", document.content_type
-        except BadEvent:
-            pass  # it goes on as it is
-    expiry_s = properties.get("message_expiry_interval")
-    expires_at = None if expiry_s is None else time() + expiry_s
-    return Incoming(attributes, payload, content_type, expires_at, topic if is_retained else "")
