@@ -550,7 +550,8 @@ CHECKS = (
 def _toml(data: dict[str, Any], path: settings.Path = ()) -> str:
     """Plain data as TOML, section by section."""
     plain = {key: value for key, value in data.items() if not isinstance(value, dict) or path in NAMED}
-    lines = [f"{_key(key)} = {_text((*path, key), value)}" for key, value in plain.items()]
+    shown = plain if path else {key: value for key, value in plain.items() if value}  # an array of tables may be empty
+    lines = [f"{_key(key)} = {_text((*path, key), value)}" for key, value in shown.items()]
     heading = [f"[{'.'.join(_key(str(part)) for part in path)}]"] if path else []
     parts = ["\n".join([*heading, *lines])]
     parts += [_toml(value, (*path, key)).rstrip("\n") for key, value in data.items() if key not in plain]

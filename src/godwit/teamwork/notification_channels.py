@@ -19,10 +19,10 @@ from urllib.parse import quote
 import msgspec
 
 from godwit.errors import GodwitError, Refused
-from godwit.runtime.webhook_post import WebhookError, WebhookPoster
 from godwit.teamwork.machine.notification_rules import how_to_end
 from godwit.teamwork.messages import Messages
 from godwit.teamwork.notification_queue import Batch
+from godwit.webhook_post import WebhookError, WebhookPoster
 
 __all__ = [
     "ChannelError",
@@ -127,7 +127,7 @@ class MailChannel:
 
 
 class WebhookChannel:
-    """A signed POST of JSON (`runtime/webhook_post.py`), with the secret of the peer."""
+    """A signed POST of JSON (`webhook_post.py`), with the secret of the peer."""
 
     def __init__(self, secret: bytes) -> None:
         self._poster = WebhookPoster(secret)

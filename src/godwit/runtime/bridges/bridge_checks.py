@@ -14,7 +14,7 @@ from godwit.filters.topic_patterns import are_apart, levels_of
 from godwit.runtime.addresses import address_of
 from godwit.runtime.bridges.bridge_sections import FILE_KEYS, FOREIGN_KEYS, BridgeSection, BridgeTopic
 from godwit.runtime.bridges.routes import Route
-from godwit.runtime.webhook_post import is_webhook
+from godwit.webhook_post import is_webhook
 
 __all__ = ["bridge_faults"]
 

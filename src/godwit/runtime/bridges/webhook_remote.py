@@ -17,7 +17,7 @@ from godwit.runtime import given_cloud_events
 from godwit.runtime.bridges.bridge import Bridge, RemoteGone
 from godwit.runtime.bridges.crossing import taken_out
 from godwit.runtime.bridges.local_side import LocalSide
-from godwit.runtime.webhook_post import WebhookError, WebhookPoster
+from godwit.webhook_post import WebhookError, WebhookPoster
 
 __all__ = ["WebhookRemote"]
 
