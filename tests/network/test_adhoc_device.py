@@ -168,6 +168,17 @@ def test_with_a_list_only_allowed_devices_come_in_and_none_above_its_priority(tm
     run(scene)
 
 
+def test_a_device_that_is_in_its_own_list_is_dialled_no_more(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with devices(tmp_path) as found:
+            a = await found.start("a")
+            a.links.dial_peers([found.addresses["a"]])
+            await until(lambda: str(found.addresses["a"]) in a.links._own, "it knows its own address")
+            assert not a.links.neighbours
+
+    run(scene)
+
+
 def test_of_two_connections_between_two_devices_one_stays(tmp_path: Path) -> None:
     async def scene() -> None:
         async with devices(tmp_path) as found:

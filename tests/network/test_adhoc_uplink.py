@@ -49,6 +49,8 @@ def test_what_the_island_publishes_goes_over_once_whichever_device_brings_it(tmp
             for name in "ab":
                 assert [n for publisher, n in came if publisher == f"godwit/{name}"][:40] == list(range(40))
             assert came[80:] == [("godwit/b", 99)]  # what the second device brought came to nobody
+            found["g"].publish({"n": 100})
+            await found["g"].gone_over()
             assert sum(uplink.brought for uplink in uplinks if uplink is not None) >= 81
         await broker.stop()
 

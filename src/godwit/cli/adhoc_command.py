@@ -334,9 +334,7 @@ async def _publish(device: "AdHocDevice", until_eof: bool, stop: Any) -> None:
         if number % LINES_AT_ONCE == 0:
             await device.taken()
     if until_eof:
-        await device.taken()
-        if device.uplink is not None:
-            await device.uplink.drained()
+        await device.gone_over()
         stop.set()
 
 

@@ -208,7 +208,19 @@ class AdHocDevice:
 
     async def taken(self) -> None:
         """Until an event broker has every event that was published."""
-        while self.node.unhandled or self.client.unanswered():
+        await self._until(lambda: not self.node.unhandled and not self.client.unanswered())
+
+    async def gone_over(self) -> None:
+        """Until the fixed broker has every event that this device has published; at once without an uplink."""
+        await self.taken()
+        uplink, client = self.uplink, self.client
+        if uplink is not None and client.sequence > client.config.sequence_start:
+            await self._until(lambda: uplink.has_taken(client.name, client.sequence))
+            await uplink.drained()
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        """Until that is so, which may change with each turn of the machine."""
+        while not holds():
             self._turned.clear()
             await self._turned.wait()
 

@@ -172,6 +172,8 @@ class DeviceConnection(asyncio.Protocol):
         elif self._theirs is None:
             if type(message) is not Greeting:
                 raise PeerFault(f"a {type(message).__name__} in the place of a Greeting")
+            if message.key == self._ours.key:
+                self.links.note_own(self.dialled)
             check_greeting(self._ours, message)
             self._theirs = message
             self._write(proof_of(self.links.key, self._ours, message, is_dialler=bool(self.dialled)))
@@ -190,7 +192,7 @@ class DeviceConnection(asyncio.Protocol):
             self._timer.cancel()
 
     def _at_fault(self, fault: PeerFault) -> None:
-        self.links.on_fault(self, str(fault))
+        self.links.faults += 1
         self.close(str(fault))
 
     # ------------------------------------------------------------ what goes
@@ -367,11 +369,10 @@ class DeviceLinks:
         if connection.dialled in self._listed and connection.dialled not in self._own:
             self._dialler.redial(connection.dialled, was_accepted=bool(peer))
 
-    def on_fault(self, connection: DeviceConnection, reason: str) -> None:
-        """A peer has sent what it must not send."""
-        self.faults += 1
-        if "our own name" in reason and connection.dialled:
-            self._own[connection.dialled] = None
+    def note_own(self, where: str) -> None:
+        """An address of the list is our own: it is not dialled again."""
+        if where in self._listed:
+            self._own[where] = None
 
     async def _beat(self) -> None:
         while True:

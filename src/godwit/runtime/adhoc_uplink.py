@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from godwit.client.client import ClientConfig
+from godwit.errors import GodwitError
 from godwit.filters.events import Event
 from godwit.runtime.connecting import connect
 
@@ -29,6 +30,7 @@ UPLINK = "uplink"  # the name of the subscription to everything
 EVENTS_MAX = 10_000
 PUBLISHERS_MAX = 4_096  # whose last number is remembered
 AT_ONCE_MAX = 500
+RETRY_S = 5.0
 
 
 class Uplink:
@@ -41,6 +43,7 @@ class Uplink:
         self._news, self._empty = asyncio.Event(), asyncio.Event()
         self._empty.set()
         self._working: asyncio.Task[None] | None = None
+        self.trouble = ""  # why the last attempt has failed
         self.brought = 0
         self.left_out = 0  # events that did not go over: rules 2 and 4, or the broker has refused them
 
@@ -64,6 +67,10 @@ class Uplink:
         self._empty.clear()
         self._news.set()
 
+    def has_taken(self, publisher: str, number: int) -> bool:
+        """Whether an event of the island has come here."""
+        return self._last.get(publisher, 0) >= number
+
     async def drained(self) -> None:
         """Until the fixed broker has all events that have come."""
         await self._empty.wait()
@@ -72,7 +79,11 @@ class Uplink:
         while True:
             await self._news.wait()
             while self._events:
-                await self._bring(self._events[0].publisher)
+                try:
+                    await self._bring(self._events[0].publisher)
+                except GodwitError as error:  # the client was let go for good
+                    self.trouble = str(error)
+                    await asyncio.sleep(RETRY_S)
             self._news.clear()
             self._empty.set()
 
