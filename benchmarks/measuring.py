@@ -41,7 +41,7 @@ def one_core() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """No garbage collection, as in timeit; and what is there already is not looked at again."""
+    """No garbage collection, as in timeit; and what already exists is not looked at again."""
     gc.collect()
     gc.freeze()
     gc.disable()

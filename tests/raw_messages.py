@@ -33,7 +33,7 @@ def read(message: Any) -> Any:
     try:
         return NATIVE.decode(msgspec.msgpack.encode(plain(message)))
     except UnicodeEncodeError as error:
-        raise PeerFault(f"no text can be sent that is no UTF-8: {error}") from None
+        raise PeerFault(f"no text can be sent that is not valid UTF-8: {error}") from None
     except OverflowError:
         pass
     try:
@@ -81,7 +81,7 @@ def plain(thing: Any, *, as_json: bool = False) -> Any:
 def _filter(filter: Any) -> Any:
     try:
         return to_json(filter)
-    except (TypeError, AttributeError):  # something in it is no filter, or no set of values
+    except (TypeError, AttributeError):  # something in it is not a filter, or no set of values
         if isinstance(filter, And | Or):
             return {"all" if isinstance(filter, And) else "any": plain(filter.parts)}
         return {type(filter).__name__.lower(): plain(filter.attribute), "in": plain(getattr(filter, "values", None))}

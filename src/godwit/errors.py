@@ -10,7 +10,7 @@ has never heard of Godwit handles them well.
         FilterSyntaxError     its text does not parse; knows where, and what would have been right
         FilterTooBig          it is larger or deeper than the limits allow
         Unbound               it refers to the subscriber's own context, which nobody has filled in
-      SubscriptionError     an unknown subscription, or one that is there already
+      SubscriptionError     an unknown subscription, or one that already exists
       Refused               a broker has refused what a client asked for, and says why
       NotConnected          no broker has let a client in, or taken its events, in the time it had
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
@@ -28,8 +28,8 @@ has never heard of Godwit handles them well.
       TransferError         a file that cannot be given to other peers, or fetched from them
       ProfileError          a profile, or an extension of profiles, that cannot be used
       SecurityError         users, keys or certificates that cannot be used
-      PipelineError         Spark cannot start, or what it was given is no table, file or setting it can use
-      IndexFileError        a file that is no index, or none that can be read here, or an index no file can hold
+      PipelineError         Spark cannot start, or what it was given is not a table, file or setting it can use
+      IndexFileError        a file that is not an index, or none that can be read here, or an index no file can hold
 """
 
 from typing import Any
@@ -177,11 +177,11 @@ class ScenarioError(GodwitError, ValueError):
 
 
 class PipelineError(GodwitError):
-    """Spark cannot start, or what the pipeline was given is no table, file or setting that it can use."""
+    """Spark cannot start, or what the pipeline was given is not a table, file or setting that it can use."""
 
 
 class IndexFileError(GodwitError, ValueError):
-    """A file that is no index, is not whole or was made by another version; or an index that no file can hold."""
+    """A file that is not an index, is not whole or was made by another version; or an index that no file can hold."""
 
 
 class ConfigurationError(GodwitError, ValueError):

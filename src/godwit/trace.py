@@ -55,25 +55,25 @@ KINDS: dict[str, str] = {
     "not_addressed": "An event reached the border broker of a client whose context its `to` does not match.",
     "moved": "A client's own context changed.",
     "lost": "An event or message was given up and is known to be lost.",
-    "quenched": "An event was dropped at its source because nobody wanted it.",
+    "quenched": "An event was dropped at its source because it matched no subscription.",
     "refused": "A request was refused for a reason and changed nothing.",
     "revoked": "A subscription was ended or narrowed, because rights have changed.",
     "suspended": "A subscription gets no more events, because the exact tests of its queries take too long.",
     "fault": "The peer broke the protocol.",
     "session_ended": "A client's session has ended, and its queue is dropped.",
-    "relocating": "A client has turned up here, and its session is asked for where it was.",
+    "relocating": "A client has attached here, and its session is requested from its last broker.",
     "replayed": "A session went to where its client is, with the events that waited in its queue.",
-    "relocated": "A session has come to where its client turned up.",
+    "relocated": "A session has arrived at the broker to which its client is attached.",
     "unawaited": "A client waits no longer for what the replica `peer` may have, or for one event, for a reason.",
     "overtaken": "An event came from the replica `peer` after later ones of its publisher were displayed: dropped.",
-    "gap": "The replica `peer` had an event that nobody brought: it was purged, expired or lost.",
+    "gap": "The replica `peer` had an event that no replica delivered: it was purged, expired or lost.",
     "offered": "A source gave an event to its replicas, for the subscriptions that match it; some may miss it.",
     "joined": "A device of an ad hoc network follows the leader that `peer` names.",
     "elected": "A device became the leader of its island, and hosts its event broker.",
     "resigned": "A leader gave up: it handed its sessions to the peer, or was left alone.",
     "merged": "A leader took over the sessions of another, the peer.",
     "coordinated": "A leader and another, the peer, became neighbours: both go on.",
-    "tail_lost": "The node's disk has lost the last inputs; it goes on as the life `number`.",
+    "tail_lost": "The node's disk has lost the last inputs; it continues as incarnation `number`.",
     "died": "An event died with a disk, on its way or in the queue of the client that `peer` names.",
     "table": "The number of entries in one of a broker's tables changed; `detail` names the table.",
     "settled": "No message of control is under way: what was answered so far is in force everywhere.",
@@ -199,7 +199,7 @@ def read(path: str | Path) -> Any:
     except (OSError, pa.ArrowInvalid) as error:
         raise GodwitError(f"cannot read the trace {file}: {error}") from None
     if table.schema.names != schema().names:
-        raise GodwitError(f"{file} is no trace: its columns are {', '.join(table.schema.names)}")
+        raise GodwitError(f"{file} is not a trace: its columns are {', '.join(table.schema.names)}")
     return table
 
 

@@ -23,7 +23,7 @@ import { connect, Refused } from "godwit-client";
 const client = connect("http://b1.example", { name: "c" });
 for await (const event of client.subscribe<{ n: number }>("n > 0")) {
   const n: number = event.attributes.n;
-  // @ts-expect-error: a number is no text
+  // @ts-expect-error: a number is not a text
   const text: string = event.attributes.n;
   console.log(n, text, event.payload?.length);
 }

@@ -359,7 +359,11 @@ def test_a_right_that_is_taken_away_ends_the_loop_with_the_reason(tmp_path: Path
 def test_wrong_options_are_errors_that_say_what_is_allowed() -> None:
     async def scene() -> None:
         async with in_node() as at:
-            for urls, reason in [("ftp://x", "no address of a broker"), ([], "no address"), ("http://", "no address")]:
+            for urls, reason in [
+                ("ftp://x", "not an address of a broker"),
+                ([], "no address"),
+                ("http://", "not an address"),
+            ]:
                 with pytest.raises(ClientError, match=f"InvalidValue.*{reason}"):
                     await at.call("connect", "c", urls)
             await at.call("connect", "c", "127.0.0.1:1")

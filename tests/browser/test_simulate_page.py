@@ -1,4 +1,4 @@
-"""The page Simulate in a real browser: a run at the broker, a trace that is read in the page, and what is no trace."""
+"""The page Simulate in a real browser: a run at the broker, a trace read in the page, another file."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -160,7 +160,7 @@ def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
     told["other.parquet"] = "its columns are not those of a trace"
     schema = pa.schema([pa.field("at", pa.float64(), nullable=False), pa.field("host", pa.string(), nullable=False)])
     pq.write_table(pa.table({"at": [1.0], "host": ["x"]}, schema=schema), tmp_path / "columns.parquet")
-    told["columns.parquet"] = "this is no trace: its columns are at, host"
+    told["columns.parquet"] = "this is not a trace: its columns are at, host"
     table = pq.read_table(good).replace_schema_metadata({"godwit": '{"format": 7, "version": "9.0"}'})
     pq.write_table(table, tmp_path / "newer.parquet")
     told["newer.parquet"] = "this trace has the format 7, of Godwit 9.0, and this page reads format 1"

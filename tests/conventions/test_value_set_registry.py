@@ -86,7 +86,7 @@ MUST_KNOW: dict[str, tuple[Place, ...]] = {
 
 ANY_OTHER: dict[str, dict[str, str]] = {
     "godwit.runtime.dashboard_settings": {
-        "_point": "a position in a configuration that is no point is a fault",
+        "_point": "a position in a configuration that is not a point is a fault",
         "_region": "an area in a configuration that is no region is a fault",
     },
     "godwit.runtime.map_answers": {"_regions_in": "what is no region is not drawn"},

@@ -32,6 +32,14 @@ BANNED = {
     r"good-bye": "disconnect",
     r"unsa(?:y|id)\w*": "withdraw",
     r"(?:is|was) said (?:twice|before|by)": "given, sent",
+    r"(?:it|this|which) is no (?!longer|more|way|such|reason|need)\w+": "is not a …, not valid …",
+    r"taken away": "removed",
+    r"held against": "compared with",
+    r"in vain": "needlessly",
+    r"sign by sign": "character by character",
+    r"(?:not|nobody|were|was|is) let in": "accepted, authenticated; a login was refused",
+    r"what became of": "what happened to",
+    r"forth and back": "back and forth",
 }
 PATTERN = re.compile(rf"\b(?:{'|'.join(BANNED)})\b", re.IGNORECASE)
 

@@ -124,8 +124,8 @@ def test_for_people_there_are_tables_and_a_tree(
     ("words", "said"),
     [
         (["sessions", "--http", "127.0.0.1:1"], "no HTTP server answers there\nStart a broker with `godwit serve`"),
-        (["routes", "--http", "ftp://x"], "is no address of a broker's HTTP: it must be host:port"),
-        (["explain", "van", "ann"], "'van' is no event: it must be PUBLISHER:NUMBER"),
+        (["routes", "--http", "ftp://x"], "is not an address of a broker's HTTP: it must be host:port"),
+        (["explain", "van", "ann"], "'van' is not an event: it must be PUBLISHER:NUMBER"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(words: list[str], said: str) -> None:

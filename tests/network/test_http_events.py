@@ -70,15 +70,15 @@ def test_json_lines_are_published_in_order_and_a_bad_line_publishes_nothing() ->
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"", "no JSON"),
+        (b"", "not valid JSON"),
         (b"17", "a JSON object"),
         (b'{"attributes": {"n": 1}, "paylod": 1}', "'paylod'"),
         (b'{"attributes": {"n": 1}, "expires_in": -1}', "expires_in"),
-        (b'{"attributes": {"n": 1}, "payload_base64": "?"}', "no base64"),
+        (b'{"attributes": {"n": 1}, "payload_base64": "?"}', "not valid base64"),
         (b'{"attributes": {"n": 1}, "to": "role ="}', "role"),
         (b'{"attributes": {"n": 1}, "to": 5}', "to"),
         (b'{"sender.zone": 1}', "sender."),
-        (b"[" * 100_000, "no JSON"),
+        (b"[" * 100_000, "not valid JSON"),
         (b'{"n": 18446744073709551617}', "n"),
     ],
 )

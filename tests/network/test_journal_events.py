@@ -68,5 +68,5 @@ def test_what_is_no_journal_is_said(tmp_path: Path) -> None:
     disk.execute("CREATE TABLE about (name, value)")
     disk.commit()
     disk.close()
-    with pytest.raises(JournalError, match="is no journal: it has no format number"):
+    with pytest.raises(JournalError, match="is not a journal: it has no format number"):
         list(events_in(tmp_path))

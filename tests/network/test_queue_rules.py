@@ -34,7 +34,7 @@ def test_a_stream_says_what_may_leave_its_queue_and_gets_a_receipt() -> None:
                 assert (name, receipt["replayed"], receipt["purged"]) == ("receipt", 1, {"newest_per": 2})
                 assert await source.take("n", 1) == [2]
             for wrong, text in (
-                ({"queue.count": "1"}, "queue.count is no rule of a queue"),
+                ({"queue.count": "1"}, "queue.count is not a rule of a queue"),
                 ({"queue.count_max": "x"}, "a whole number, 0 or more"),
                 ({"expires_in": "-1"}, "expires_in is '-1'"),
             ):
@@ -104,7 +104,7 @@ def test_the_command_line_says_it_by_options() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["sub", "TRUE", "--queue", "count=1"], "--queue count is no rule of a queue"),
+        (["sub", "TRUE", "--queue", "count=1"], "--queue count is not a rule of a queue"),
         (["sub", "TRUE", "--expires", "never"], "--expires is 'never'"),
         (["pub", "n=1", "--mode", "ask"], "--mode ask: allowed are relocate"),
     ],

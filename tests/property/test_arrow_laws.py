@@ -134,7 +134,7 @@ def test_an_index_that_changes_is_the_one_made_anew(data: st.DataObject) -> None
 
 def test_an_id_is_known_once_and_must_be_known_to_go(tmp_path: Path) -> None:
     index = SubscriptionIndex({"a": parse("x > 1")})
-    with pytest.raises(SubscriptionError, match="'a' is there already"):
+    with pytest.raises(SubscriptionError, match="'a' already exists"):
         index.add_many({"a": parse("x > 2")})
     with pytest.raises(SubscriptionError, match="no subscription 'b'"):
         index.remove("b")
@@ -188,7 +188,7 @@ def test_to_learn_from_events_makes_nothing_but_a_layout(tmp_path: Path) -> None
         (TimeColumn(np.array([0, 0, 2**62]), np.array([True, False, True])), "row 2: no time in the years 1 to 9999"),
         (
             PointColumn(np.array([0, 0, 181.0]), np.zeros(3), np.array([True, False, True])),
-            "row 2: .*181.* is no place",
+            "row 2: .*181.* is not a place",
         ),
         (DictionaryColumn(["a", "b" * 70_000], np.array([0, -1, 1])), "row 2: a text of 70000 characters"),
     ],

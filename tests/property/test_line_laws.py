@@ -51,7 +51,7 @@ def test_what_is_written_is_read(event: Event) -> None:
         ({"attributes": {}, "publisher": "p", "sequence": True}, "has a `publisher`"),
         ({"attributes": {}, "publisher": "p", "sequence": 1, "published_at": "now"}, "seconds since 1970"),
         ({"attributes": {}, "publisher": "p", "sequence": 1, "x": 1}, "'x' is nothing that an event has"),
-        ({"attributes": {}, "publisher": "p", "sequence": 1, "payload_base64": "?"}, "it is no base64"),
+        ({"attributes": {}, "publisher": "p", "sequence": 1, "payload_base64": "?"}, "not valid base64"),
     ],
 )
 def test_what_is_no_event_is_said(data: Any, said: str) -> None:

@@ -46,7 +46,7 @@ MINE = st.one_of(OF_ALL_KINDS, NUMBERS, PLACES, GEOGRAPHY)
 def vicinity(place: Any, steps: int) -> ValueSet:
     """A place and the one that is called after it."""
     if not isinstance(place, str):
-        raise BadValue(f"{place!r} is no place")
+        raise BadValue(f"{place!r} is not a place")
     return places([place, place + "b"][: steps + 1])
 
 

@@ -135,7 +135,7 @@ def test_a_frame_that_is_too_long_is_a_fault_before_it_has_come() -> None:
 
 
 def test_what_is_no_message_is_said_so() -> None:
-    with pytest.raises(PeerFault, match="no message"):
+    with pytest.raises(PeerFault, match="not a message"):
         wire.NATIVE.decode(msgspec.msgpack.encode({"type": "Sing"}))
 
 

@@ -260,7 +260,7 @@ OF_NO_TYPE: dict[str, Any] = {
     "a frame of nothing": Frame(1, 0, None),  # type: ignore[arg-type]
     "a subscription without a filter": Frame(1, 0, Subscribe(("b4", "1"), None)),  # type: ignore[arg-type]
     "a subscription named by a number": Frame(1, 0, Subscribe(7, TRUE)),  # type: ignore[arg-type]
-    "an advertisement of what is no filter": Frame(1, 0, Advertise(("b4", "1"), "price <")),  # type: ignore[arg-type]
+    "an advertisement of what is not a filter": Frame(1, 0, Advertise(("b4", "1"), "price <")),  # type: ignore[arg-type]
     "an event that is none": Frame(1, 0, Publish("price is 3")),  # type: ignore[arg-type]
     "synced of what there is not": Frame(1, 0, Synced("filters")),  # type: ignore[arg-type]
     "a packet of no event": Frame(1, 0, Packet("b4", 1, {"b0": 1}, Publish(None))),  # type: ignore[arg-type]
@@ -275,7 +275,7 @@ OF_NO_TYPE: dict[str, Any] = {
 
 @pytest.mark.parametrize("said", OF_NO_TYPE)
 def test_what_is_of_a_wrong_type_is_refused_by_the_decoder_and_no_machine_hears_of_it(said: str) -> None:
-    with pytest.raises(PeerFault, match="no message"):
+    with pytest.raises(PeerFault, match="not a message"):
         read(OF_NO_TYPE[said])
 
 

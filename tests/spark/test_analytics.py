@@ -306,7 +306,7 @@ def test_what_is_no_trace_is_named(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"has no trace.parquet in it"):
         analytics.find([tmp_path])
     pq.write_table(pa.table({"price": [1]}), tmp_path / "trace.parquet")
-    with pytest.raises(PipelineError, match=r"is no trace: its columns are price"):
+    with pytest.raises(PipelineError, match=r"is not a trace: its columns are price"):
         analytics.find([tmp_path])
     (tmp_path / "trace.parquet").write_text("no Parquet")
     with pytest.raises(PipelineError, match="cannot read the trace"):

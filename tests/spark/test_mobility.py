@@ -205,7 +205,7 @@ def test_what_is_read_is_neither_replaced_nor_mixed_with_what_is_mined(
 
 def test_an_input_without_a_single_step_is_one_sentence(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "cab.txt").write_text("1.0 2.0 0 1000\n1.0 2.0 0 1060\n")
-    with pytest.raises(PipelineError, match="nobody has gone from one place to another: take smaller cells"):
+    with pytest.raises(PipelineError, match="no client moved from one place to another: take smaller cells"):
         mine(spark, [str(tmp_path / "cab.txt")], tmp_path / "out", MiningSettings(cells=CELLS))
 
 

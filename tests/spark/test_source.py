@@ -127,9 +127,7 @@ def test_what_was_taken_away_unread_ends_the_stream_with_a_sentence_or_is_skippe
     filled(source, range(14, 20), segment_bytes=1)
     for segment in range(11, 17):
         (source / f"{segment:08}.jsonl").unlink()
-    with pytest.raises(
-        Exception, match=r"of segment 14 and all of segments 15 to 16 was taken away before it was read"
-    ):
+    with pytest.raises(Exception, match=r"of segment 14 and all of segments 15 to 16 was removed before it was read"):
         run_once(streamed(spark, source), out, checkpoint)
     run_once(streamed(spark, source, skip_removed="true"), out, checkpoint)
     assert [line["attributes"]["n"] for line in held(out)] == [*range(14), *range(16, 20)]
@@ -137,7 +135,7 @@ def test_what_was_taken_away_unread_ends_the_stream_with_a_sentence_or_is_skippe
         _Options({"log": str(source), "skip_removed": "true"})
     )  # as Spark has it, in a process apart
     assert len(reader.partitions({"segment": 14, "bytes": 9}, {"segment": 18, "bytes": 10})) == 2
-    assert "of segments 15 to 16 was taken away before it was read, and is skipped" in capsys.readouterr().err
+    assert "of segments 15 to 16 was removed before it was read, and is skipped" in capsys.readouterr().err
 
 
 def test_rows_without_a_name_get_that_of_the_log_and_numbers_that_grow(spark: "SparkSession", tmp_path: Path) -> None:
@@ -168,7 +166,7 @@ def test_a_trace_is_a_table(spark: "SparkSession", tmp_path: Path) -> None:
         ({}, "needs a folder for the event log"),
         ({"log": "nowhere"}, "there is no .*nowhere"),
         ({"log": "nowhere", "atributes": "n int"}, "has no option 'atributes'"),
-        ({"log": "nowhere", "attributes": "n"}, "is no name and form"),
+        ({"log": "nowhere", "attributes": "n"}, "is not a name and form"),
         ({"log": "nowhere", "broker": "127.0.0.1:1"}, "a running broker is read as a stream"),
         ({"log": "nowhere", "keep_days": "3"}, "keep_bytes and keep_days are for who fills the log"),
         ({"log": "nowhere", "broker": "b:1", "keep_bytes": "3"}, "keep_bytes is 3: it must be at least 1048576"),

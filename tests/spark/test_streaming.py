@@ -269,7 +269,7 @@ def test_what_a_stream_does_not_take_is_one_sentence(spark: "SparkSession", fold
         stream(spark.range(1), source, tmp_path / "out")
     with pytest.raises(PipelineError, match="sequence is missing"):
         stream(reader.drop("sequence"), source, tmp_path / "out")
-    with pytest.raises(PipelineError, match=r"is no folder that this machine"):
+    with pytest.raises(PipelineError, match=r"is not a folder that this machine"):
         stream(reader, source, "s3://bucket/out")
     with pytest.raises(PipelineError, match="holds a table that no stream has made"):
         stream(reader, source, folder)

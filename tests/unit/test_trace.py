@@ -108,7 +108,7 @@ def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({"x": [1]}), tmp_path / "trace.parquet")
-    with pytest.raises(GodwitError, match="is no trace: its columns are x"):
+    with pytest.raises(GodwitError, match="is not a trace: its columns are x"):
         read(tmp_path)
 
 

@@ -34,7 +34,7 @@ export interface ConnectOptions {
   /** The class of sockets. Default: the global WebSocket, which Node has from version 22 on. */
   WebSocket?: SocketClass;
   onState?: (state: State) => void;
-  /** Called when the client is back: what became of events while it was away. */
+  /** Called when the client is back: what happened to events while it was away. */
   onReceipt?: (receipt: Receipt) => void;
 }
 
@@ -96,7 +96,7 @@ export function socketUrl(text: string): string {
   } catch {
     // as below
   }
-  throw new InvalidValue(`"${text}" is no address of a broker: give one such as "http://127.0.0.1:7080"`);
+  throw new InvalidValue(`"${text}" is not an address of a broker: give one such as "http://127.0.0.1:7080"`);
 }
 
 /** A name for a client that was given none: a user's clients bear its name. */

@@ -105,7 +105,7 @@ def check_hop_message(message: Any) -> None:
             _check_number(message.number, 1)
             try:
                 if checked_context(values, authors=AUTHORS) != values:
-                    raise PeerFault(f"ContextBegins.values is no context: {shown(values)}")
+                    raise PeerFault(f"ContextBegins.values is not a context: {shown(values)}")
             except BadValue as error:
                 raise PeerFault(str(error)) from None
         case ContextEnds():

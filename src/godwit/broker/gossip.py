@@ -330,7 +330,7 @@ def check_known(message: GossipUpdate) -> None:
             raise PeerFault(f"{shown(fact)} is stamped as no broker does")
         if fact.value is not None:
             if type(fact.value) is not kind:
-                raise PeerFault(f"{shown(fact.value)} is no value of the table of {fact.table}")
+                raise PeerFault(f"{shown(fact.value)} is not a value of the table of {fact.table}")
             if (check := CHECKS.get(kind)) is not None:
                 check(fact.value)
 

@@ -1,7 +1,7 @@
 """Queue rules and the lifetime of a subscription as people write them: in options, URLs and MQTT properties.
 
 *Rules.*
-1. Each rule has the name of its field in `QueueRules`, whatever the transport. What is no rule or no value of it is an
+1. Each rule has the name of its field in `QueueRules`, whatever the transport. An unknown rule or value is an
    error that says what is allowed.
 2. A lifetime is said in seconds from now; nobody has to agree with a broker about the time.
 
@@ -37,7 +37,7 @@ def queue_rules_of(said: Iterable[tuple[str, str]], prefix: str = "queue.") -> Q
     found: dict[str, float | int | str] = {}
     for name, text in said:
         if name not in RULES:
-            raise FilterError(f"{prefix}{name[:SHOWN_MAX]} is no rule of a queue: allowed are {', '.join(RULES)}")
+            raise FilterError(f"{prefix}{name[:SHOWN_MAX]} is not a rule of a queue: allowed are {', '.join(RULES)}")
         value = _value(text, RULES[name])
         if value is None:
             raise FilterError(f"{prefix}{name} is {text[:SHOWN_MAX]!r}: it must be {RULES[name]}")

@@ -3,7 +3,7 @@
 *Theory.* With the reduction `simple` each broker knows a subscription by its own id, (client, name), and by the
 neighbour that told it: an arrow towards the client. When the client has moved, a message goes from its new border
 broker along these arrows, and each broker adds one that leads back. Where the new way meets the old one (the junction)
-the entry is there already, and so are those of all brokers beyond: what they were told for the old way stands for the
+the entry already exists, and so are those of all brokers beyond: what they were told for the old way stands for the
 new one, too (`Simple.share`), and no message goes there. When the old border broker gives the session away it takes its
 entry back, hop by hop; at the junction that ends, since the new way still stands for it. Then every arrow points to the
 new place.

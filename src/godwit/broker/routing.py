@@ -69,7 +69,7 @@ class Routing(Protocol):
     """What a broker asks of its routing family."""
 
     def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        """A client here wants what `filter` matches; an id that is there already gets this filter instead."""
+        """A client here wants what `filter` matches; an id that already exists gets this filter instead."""
 
     def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
         """A client here wants nothing more under `id`."""

@@ -1,6 +1,6 @@
 """One session: what is kept for a client, and the receipts that account for every event it took in.
 
-*Theory.* A receipt says what became of events since the last receipt *that came*. A connection may break before
+*Theory.* A receipt says what happened to events since the last receipt *that came*. A connection may break before
 `Attached` arrives, or after it; the client says with its next `Attach` which receipt it has, and only then are the
 figures of that one settled.
 
@@ -478,5 +478,5 @@ class Session:
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:
-    """The earlier of two times; None is no time."""
+    """The earlier of two times; None is not a time."""
     return other if one is None else one if other is None else min(one, other)

@@ -47,7 +47,7 @@ class AdminClient(NamedTuple):
             try:
                 return json.loads(answer.read(ANSWER_BYTES_MAX))
             except (ValueError, RecursionError):
-                raise GodwitError(f"{self.url}{path}: this is no JSON: is that a Godwit broker?") from None
+                raise GodwitError(f"{self.url}{path}: not valid JSON: is that a Godwit broker?") from None
 
     def post(self, path: str, **fields: Any) -> Any:
         """Have something done; the answer, from JSON. Fields without a value are left out."""
@@ -135,7 +135,7 @@ def _url(address: str, like: str) -> str:
     except ValueError:
         is_good = False
     if not is_good:
-        raise GodwitError(f"{address!r} is no address of a broker's HTTP: it must be host:port, such as {HTTP}")
+        raise GodwitError(f"{address!r} is not an address of a broker's HTTP: it must be host:port, such as {HTTP}")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
@@ -158,7 +158,7 @@ def _why(reason: Any) -> str:
     if isinstance(reason, TimeoutError):
         return f"no answer in {ANSWER_S:g} s"
     if isinstance(reason, SSLCertVerificationError):
-        return f"{reason.verify_message}\nSay whom to trust with --ca FILE."
+        return f"{reason.verify_message}\nName the authority to trust with --ca FILE."
     if isinstance(reason, ConnectionError):
         return "the connection was closed\nIf the broker speaks TLS, say --ca FILE, or --http https://HOST:PORT."
     return getattr(reason, "strerror", None) or str(reason)

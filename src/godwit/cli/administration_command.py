@@ -15,7 +15,9 @@ app = typer.Typer(no_args_is_help=True, help="Administer a running broker.", ric
 
 Client = Annotated[str, typer.Argument(metavar="CLIENT", help="Name of the client.")]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason that the client is told.")]
-Limit = Annotated[int, typer.Option(metavar="COUNT", help="Show at most so many (default: 1000).", min=0, max=100_000)]
+Limit = Annotated[
+    int, typer.Option(metavar="COUNT", help="Largest number of events to show (default: 1000).", min=0, max=100_000)
+]
 
 
 @app.command()

@@ -212,7 +212,7 @@ def assigned(words: list[str]) -> dict[str, Any]:
     for word in words:
         name, separator, text = word.partition("=")
         if not separator or not name.removesuffix(":"):
-            raise GodwitError(f"{word!r} is no attribute: write name=value, or name:=JSON")
+            raise GodwitError(f"{word!r} is not an attribute: write name=value, or name:=JSON")
         if name.endswith(":"):
             found[name[:-1]] = _json(word, text)
         else:

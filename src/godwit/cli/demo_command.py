@@ -14,7 +14,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the random events.")] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the network running at the end, until Ctrl-C.")] = False,
     is_open: Annotated[
-        bool, typer.Option("--open", help="Open the map in a browser, and drive forth and back until Ctrl-C.")
+        bool, typer.Option("--open", help="Open the map in a browser, and drive back and forth until Ctrl-C.")
     ] = False,
 ) -> None:
     """Run a demonstration: five brokers on this machine, cars that roam, and a broker that is killed and restarts.

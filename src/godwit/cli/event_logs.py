@@ -56,7 +56,7 @@ class LogCapture:
         if (receipt := client.receipt) is not None:
             gone = sum(receipt.purged.values()) + len(receipt.lost) + receipt.lost_more
             if gone:
-                _warn(f"{gone:,} events are not in the log: while we were away, the broker had no room for them")
+                _warn(f"{gone:,} events are not in the log: the broker's queue was full while the client was away")
 
     async def take_all(self, client: "NetworkClient", subscription: "Subscription", wanted: int | None) -> int:
         """Write what comes, up to so many events: how many there were."""
@@ -121,7 +121,7 @@ def publishing(folder: str, name: str, user: str, skip_removed: bool) -> Iterato
     state = PublishProgress(Path(folder))
     try:
         if skip_removed and (gone := state.skip_removed()):
-            _warn(f"{folder}: {gone} was taken away before it was published, and is skipped")
+            _warn(f"{folder}: {gone} was removed before it was published, and is skipped")
         known = state.publisher
         if name and known and name != known:
             raise EventLogError(f"{folder} is published as {known!r} already: say --name {known}, or nothing")

@@ -70,12 +70,12 @@ def explain(
     else:
         client, events = receiver or client, [event or ""]
     if not client:
-        raise typer.BadParameter("say which client: CLIENT, or --client NAME")
+        raise typer.BadParameter("no client given: add CLIENT, or --client NAME")
     are_delivered = True
     for each in events:
         publisher, _, number = each.rpartition(":")
         if not publisher or not number.isdecimal():
-            raise GodwitError(f"{each!r} is no event: it must be PUBLISHER:NUMBER, as `godwit pub` says it")
+            raise GodwitError(f"{each!r} is not an event: it must be PUBLISHER:NUMBER, as `godwit pub` prints it")
         hops = with_reasons(_walk(first, each, client, subscription))
         if is_terminal():
             _draw(each, client, hops)

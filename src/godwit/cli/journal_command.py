@@ -46,7 +46,7 @@ def backup(
             to.flush()
             os.fsync(to.fileno())
         if damage := why_damaged(draft):
-            raise GodwitError(f"the copy that came is not whole: {damage}; try again")
+            raise GodwitError(f"the copy that arrived is incomplete: {damage}; try again")
         broker = inspected(draft)["broker"]
         draft.rename(file)
     except OSError as error:

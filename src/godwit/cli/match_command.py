@@ -111,7 +111,7 @@ def match(
         engine = matcher_named(matcher)
         bar.add_task("getting ready", total=None)
         engine.add_many(enumerate(filters))  # numbers in the order of the file
-        engine.match(Event({}))  # what is put off until the first event is no part of the speed
+        engine.match(Event({}))  # what is put off until the first event is not part of the speed
     with progress(is_shown=count or not sys.stdout.isatty()) as bar:
         faults.report = partial(report, bar)
         totals = Totals(len(filters))

@@ -191,7 +191,7 @@ def _one(attributes: dict[str, Any] | None, text: str, payload: str, content_typ
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise GodwitError(f"--json: this is no JSON: {error}") from None
+            raise GodwitError(f"--json: not valid JSON: {error}") from None
     else:
         data = {"attributes": attributes}
     event = event_of(data, time())

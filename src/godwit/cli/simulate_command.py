@@ -24,7 +24,24 @@ __all__ = ["simulate"]
 
 SEED_DEFAULT = 1
 VIOLATIONS_SHOWN_MAX = 10
-USED = ("moves", "walked", "out_of_context", "context_changes", "not_addressed", "purged", "expired", "quenched")
+GROUPS = {
+    "deliveries": (
+        *("published", "owed", "delivered", "lost", "duplicated", "out_of_order", "unwanted", "allowed", "excused"),
+        *("purged", "expired", "quenched", "out_of_context", "not_addressed"),
+    ),
+    "delays": ("latency_p50_ms", "latency_p99_ms", "caught_up", "catch_up_p50_ms", "catch_up_p99_ms"),
+    "movement": ("moves", "walked", "context_changes", "receipts", "islands"),
+    "traffic": ("messages_sent", "bytes_sent", "messages", "packets"),
+    "tables and queues": ("table_entries", "entries_left", "queue_max"),
+    "faults": ("faults",),
+    "the run": ("simulated_s", "wall_s", "messages_per_second"),
+}
+"""The outcome as it is shown on a terminal: headings, and the fields below each."""
+
+USED = (
+    *("caught_up", "moves", "walked", "out_of_context", "context_changes", "not_addressed"),
+    *("purged", "expired", "quenched"),
+)
 """What is shown on a terminal only when there was any: 0 says that a scenario has none of it."""
 TOTALS = ("published", "owed", "delivered", "lost", "duplicated", "out_of_order", "unwanted", "allowed", "excused")
 EXERCISED = ("moves", "walked", "context_changes")
@@ -193,7 +210,8 @@ def _run_swarm(size: int, seed: int, changes: list[str]) -> None:
     data = {"passed": broken is None, "swarm": size, "seed": seed, "runs": number + 1, **rounded}
     if broken is not None:
         data["broken"] = {**broken[0].to_data(), "replay": broken[1]}
-    _answer(data, lambda: _show_rows(f"swarm of {size}, seed {seed}", {k: v for k, v in data.items() if k != "broken"}))
+    rows = {name: value for name, value in data.items() if name != "broken"}
+    _answer(data, lambda: _show_groups(f"swarm of {size}, seed {seed}", {"": rows}))
     if broken is not None:
         _report(broken[0], seed, broken[1])
         raise typer.Exit(STATUS_NO)
@@ -232,15 +250,16 @@ def _report(summary: "Summary", seed: int, replay: str) -> None:
 
 def _show(summary: "Summary") -> None:
     data = summary.to_data()
-    rows: dict[str, Any] = {"passed": data.pop("passed"), **_fire_rows(data.pop("fire"))}
-    for name, value in data.items():
-        if name in ("scenario", "seed", "violations") or (name in USED and not value):
-            continue
-        if isinstance(value, dict):
-            rows |= {f"{name} {key}": each for key, each in value.items() if each or name != "receipts"}
-        elif value is not None:
-            rows[name] = value
-    _show_rows(f"{summary.scenario}, seed {summary.seed}", rows)
+    groups: dict[str, dict[str, Any]] = {"": {"passed": data["passed"]}, "building on fire": _fire_rows(data["fire"])}
+    for title, fields in GROUPS.items():
+        rows = groups.setdefault(title, {})
+        for name in fields:
+            value = data[name]
+            if isinstance(value, dict):
+                rows |= {f"{key} ({name})": each for key, each in value.items() if each or name != "receipts"}
+            elif value is not None and (value or name not in USED):
+                rows[name] = value
+    _show_groups(f"{summary.scenario}, seed {summary.seed}", groups)
 
 
 def _fire_rows(fire: dict[str, Any]) -> dict[str, Any]:
@@ -258,7 +277,7 @@ def _fire_rows(fire: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show_rows(title: str, rows: dict[str, Any]) -> None:
+def _show_groups(title: str, groups: dict[str, dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -266,11 +285,16 @@ def _show_rows(title: str, rows: dict[str, Any]) -> None:
     table = Table(show_header=False, title=title)
     table.add_column(style="cyan")
     table.add_column(justify="right", style="bold")
-    for name, value in rows.items():
-        if isinstance(value, bool):
-            shown = Text("yes" if value else "NO", style="bold green" if value else "bold red")
-        else:
-            is_bad = name in ("lost", "duplicated", "out_of_order", "unwanted", "entries_left") and value
-            shown = Text(value if isinstance(value, str) else f"{value:,}", style="bold red" if is_bad else "bold")
-        table.add_row(Text("every law held" if name == "passed" else name.replace("_", " ")), shown)
+    for heading, rows in groups.items():
+        if rows and heading:
+            table.add_section()
+            table.add_row(Text(heading, style="bold white"), "")
+        for name, value in rows.items():
+            if isinstance(value, bool):
+                shown = Text("yes" if value else "NO", style="bold green" if value else "bold red")
+            else:
+                is_bad = name in ("lost", "duplicated", "out_of_order", "unwanted", "entries_left") and value
+                shown = Text(value if isinstance(value, str) else f"{value:,}", style="bold red" if is_bad else "bold")
+            label = "every law held" if name == "passed" else name.replace("_", " ")
+            table.add_row(Text(f"  {label}" if heading else label), shown)
     Console().print(table)

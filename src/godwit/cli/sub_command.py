@@ -109,7 +109,7 @@ def sub(
     receipt: Annotated[
         bool,
         typer.Option(
-            "--receipt", help="Print on standard error, as JSON, what became of events while no client was connected."
+            "--receipt", help="Print on standard error, as JSON, what happened to events while no client was connected."
         ),
     ] = False,
     replicas: Replicas = False,
@@ -147,7 +147,7 @@ def sub(
         raise typer.BadParameter(f"--language {language} needs a FILTER in that language")
     load_operators(operators)
     query = read_query(filter or EVERYTHING, language)
-    asked(query.routable, sender or None)  # what is no filter needs no broker to be told so
+    asked(query.routable, sender or None)  # what is not a filter needs no broker to be told so
     if query.is_impossible:
         typer.echo("warning: no event can match this filter", err=True)
     wanted: dict[str, Any] = {"sender": sender or None, "retained": retained, "share": share}

@@ -138,7 +138,7 @@ def set_user(
     if certificate is not None:
         changes["certificate"] = certificate
     if not changes:
-        raise typer.BadParameter("say what to set: --client, --context, --admin or --certificate")
+        raise typer.BadParameter("nothing to set: add --client, --context, --admin or --certificate")
     _write(name, structs.replace(user, **changes), file, text, for_good=True)
 
 
@@ -153,7 +153,7 @@ def grant(name: Name, file: File = DEFAULT_FILE, publish: Publish = None, subscr
     text, user = _found(name, file)
     more = {"publish": tuple(publish or ()), "subscribe": tuple(subscribe or ())}
     if not any(more.values()):
-        raise typer.BadParameter("say what to grant: --publish FILTER, --subscribe FILTER")
+        raise typer.BadParameter("nothing to grant: add --publish FILTER, --subscribe FILTER")
     changes: dict[str, Any] = {
         kind: tuple(dict.fromkeys((*getattr(user, kind), *filters))) for kind, filters in more.items()
     }
@@ -179,7 +179,7 @@ def revoke(
     text, user = _found(name, file)
     less = {"publish": publish or [], "subscribe": subscribe or []}
     if not everything and not any(less.values()):
-        raise typer.BadParameter("say what to revoke: --publish FILTER, --subscribe FILTER, or --all")
+        raise typer.BadParameter("nothing to revoke: add --publish FILTER, --subscribe FILTER, or --all")
     for kind, filters in less.items():
         for each in filters:
             if each not in getattr(user, kind):

@@ -387,7 +387,7 @@ class Client:
     def _on_message(self, message: Any, now: float) -> list[Effect]:
         handler = _HANDLERS.get(type(message))
         if handler is None:
-            raise PeerFault(f"a {type(message).__name__} is no message of a broker to its client")
+            raise PeerFault(f"a {type(message).__name__} is not a message of a broker to its client")
         if not self.is_attached and type(message) in (Delivery, Accepted, ReceiptUpdate):
             raise PeerFault(f"{type(message).__name__} before Attached")
         if (check := CHECKS.get(type(message))) is not None:

@@ -194,7 +194,11 @@ class CompleteMerge:
 
     def _gap(self, publisher: str, number: int, replica: NodeId) -> list[Effect]:
         self.gaps += 1
-        return [Trace(Record("gap", replica, "", publisher, number, detail="it had this event, and nobody brought it"))]
+        return [
+            Trace(
+                Record("gap", replica, "", publisher, number, detail="it had this event, and no replica delivered it")
+            )
+        ]
 
     def _take(
         self, replica: NodeId, source: _Source, event: Event, subscriptions: tuple[str, ...], now: float

@@ -224,7 +224,7 @@ class ReplicatedClient:
                 effects = self._step(replica, lambda client: client.handle(input, now), now)
             case Opened(connection=replica):
                 if replica not in self.clients:
-                    return [Close(replica, f"{replica} is no replica of {self.name}")]
+                    return [Close(replica, f"{replica} is not a replica of {self.name}")]
                 effects = self._step(replica, lambda client: client.handle(input, now), now)
             case TimerDue(key=("replica", replica, *key)):
                 return self._step(replica, lambda client: client.handle(TimerDue(tuple(key)), now), now)

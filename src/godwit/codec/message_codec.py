@@ -101,7 +101,7 @@ class Codec:
         try:
             return self.raised(self._decoder.decode(data))
         except BAD as error:
-            raise PeerFault(f"a frame that is no message: {error}") from None
+            raise PeerFault(f"a frame that is not a message: {error}") from None
 
     def lowered(self, message: Any) -> Any:
         """The twin of a message."""

@@ -132,7 +132,7 @@ def value_of(value: Any) -> Any:
         return tuple(map(value_of, value))
     if type(value) is dict:
         return next(iter(flattened({"value": value}).values()), None)
-    raise ValueError(f"a {type(value).__name__} is no value of an attribute")
+    raise ValueError(f"a {type(value).__name__} is not a value of an attribute")
 
 
 def json_value(value: Any) -> Any:

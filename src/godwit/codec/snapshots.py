@@ -226,9 +226,9 @@ class Snapshots:
         try:
             head = self._read_head.decode(data)
         except msgspec.MsgspecError:
-            raise SnapshotError(f"this is no snapshot: {FORMAT!r} begins otherwise") from None
+            raise SnapshotError(f"this is not a snapshot: {FORMAT!r} begins otherwise") from None
         if head.format != FORMAT:
-            raise SnapshotError(f"this is no snapshot: its format is {head.format!r}, not {FORMAT!r}")
+            raise SnapshotError(f"this is not a snapshot: its format is {head.format!r}, not {FORMAT!r}")
         if head.version != VERSION:
             raise SnapshotError(f"a snapshot of version {head.version!r}: this version of Godwit reads {VERSION}")
         if type(head.kinds) is not dict:
@@ -236,7 +236,7 @@ class Snapshots:
         for tag, version in head.kinds.items():
             kind = self._states.get(tag)
             if kind is None:
-                raise SnapshotError(f"the snapshot holds a {tag}, version {version}, which nobody here knows")
+                raise SnapshotError(f"the snapshot holds a {tag}, version {version}, which is unknown")
             if version != version_of(kind):
                 raise SnapshotError(
                     f"the snapshot holds a {tag} of version {version}: this version of Godwit reads {version_of(kind)}"

@@ -32,7 +32,7 @@ class TypeRegistry:
         return self._by_tag.get(tag)
 
     def register(self, *kinds: type[msgspec.Struct]) -> None:
-        """Add kinds. One that is there already may be registered again. TypeError: what is wrong with one."""
+        """Add kinds. One that already exists may be registered again. TypeError: what is wrong with one."""
         added: list[type[msgspec.Struct]] = []
         for kind in kinds:
             tag = kind.__struct_config__.tag

@@ -22,7 +22,7 @@ class PublishProgress:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / ABOUT).exists():
-            raise EventLogError(f"{folder} is no event log: there is no {ABOUT} in it")
+            raise EventLogError(f"{folder} is not an event log: there is no {ABOUT} in it")
         about = about_log(folder)
         self._lock = locked(folder, PUBLISHING, EventLogError, "being published by process {}")
         self.meant = str(about.get("publisher", ""))  # the name that whoever made the log wants it to have

@@ -25,7 +25,7 @@ def lines_from(folder: Path, start: Position | None = None) -> Iterator[tuple[by
     found = segments(folder)
     start = start or first_position(folder)
     if gone := gone_before(folder, start, found[0] if found else START.segment):
-        raise EventLogError(f"{folder}: {gone} was taken away before it was read; --skip-removed goes on with the rest")
+        raise EventLogError(f"{folder}: {gone} was removed before it was read; --skip-removed continues with the rest")
     expected = found[0] if found and found[0] == start.segment + 1 else start.segment
     for segment in found:
         if segment < start.segment:
@@ -51,4 +51,4 @@ def _opened(folder: Path, segment: int) -> IO[bytes]:
     try:
         return (folder / segment_file(segment)).open("rb")
     except FileNotFoundError:
-        raise EventLogError(f"{folder}: segment {segment} was taken away while it was to be read") from None
+        raise EventLogError(f"{folder}: segment {segment} was removed while it was to be read") from None

@@ -231,7 +231,9 @@ class EventLog:
                     bad = bad or number
                     continue
                 if bad:
-                    raise EventLogError(f"{path}: line {bad} is no event, and others stand behind it: it was damaged")
+                    raise EventLogError(
+                        f"{path}: line {bad} is not an event, and others stand behind it: it was damaged"
+                    )
                 if line.endswith(b"\n"):
                     whole += len(line)
                     self._seen.add(found.publisher, found.sequence)
@@ -247,6 +249,6 @@ def _introduced(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
     if not path.exists():
         if segments(folder):
-            raise EventLogError(f"{folder} is no event log: there is no {ABOUT} in it")
+            raise EventLogError(f"{folder} is not an event log: there is no {ABOUT} in it")
         write_json(path, {"kind": KIND, "format": FORMAT})
     return about_log(folder)

@@ -46,4 +46,4 @@ def removed(folder: Path) -> list[Position]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError):
-        raise EventLogError(f"{path} does not say what was taken away") from None
+        raise EventLogError(f"{path} does not say what was removed") from None

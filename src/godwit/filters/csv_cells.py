@@ -11,7 +11,7 @@ import re
 __all__ = ["cell", "number"]
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
-DIGITS_MAX = 1_000  # of an int: beyond 4,300 Python reads none, and long before it is no value
+DIGITS_MAX = 1_000  # of an int: beyond 4,300 Python reads none, and long before it is not a value
 BOOLS = {"true": True, "false": False}
 
 

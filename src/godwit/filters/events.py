@@ -67,7 +67,7 @@ def event(attributes: Mapping[str, Any], **details: Any) -> Event:
 def flattened(data: Mapping[str, Any]) -> Attributes:
     """Plain or nested data as checked attributes."""
     if not isinstance(data, Mapping):
-        raise BadEvent(f"a {type(data).__name__} is no event: attributes are a mapping of names to values")
+        raise BadEvent(f"a {type(data).__name__} is not an event: attributes are a mapping of names to values")
     if len(data) > VALUES_MAX:
         raise BadEvent(
             f"an event of {len(data)} attributes: at most {ATTRIBUTES_MAX} are allowed, the payload takes more"

@@ -9,7 +9,7 @@ languages that know geometries read the text. A GeoJSON Point stays what it was:
 1. A geometry is checked when it comes in: kind, number of positions, closed rings. Nothing behind has to ask again.
 2. The box is that of the coordinates as they are given. A geometry that crosses the antimeridian is cut there by its
    author, as RFC 7946 asks.
-3. A geometry without any position is no value: its attribute is absent.
+3. A geometry without any position is not a value: its attribute is absent.
 """
 
 import json

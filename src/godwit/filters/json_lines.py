@@ -124,7 +124,7 @@ def _payload(data: Mapping[str, Any]) -> bytes | None:
         try:
             return base64.b64decode(encoded, validate=True)
         except (ValueError, TypeError):
-            raise BadEvent("payload_base64: it is no base64") from None
+            raise BadEvent("payload_base64: not valid base64") from None
     if payload is None or isinstance(payload, str):
         return None if payload is None else payload.encode()
     return json.dumps(payload, separators=(",", ":")).encode()

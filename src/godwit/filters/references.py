@@ -244,13 +244,13 @@ def _bound_interval(low: Value | None, high: Value | None, low_open: bool, high_
 
 def _bound_like(pattern: Value) -> ValueSet:
     if not isinstance(pattern, str):
-        raise BadValue(f"{pattern!r} is no LIKE pattern")
+        raise BadValue(f"{pattern!r} is not a LIKE pattern")
     return sets.like(pattern)
 
 
 def _bound_circle(centre: Value, radius_m: Value) -> ValueSet:
     if not isinstance(centre, Point):
-        raise BadValue(f"{centre!r} is no point to draw a circle around")
+        raise BadValue(f"{centre!r} is not a point to draw a circle around")
     return regions.circle(centre.lon, centre.lat, radius_m)  # type: ignore[arg-type]
 
 

@@ -412,7 +412,7 @@ def between(low: Any, high: Any) -> ValueSet:
 def all_of_kind(kind: Kind) -> ValueSet:
     """All values of an ordered kind."""
     if kind not in (Kind.NUMBER, Kind.TIME, Kind.TEXT):
-        raise BadValue(f"{kind!r} is no ordered kind: allowed are NUMBER, TIME and TEXT")
+        raise BadValue(f"{kind!r} is not an ordered kind: allowed are NUMBER, TIME and TEXT")
     return Interval(kind)
 
 
@@ -437,7 +437,7 @@ def holds_text(text: str) -> ValueSet:
 def like(pattern: str, escape: str | None = ESCAPE) -> ValueSet:
     """The texts that match an SQL LIKE pattern, as the simplest set that says so."""
     if escape is not None and (len(escape) != 1 or escape in (ANY_RUN, ANY_ONE)):
-        raise BadValue(f"{escape!r} cannot escape: ESCAPE takes one character that is no wildcard")
+        raise BadValue(f"{escape!r} cannot escape: ESCAPE takes one character that is not a wildcard")
     checked_value(pattern)
     canonical = _canonical_pattern(pattern, escape)
     match _literals_of(canonical):

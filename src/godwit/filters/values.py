@@ -94,7 +94,7 @@ def checked_value(value: Any) -> Value:
         return checked_value(float(value))
     if isinstance(value, datetime):
         return _checked_time(value)
-    raise BadValue(f"a {kind.__name__} is no value: allowed are bool, int, float, text, an aware datetime and Point")
+    raise BadValue(f"a {kind.__name__} is not a value: allowed are bool, int, float, text, an aware datetime and Point")
 
 
 def _checked_text(text: str) -> str:
@@ -116,7 +116,7 @@ def _checked_time(time: datetime) -> datetime:
     try:
         return datetime.combine(time.date(), time.timetz()).astimezone(UTC)  # of a subclass, the plain datetime
     except (OverflowError, TypeError, ValueError) as error:
-        raise BadValue(f"{time!r} is no time in the years 1 to 9999 of UTC") from error
+        raise BadValue(f"{time!r} is not a time in the years 1 to 9999 of UTC") from error
 
 
 def identity(value: Value) -> Any:

@@ -138,7 +138,7 @@ def _event_of_members(members: dict[str, msgspec.Raw], flatten: bool) -> Event:
         try:
             payload = base64.b64decode(_json(DATA_BASE64, encoded), validate=True)
         except (binascii.Error, TypeError, ValueError):
-            raise BadEvent("data_base64: it is no base64") from None
+            raise BadEvent("data_base64: not valid base64") from None
     return _event(attributes, payload, attributes.get(CONTENT_TYPE, None if payload is None else JSON), flatten)
 
 
@@ -146,7 +146,7 @@ def _json(name: str, raw: msgspec.Raw | bytes) -> Any:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise BadEvent(f"{name[:SHOWN_LENGTH_MAX]} is no JSON: {error}") from None
+        raise BadEvent(f"{name[:SHOWN_LENGTH_MAX]} is not valid JSON: {error}") from None
 
 
 def _payload(data: bytes, content_type: Any) -> bytes:
@@ -193,7 +193,7 @@ def _decoded(header: str, written: str) -> str:
     try:
         return _ENCODED.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode(), written)
     except UnicodeDecodeError:
-        raise BadEvent(f"{header}: what is encoded with % is no UTF-8") from None
+        raise BadEvent(f"{header}: what is encoded with % is not valid UTF-8") from None
 
 
 # ---------------------------------------------------------------- out

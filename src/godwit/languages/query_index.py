@@ -120,7 +120,7 @@ class QueryIndex:
     # ------------------------------------------------------------ subscriptions
 
     def add(self, id: SubscriptionId, query: Query) -> None:
-        """Subscribe `id` to a query. An id that is there already is an error."""
+        """Subscribe `id` to a query. An id that already exists is an error."""
         self.add_many([(id, query)])
 
     def add_many(self, subscriptions: Iterable[tuple[SubscriptionId, Query]]) -> None:
@@ -129,7 +129,7 @@ class QueryIndex:
         seen: set[SubscriptionId] = set()
         for id, query in pairs:
             if id in self._entry_of or id in seen:
-                raise SubscriptionError(f"subscription {id!r} is there already")
+                raise SubscriptionError(f"subscription {id!r} already exists")
             if query.references:  # whose context would it be?
                 raise Unbound(*map(str, query.references))
             seen.add(id)

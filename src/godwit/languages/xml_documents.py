@@ -94,12 +94,12 @@ def xml_subject(
 
 
 def document_of(subject: Subject) -> Tree | None:
-    """The root of the tested event's document, parsed once; None when the event is no XML document."""
+    """The root of the tested event's document, parsed once; None when the event is not valid XML document."""
     return subject.derived(DOCUMENT, _document_or_none)
 
 
 def structure_of(subject: Subject) -> Structure | None:
-    """The structure of the tested event's document; None when the event is no XML document."""
+    """The structure of the tested event's document; None when the event is not valid XML document."""
 
     def structure(_: Event) -> Structure | None:
         root = document_of(subject)

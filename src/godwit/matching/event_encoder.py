@@ -405,7 +405,7 @@ def _point_labels(name: str, slot: Slot, lon: Any, lat: Any, rows: Longs) -> Lon
     inside = (np.abs(lon) <= LON_MAX) & (np.abs(lat) <= LAT_MAX)  # no NaN is
     if not inside.all():
         at = int(np.argmin(inside))
-        raise BadEvent(f"column {name!r}, row {rows[at]}: {lon[at]!r}, {lat[at]!r} is no place on the globe")
+        raise BadEvent(f"column {name!r}, row {rows[at]}: {lon[at]!r}, {lat[at]!r} is not a place on the globe")
     constants = slot.constants.get(Kind.POINT)
     if constants is None:
         return np.full(len(rows), STRETCH[Kind.POINT][0], dtype=np.int64)
@@ -420,7 +420,7 @@ def _checked(name: str, row: int, value: Any) -> Value:
 
 
 def check_column(name: str, values: Any) -> None:
-    """Refuse what is no value in any column, so that an error does not depend on who subscribes to what."""
+    """Refuse what is not a value in any column, so that an error does not depend on who subscribes to what."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biu":
         return
     for row, value in enumerate(values.tolist() if isinstance(values, np.ndarray | PackedColumn) else values):

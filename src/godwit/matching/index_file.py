@@ -287,7 +287,7 @@ def _read(path: Path, verify: bool) -> tuple[Metadata, Array]:
         head = file.read(HEADER.size)
         size = os.fstat(file.fileno()).st_size
         if not head.startswith(MAGIC):
-            raise IndexFileError(f"{path} is no index: it does not begin with {MAGIC.decode()}")
+            raise IndexFileError(f"{path} is not an index: it does not begin with {MAGIC.decode()}")
         if len(head) < HEADER.size:
             raise IndexFileError(f"{path} is cut off after {size} bytes")
         _, format, _, metadata_length, length, arrays_digest, digest = HEADER.unpack(head)

@@ -234,7 +234,7 @@ class IndexMatcher(Matcher):
 
     def _encoded(self, columns: Columns, length: int) -> Batch:
         self._ready(length)
-        batch = self._encoder.encode_batch(columns, length)  # which refuses what is no value, and names its row
+        batch = self._encoder.encode_batch(columns, length)  # which refuses what is not a value, and names its row
         for row in range(0, length, max(1, length // SAMPLE)):
             self._sample.append(next(events_of(one_row(columns, row), 1)).attributes)
         return batch

@@ -63,7 +63,7 @@ def _takes_files(folder: Path) -> bool:
 
 
 def _is_ours_alone(folder: Path) -> bool:
-    """Whether the folder is no link, belongs to this user, and only this user may write to it. (rule 2)"""
+    """Whether the folder is not a link, belongs to this user, and only this user may write to it. (rule 2)"""
     if not hasattr(os, "getuid"):
         return True
     found = folder.lstat()

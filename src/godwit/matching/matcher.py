@@ -103,7 +103,7 @@ class Matcher(ABC):
         return self._known(id)
 
     def add(self, id: SubscriptionId, filter: Filter, expires: float | None = None) -> None:
-        """Subscribe `id` to `filter`, until `expires` if given. An id that is there already is an error."""
+        """Subscribe `id` to `filter`, until `expires` if given. An id that already exists is an error."""
         if self._known(id):
             raise _taken(id)
         _check_bound(filter)
@@ -181,7 +181,7 @@ class Matcher(ABC):
 
 
 def _taken(id: SubscriptionId) -> SubscriptionError:
-    return SubscriptionError(f"subscription {id!r} is there already: replace() changes its filter")
+    return SubscriptionError(f"subscription {id!r} already exists: replace() changes its filter")
 
 
 def _check_bound(filter: Filter) -> None:

@@ -9,7 +9,7 @@ docs/guides/extend.md shows one of each.
 *Rules.*
 1. Messages and states of a component are registered, too, before the first broker with it is made
    (`godwit.codec.register_messages`, `register_states`).
-2. A policy says what it promises (`Mode`). No policy takes the name of a mode that is there already.
+2. A policy says what it promises (`Mode`). No policy takes the name of a mode that already exists.
 """
 
 from collections.abc import Callable
@@ -95,5 +95,5 @@ def attach_policies(names: tuple[str, ...], relocation: Relocation) -> dict[str,
     found = {name: _POLICIES.part(name) for name in names}
     for name, policy in found.items():
         if MODES.setdefault(name, policy.promises) is not policy.promises:
-            raise ConfigurationError(f"the attach policy {name!r} has the name of a mode that is there already")
+            raise ConfigurationError(f"the attach policy {name!r} has the name of a mode that already exists")
     return {name: policy.make(relocation) for name, policy in found.items()}

@@ -68,7 +68,7 @@ def _check_fetch(message: FetchSession) -> None:
         raise PeerFault(f"what a client wants must be a tuple of at most {WISHES_MAX}")
     for each in message.subscriptions:
         if not is_whole(each.received) or each.received < 0 or is_open(each.filter):
-            raise PeerFault(f"{shown(each)} is no subscription of {message.client!r} that can be routed")
+            raise PeerFault(f"{shown(each)} is not a subscription of {message.client!r} that can be routed")
     if not {each.name for each in message.subscriptions}.issuperset(message.told):
         raise PeerFault(f"{shown(message.told)}: what is told must be among the subscriptions")
 
@@ -79,7 +79,7 @@ def _check_advertisements(message: Prefetch | Proxy) -> None:
         raise PeerFault(f"{shown(message)}: it needs at most {ADVERTISEMENTS_MAX} advertisements")
     for advertise in message.advertisements:
         if advertise.id[0] != message.client or is_open(advertise.filter):
-            raise PeerFault(f"{shown(advertise)} is no advertisement of {message.client!r} that can be routed")
+            raise PeerFault(f"{shown(advertise)} is not an advertisement of {message.client!r} that can be routed")
 
 
 def _check_items(message: Replay | Collected) -> None:

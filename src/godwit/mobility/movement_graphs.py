@@ -4,7 +4,7 @@
 client can be that was at x and has taken q steps since; to stay is a step, too, so it only grows with q. It is computed
 a ring at a time, and kept. Once a ring adds nothing, no later one does.
 
-A state that is no place may have a bound of its own: a `Drift` says by how much a number, or by how many metres a
+A state that is not a place may have a bound of its own: a `Drift` says by how much a number, or by how many metres a
 point, can change in one step.
 
 *Rules.*
@@ -85,7 +85,7 @@ class MovementGraph:
     def _number(self, place: Value) -> int:
         number = self._numbers.get(identity(place))
         if number is None:
-            raise BadValue(f"{place!r} is no place of the movement graph")
+            raise BadValue(f"{place!r} is not a place of the movement graph")
         return number
 
     def _reached(self, start: int, steps: int) -> tuple[int, ...]:

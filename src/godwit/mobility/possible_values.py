@@ -242,7 +242,7 @@ class Movements:
         found = place.values
         if count:
             if not isinstance(graph, MovementGraph) or not all(graph.has(value) for value in found):
-                raise BadValue(f"{found[0]!r} is no place of a movement graph")
+                raise BadValue(f"{found[0]!r} is not a place of a movement graph")
             found = graph.around(found, count)  # type: ignore[arg-type]
         names = [value for value in found if isinstance(value, str)]
         return sets.places(names) if len(names) == len(found) else sets.one_of(found)
@@ -264,13 +264,13 @@ def _interval(low: Any, high: Any, low_open: bool, high_open: bool) -> ValueSet:
 
 def _circle(centre: Any, radius_m: Any) -> ValueSet:
     if not isinstance(centre, Point):
-        raise BadValue(f"{centre!r} is no point to draw a circle around")
+        raise BadValue(f"{centre!r} is not a point to draw a circle around")
     return regions.circle(centre.lon, centre.lat, radius_m)
 
 
 def _like(pattern: Any) -> ValueSet:
     if not isinstance(pattern, str):
-        raise BadValue(f"{pattern!r} is no LIKE pattern")
+        raise BadValue(f"{pattern!r} is not a LIKE pattern")
     return sets.like(pattern)
 
 

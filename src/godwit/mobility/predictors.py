@@ -145,10 +145,10 @@ def model_of(text: str, name: str) -> MovementModel:
     _check_ways(transitions, f"{name}: transitions")
     pairs = data.get("pairs", {})
     if not isinstance(pairs, dict):
-        raise GodwitError(f"{name}: pairs is no table of brokers before, brokers, and weights of brokers after")
+        raise GodwitError(f"{name}: pairs is not a table of brokers before, brokers, and weights of brokers after")
     for before, ways in pairs.items():
         if not isinstance(ways, dict):
-            raise GodwitError(f"{name}: pairs.{before} is no table of brokers, and weights of brokers after")
+            raise GodwitError(f"{name}: pairs.{before} is not a table of brokers, and weights of brokers after")
         _check_ways(ways, f"{name}: pairs.{before}")
     return MovementModel(transitions, pairs)
 
@@ -157,7 +157,7 @@ def _check_ways(table: Mapping[str, Any], where: str) -> None:
     """`GodwitError` unless this is, by broker, a table of brokers and weights."""
     for broker, ways in table.items():
         if not isinstance(ways, dict):
-            raise GodwitError(f"{where}.{broker} is no table of brokers and weights")
+            raise GodwitError(f"{where}.{broker} is not a table of brokers and weights")
         for to, weight in ways.items():
             if type(weight) not in (int, float) or not 0 <= weight < math.inf:
                 raise GodwitError(f"{where}.{broker}.{to} is {weight!r}: allowed is a number, 0 or more")

@@ -30,5 +30,5 @@ def told_of_loss(connack: Connack, since: float, settings: MqttSettings) -> byte
 
 
 def told_receipt(connack: Connack, receipt: str) -> Connack:
-    """A CONNACK that also says what became of events while the client was away."""
+    """A CONNACK that also says what happened to events while the client was away."""
     return msgspec.structs.replace(connack, properties={**connack.properties, "user_property": ((RECEIPT, receipt),)})

@@ -146,7 +146,7 @@ class Attached(msgspec.Struct, frozen=True):
     kept: PersistentState | None = None
     doubtful: int = 0  # so many deliveries, the first ones, may have been sent before: nobody knows
     lost_since: float | None = None  # since when events may be lost, in seconds; 0: not known; None: none are
-    receipt: str = ""  # what became of events while it was away, as JSON, if it asked for that
+    receipt: str = ""  # what happened to events while it was away, as JSON, if it asked for that
 
 
 class Refused(msgspec.Struct, frozen=True):

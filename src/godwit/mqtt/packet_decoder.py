@@ -131,7 +131,9 @@ class Decoder:
         """Where the body of the packet at `at` begins and ends; an end beyond `size`: so many bytes are needed."""
         kind = data[at] >> 4
         if kind not in self._accepts or (self.level is None and kind != 1):
-            protocol_error("the first packet is no CONNECT" if self.level is None else f"packet type {kind} is refused")
+            protocol_error(
+                "the first packet is not a CONNECT" if self.level is None else f"packet type {kind} is refused"
+            )
         if at + 1 == size:
             return size, size + 1
         length, start = data[at + 1], at + 2

@@ -20,7 +20,7 @@ Content filters told beside a topic filter may be in another language. Each is a
    server refuse those [mqtt5 §1.5.4], and a line break in a topic helps nobody.
 
 *Departures.* `?` begins a content filter, so a filter cannot ask for a topic that holds one, except by a wildcard. A
-slash between a wildcard and it is no part of the topic.
+slash between a wildcard and it is not part of the topic.
 
 *Standard.* [mqtt5 §4.7, §4.8.2].
 """

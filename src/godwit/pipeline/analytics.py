@@ -218,7 +218,7 @@ def _check(file: Path) -> None:
     except (OSError, pa.ArrowInvalid) as error:
         raise PipelineError(f"cannot read the trace {file}: {error}") from None
     if names != traces.schema().names:
-        raise PipelineError(f"{file} is no trace: its columns are {', '.join(names)}")
+        raise PipelineError(f"{file} is not a trace: its columns are {', '.join(names)}")
 
 
 # ---------------------------------------------------------------- rows

@@ -274,7 +274,7 @@ def _last(batches: Path) -> LedgerEntry | None:
     except FileNotFoundError:  # forgotten meanwhile, as there are newer ones
         return _last(batches)
     except (OSError, msgspec.MsgspecError) as error:
-        raise PipelineError(f"{path} is no entry of a ledger: {error}") from None
+        raise PipelineError(f"{path} is not an entry of a ledger: {error}") from None
 
 
 def _entries(batches: Path) -> list[Path]:

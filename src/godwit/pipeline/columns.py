@@ -22,7 +22,7 @@ files.
    back as a float, which is the same value.
 2. Ints join floats in a `float` column only where that is exact, up to 2**53; else the column is `any`.
 3. `column_of` gives two attributes two columns, and none that the table has for itself.
-4. What is no value comes out as missing: null, an empty array, a null in an array, NaN and the infinities, a point
+4. What is not a value comes out as missing: null, an empty array, a null in an array, NaN and the infinities, a point
    without its degrees or beyond the globe, an `any` of nothing. Only tables that others wrote have such.
 """
 
@@ -91,7 +91,9 @@ class Form:
         """The form that `str` has written."""
         kind = text.removeprefix("several ")
         if kind not in KINDS:
-            raise PipelineError(f"{text!r} is no form of a column: allowed are {', '.join(KINDS)}, each also `several`")
+            raise PipelineError(
+                f"{text!r} is not a form of a column: allowed are {', '.join(KINDS)}, each also `several`"
+            )
         return Form(kind, kind != text)
 
 

@@ -43,7 +43,7 @@ def _event(attributes: Attributes, rest: str | None, row: dict[str, Any]) -> Eve
         )
     except (GodwitError, ValueError) as error:
         place = f"{row.get('publisher')}:{row.get('sequence')}"
-        raise PipelineError(f"the row of {place} is no event: {error}") from None
+        raise PipelineError(f"the row of {place} is not an event: {error}") from None
 
 
 def _seconds(time: Any) -> float | None:

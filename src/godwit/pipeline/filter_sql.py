@@ -16,7 +16,7 @@ is a filter of very many literals, which takes Spark longer to plan than Python 
 *Rules.*
 1. `column_for(f, schema)` is true where `f.holds(attributes)`, else false. `condition_for` is the same for `where`:
    null in place of some of the false, and so plain that Parquet can skip by it. Do not negate it: `condition_for(~f)`.
-2. What is no value is missing, as it is in `columns.from_arrow`: null, an empty array, a null in an array, NaN and the
+2. What is not a value is missing, as in `columns.from_arrow`: null, an empty array, a null in an array, NaN and the
    infinities, a point without or beyond its degrees, an `any` of nothing. Only tables that others wrote have them.
 3. An attribute without a column is missing everywhere.
 

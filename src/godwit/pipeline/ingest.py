@@ -190,7 +190,7 @@ def table_of(options: Options, table: str = "") -> str:
     """The table that files become; `PipelineError` when the format cannot become that, or lacks an option."""
     usual = FORMATS.get(options.format)
     if usual is None:
-        raise PipelineError(f"{options.format!r} is no format: allowed are {', '.join(FORMATS)}")
+        raise PipelineError(f"{options.format!r} is not a format: allowed are {', '.join(FORMATS)}")
     if options.format == "xml" and not options.row:
         raise PipelineError("XML needs --row: the name of the element that is a row")
     if table and table != usual and (usual != "events" or table != "fixes"):

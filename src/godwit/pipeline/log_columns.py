@@ -64,12 +64,12 @@ def _said(attributes: str) -> Iterator[tuple[str, str]]:
             for name, form in json.loads(attributes).items():
                 yield name, str(form)
         except ValueError as error:
-            raise PipelineError(f"attributes: this is no JSON: {error}") from None
+            raise PipelineError(f"attributes: not valid JSON: {error}") from None
         return
     for part in attributes.split(","):
         name, _, form = part.strip().partition(" ")
         if not name or not form:
-            raise PipelineError(f"attributes: {part.strip()!r} is no name and form, such as `price float`")
+            raise PipelineError(f"attributes: {part.strip()!r} is not a name and form, such as `price float`")
         yield name, " ".join(form.split())
 
 
@@ -110,7 +110,7 @@ def _parsed(piece: LogPiece, at: int, line: bytes) -> tuple[Attributes, EventHea
     except (GodwitError, ValueError, RecursionError) as error:
         raise PipelineError(f"{piece.path}, byte {at}: {error}") from None
     if own is None or "publisher" not in own or "sequence" not in own:
-        raise PipelineError(f"{piece.path}, byte {at}: this is no line of an event log, with publisher and sequence")
+        raise PipelineError(f"{piece.path}, byte {at}: this is not a line of an event log, with publisher and sequence")
     return attributes, own
 
 

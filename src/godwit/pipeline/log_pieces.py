@@ -42,7 +42,7 @@ class LogPiece:
 def segments(folder: Path, start: Position | None = None, skip_removed: bool = False) -> list[int]:
     """The segments, from a position on if one is given; `PipelineError` when some that were not read are gone. (rule 3)
 
-    `skip_removed`: but from the first that is there, if the one that the position is in was taken away.
+    `skip_removed`: but from the first that is there, if the one that the position is in was removed.
     """
     try:
         found = segment_numbers(folder)
@@ -57,7 +57,7 @@ def segments(folder: Path, start: Position | None = None, skip_removed: bool = F
         raise PipelineError(f"{folder} was read up to segment {start.segment}, and {there}: it is another log now")
     if not skip_removed and (gone := gone_before(folder, start, found[0])):
         raise PipelineError(
-            f"{folder}: {gone} was taken away before it was read; go on with segment {found[0]} by "
+            f"{folder}: {gone} was removed before it was read; continue with segment {found[0]} by "
             "option('skip_removed', 'true') or --skip-removed, or start again with another checkpoint and output"
         )
     ahead = [segment for segment in found if segment >= start.segment]
@@ -109,7 +109,7 @@ def _opened(path: Path) -> IO[bytes]:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise PipelineError(f"{path} was taken away while it was to be read: read the log again") from None
+        raise PipelineError(f"{path} was removed while it was to be read: read the log again") from None
     except OSError as error:
         raise PipelineError(f"cannot read {path}: {error.strerror or error}") from None
 

@@ -103,7 +103,7 @@ def filter_of(line: str) -> Filter:
         meaning = OPERATORS.get(operator.lower())
         if meaning is None:
             raise FilterError(
-                f"character {place}: {operator!r} is no operator: allowed are {', '.join(dict.fromkeys(_SHOWN))}"
+                f"character {place}: {operator!r} is not an operator: allowed are {', '.join(dict.fromkeys(_SHOWN))}"
             )
         try:
             parts.append(meaning(name, _value(*quoted_or_bare)))
@@ -153,7 +153,7 @@ def _value(single: str | None, double: str | None, bare: str | None) -> int | fl
 
 def _as_text(value: Any) -> str:
     if type(value) is not str:
-        raise BadValue(f"{value!r} is no text: the operator compares texts, so put it in quotes")
+        raise BadValue(f"{value!r} is not a text: the operator compares texts, so put it in quotes")
     return value
 
 

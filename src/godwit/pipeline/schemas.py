@@ -130,7 +130,7 @@ def about(folder: str | Path, table: str | None = None) -> About:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise PipelineError(
-            f"{folder} is no table of ours, for it has no {ABOUT} that can be read: `godwit pipeline ingest` makes one"
+            f"{folder} is not a Godwit table: it has no readable {ABOUT} (`godwit pipeline ingest` makes one)"
         ) from None
     if found.version > VERSION or found.table not in TABLES:
         raise PipelineError(f"{folder} is a table of {found.table}, version {found.version}: newer than this Godwit")

@@ -123,10 +123,10 @@ def forget_log() -> None:
 
 
 def check_master(master: str) -> None:
-    """`PipelineError` when that is no master URL: Spark takes seconds to say so, and says less."""
+    """`PipelineError` when that is not a master URL: Spark takes seconds to say so, and says less."""
     if MASTER.fullmatch(master) is None:
         raise PipelineError(
-            f"--master is {master!r}, which is no master URL: allowed are local[2], local[*], spark://HOST:PORT, yarn "
+            f"--master is {master!r}: not a master URL; allowed are local[2], local[*], spark://HOST:PORT, yarn "
             "and k8s://URL"
         )
 

@@ -18,7 +18,7 @@ loses nothing and doubles nothing.
 | `rest` | a column for the JSON of attributes that have no column, or hold what does not fit theirs |
 | `rows_per_batch` | of a micro-batch, at most |
 | `keep_bytes`, `keep_days` | with `broker`: how much of the log is kept, as `godwit sub --log` has it; else all |
-| `skip_removed` | `true`: go on with what is there when some was taken away unread, with a warning in Spark's log |
+| `skip_removed` | `true`: go on with what is there when some was removed unread, with a warning in Spark's log |
 | `trace` | instead of all that: the folder of a simulation's trace, as a table `trace` |
 
 *Rules.*
@@ -277,7 +277,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         folder, begin = self.options.folder, Position(**start)
         found = pieces(folder, begin, Position(**end), skip_removed=self.options.skip_removed)
         if self.options.skip_removed and (gone := gone_before(folder, begin, start_of(folder).segment)):
-            sys.stderr.write(f"{folder}: {gone} was taken away before it was read, and is skipped\n")  # rule 1
+            sys.stderr.write(f"{folder}: {gone} was removed before it was read, and is skipped\n")  # rule 1
         return [_Work(piece) for piece in found]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

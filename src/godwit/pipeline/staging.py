@@ -207,14 +207,14 @@ class _Staging:
         try:
             file = pq.ParquetFile(split.path)
             if file.schema_arrow.names != trace_schema().names:
-                raise GodwitError(f"{split.path} is no trace: its columns are {', '.join(file.schema_arrow.names)}")
+                raise GodwitError(f"{split.path} is not a trace: its columns are {', '.join(file.schema_arrow.names)}")
             for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
                 columns = {name: batch.column(name).cast(_ARROW[TABLES["trace"][name]]) for name in wanted}
                 run = pa.array([split.publisher]).take(pa.array(np.zeros(batch.num_rows, np.int32)))
                 self.out.read += batch.num_rows
                 self.save({"run": run, **columns}, None)
         except (pa.ArrowInvalid, OSError) as error:
-            raise GodwitError(f"{split.path} is no trace: {error}") from None
+            raise GodwitError(f"{split.path} is not a trace: {error}") from None
 
     # ---- what becomes of a row
 

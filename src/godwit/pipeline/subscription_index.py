@@ -122,7 +122,7 @@ class SubscriptionIndex:
         new: dict[str, Wanted] = {}
         for id, wanted in subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions:
             if id in new or id in self._wanted:
-                raise SubscriptionError(f"subscription {id!r} is there already")
+                raise SubscriptionError(f"subscription {id!r} already exists")
             new[id] = wanted
         rows = [_row(wanted) for wanted in new.values()]
         unknown = [row for row in dict.fromkeys(rows) if row not in self._numbers]

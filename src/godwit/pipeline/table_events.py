@@ -72,7 +72,9 @@ def shared_folder(path: str | Path) -> Path:
     """The folder of a path; `PipelineError` when it is none that this machine and the workers share."""
     text = str(path).removeprefix("file://")
     if "://" in text:
-        raise PipelineError(f"{path} is no folder that this machine and the workers share: streams write to such a one")
+        raise PipelineError(
+            f"{path} is not a folder that this machine and the workers share: streams write to such a one"
+        )
     return Path(text).absolute()
 
 

@@ -10,7 +10,7 @@ comes next. A writer that is killed before leaves only a folder `_writing`, whic
 1. A change is there wholly or not at all, also when its writer is killed, interrupted or out of disk at any moment, or
    the machine out of power.
 2. There is one writer at a time; a second one is refused with an error. Reading needs no lock.
-3. A folder that is no table of ours is never written into nor removed, nor is what others put below a table. A table
+3. A folder that is not a Godwit table is never written into nor removed, nor is what others put below a table. A table
    that does not come to be leaves no folder behind that was not there.
 4. No file is given a name twice in the life of a table, so that a change that is made again does no harm.
 5. An attribute that gets other values than before has its column widened in all files; a file may lack the column of
@@ -216,7 +216,7 @@ def check(folder: str | Path, table: str, mode: Mode = "new") -> None:
         if (above / ABOUT).exists() and not root.resolve().relative_to(above).parts[0].startswith("_"):
             raise PipelineError(f"{folder} is within the table {above}, whose rows these would be: take another folder")
     if root.exists() and not root.is_dir():
-        raise PipelineError(f"cannot write a table to {folder}: it is no folder")
+        raise PipelineError(f"cannot write a table to {folder}: it is not a folder")
     if (root / _COMMIT).exists():  # what is decided says what will be there, and is carried out first
         return
     if (root / ABOUT).exists():
@@ -225,7 +225,7 @@ def check(folder: str | Path, table: str, mode: Mode = "new") -> None:
             raise PipelineError(f"there is a table in {root} already: {more}--overwrite replaces it")
         about(root, table if mode == "append" else None)
     elif root.is_dir() and (others := sorted({path.name for path in root.iterdir()} - {_WRITING, _LOCK, _UNDECIDED})):
-        raise PipelineError(f"{root} is no table of ours, and not empty ({others[0]}, …): nothing is written to it")
+        raise PipelineError(f"{root} is not a Godwit table, and not empty ({others[0]}, …): nothing is written to it")
 
 
 def finish(folder: str | Path) -> None:
@@ -304,7 +304,7 @@ def _locked(root: Path, *, wait: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            raise PipelineError(f"somebody else is writing to {root}: try again when that is done") from None
+            raise PipelineError(f"another process is writing to {root}: try again when that is done") from None
         yield
 
 

@@ -27,7 +27,7 @@ class TraceReader(DataSourceReader):
         except (OSError, pa.ArrowInvalid) as error:
             raise PipelineError(f"cannot read the trace {self.file}: {error}") from None
         if names != schema().names:
-            raise PipelineError(f"{self.file} is no trace: its columns are {', '.join(names)}")
+            raise PipelineError(f"{self.file} is not a trace: its columns are {', '.join(names)}")
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each row group."""

@@ -89,7 +89,7 @@ def _why_not(operator: Operator) -> str:
     """Why other processes cannot import an operator; "": they can."""
     module, function = (getattr(operator.holds, name, "") for name in ("__module__", "__qualname__"))
     if not module or not function:
-        return f"it is no function of a module; {HOW}"
+        return f"it is not a function of a module; {HOW}"
     if module == MAIN:
         return f"it is defined in the main program; {HOW}"
     try:

@@ -152,7 +152,7 @@ def make_plan(
 def check_out(out: Path) -> None:
     """BadValue when a plan is not to be put into a folder, or cannot be. (rule 1)"""
     if out.exists() and not out.is_dir():
-        raise BadValue(f"{out} is no folder: take another --out")
+        raise BadValue(f"{out} is not a folder: take another --out")
     if out.is_dir() and any(out.iterdir()) and not (out / FILE).exists():
         raise BadValue(f"{out} holds other files, and no {FILE}: take an empty folder, or a new one")
     try:

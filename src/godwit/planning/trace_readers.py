@@ -142,7 +142,7 @@ def _table(client: str, fixes: Fixes) -> Any:
 
 
 class SparkReader:
-    """Traces of any size. What is no table yet becomes one in `folder`."""
+    """Traces of any size. What is not a table yet becomes one in `folder`."""
 
     def __init__(self, spark: "SparkSession", sources: Sequence[str], folder: Path) -> None:
         self._frame, self.unread = read(spark, sources, folder)

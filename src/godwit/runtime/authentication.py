@@ -152,7 +152,7 @@ class Principal:
         if type(message) is Attach and not self.owns(message.client):
             shown = message.client[:NAME_CHARS_MAX]
             allowed = f"it must be {self.user!r} or begin with '{self.user}/'"
-            fault = NotAdmitted(f"{shown!r} is no name for a client of {self.user}: {allowed}", "name")
+            fault = NotAdmitted(f"{shown!r} is not a name for a client of {self.user}: {allowed}", "name")
             if self.origin is not None:
                 self.origin.not_admitted(fault, user=self.user, client=shown)
             raise fault

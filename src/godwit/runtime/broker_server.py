@@ -464,7 +464,7 @@ def _why_not_listening(where: str, address: Address, error: OSError) -> str:
     if error.errno == errno.EACCES:
         return f"{where}: {address} is not for every user: ports from 1024 on are"
     if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-        return f"{where}: {address.host} is no address of this machine"
+        return f"{where}: {address.host} is not an address of this machine"
     return f"{where}: {address} cannot be listened at: {error.strerror or error}"
 
 

@@ -222,7 +222,7 @@ def address(seed: Address | str) -> Address:
     host, port = (text, str(PORT)) if bare else text.rsplit(":", 1)
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise GodwitError(f"{seed!r} is no address of a broker: it must be host:port, such as 127.0.0.1:{PORT}")
+        raise GodwitError(f"{seed!r} is not an address of a broker: it must be host:port, such as 127.0.0.1:{PORT}")
     return Address(host, int(port))
 
 

@@ -80,7 +80,7 @@ class Verdict(NamedTuple):
 
 
 class EventExplanations:
-    """Explains what became of events at one broker."""
+    """Explains what happened to events at one broker."""
 
     def __init__(self, node: Node, activity: ActivityMonitor, tests: EdgeTests, sessions: SessionAnswers) -> None:
         self._node = node

@@ -50,7 +50,7 @@ def _with_context(written: str, context: Mapping[str, Any]) -> str:
     try:
         said = msgspec.json.decode(written)
     except (msgspec.DecodeError, RecursionError):
-        return written  # which is no event: brokers say so
+        return written  # which is not an event: brokers say so
     if not isinstance(said, dict) or not context:
         return written
     whole = said if isinstance(said.get("attributes"), dict) else {"attributes": said}

@@ -42,13 +42,11 @@ GRANTS_BYTES_MAX = 4 * 2**20  # of all grants that are remembered
 LITERALS_MAX = 1_000  # of a filter that is held against grants: comparing takes time
 SHOWN_CHARS_MAX = 200
 TOPIC = "topic"
-TOO_LARGE = (
-    "the filter is too large to be held against what you are allowed: ask for less at once, or in several filters"
-)
+TOO_LARGE = "the filter is too large to be compared with your rights: ask for less at once, or in several filters"
 
 
 def granted(texts: Iterable[str], asserted: Attributes) -> Filter:
-    """All that these grants allow to whom the server asserts this of. FilterError: one is no filter."""
+    """All that these grants allow to whom the server asserts this of. FilterError: one is not a filter."""
     texts = [text.strip() for text in texts]
     return TRUE if ALL in texts else any_of(*(bind(_PARSED.filter(text), asserted) for text in texts))
 

@@ -60,7 +60,7 @@ FIELDS = ("attributes", "payload", "payload_base64", "content_type", "to", "expi
 
 
 class BadBody(GodwitError):
-    """What was posted is no event."""
+    """What was posted is not an event."""
 
     def __init__(self, line: int, reason: str, column: int | None = None) -> None:
         super().__init__(reason)
@@ -78,7 +78,7 @@ def events_in(body: bytes, now: float) -> list[Event]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         lines = [(number, line) for number, line in enumerate(body.splitlines(), start=1) if line.strip()]
         if len(lines) < 2:
-            raise BadBody(1, f"this is no JSON: {error}") from None
+            raise BadBody(1, f"not valid JSON: {error}") from None
         _check_count(len(lines))
         return [_on_line(number, line, now) for number, line in lines]
     objects = whole if isinstance(whole, list) else [whole]
@@ -95,7 +95,7 @@ def _on_line(number: int, line: bytes, now: float) -> Event:
     try:
         data = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBody(number, f"this is no JSON: {error}") from None
+        raise BadBody(number, f"not valid JSON: {error}") from None
     return _event(number, data, now)
 
 
@@ -133,7 +133,7 @@ def _payload(data: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
         try:
             return base64.b64decode(encoded, validate=True), kind
         except (binascii.Error, ValueError):
-            raise BadEvent("payload_base64 is no base64") from None
+            raise BadEvent("payload_base64 is not valid base64") from None
     if payload is None:
         return None, kind
     if isinstance(payload, str):

@@ -117,13 +117,13 @@ def subscription(
     queue: QueueRules | None = None,
     expires: float | None = None,
 ) -> Subscribe | SubscribeQuery:
-    """What a listener asks for. FilterError: that is no filter."""
+    """What a listener asks for. FilterError: that is not a filter."""
     wanted = Subscribe((client, SUBSCRIPTION), asked(query.routable, sender or None), expires, queue, retained=retained)
     return wanted if query.test is None else SubscribeQuery(wanted, ((query.language, query.text),))
 
 
 def checked_session_expiry(said: str) -> float:
-    """For how long a session stays; FilterError when that is no time."""
+    """For how long a session stays; FilterError when that is not a time."""
     try:
         seconds = float(said)
     except ValueError:

@@ -458,7 +458,7 @@ def check_format(file: Path, known: dict[str, Any]) -> None:
     if found == FORMAT:
         return
     if type(found) is not int:
-        raise JournalError(f"{file} is no journal: it has no format number. Nothing was changed")
+        raise JournalError(f"{file} is not a journal: it has no format number. Nothing was changed")
     whose = f" of broker {known['broker']!r}" if "broker" in known else ""
     is_later, past = found > FORMAT, PAST.get(found, "")
     written_by = "a later version" if is_later else "an earlier version"

@@ -41,7 +41,7 @@ METRICS: dict[str, str] = {
     "godwit_received_bytes_total": "Bytes of messages that have come.",
     "godwit_records_total": "What happened, by kind: published, relocated, refused, fault, lost and so on.",
     "godwit_deliveries_total": "Deliveries that were sent to clients here.",
-    "godwit_refused_logins_total": "Clients and brokers that were not let in, by listener and cause.",
+    "godwit_refused_logins_total": "Refused logins of clients and brokers, by listener and cause.",
     "godwit_refused_requests_total": "Requests that were refused, by listener and cause.",
     "godwit_refused_connections_total": "Connections closed for who came or what was sent, by listener and cause.",
     "godwit_accepted_connections_total": "Connections that were accepted, by listener.",

@@ -571,7 +571,7 @@ class MqttConnection:
         if self._inner is not None:
             attach = self._attach
             if not self._is_attached and attach is not None and attach.is_clean and not attach.expiry_s:
-                self._say(said.Bye("the client has gone before it was let in"))  # it has set no session expiry
+                self._say(said.Bye("the client disconnected before it was attached"))  # it has set no session expiry
             self._inner.hang_up()
         if self._wishes is not None:
             self._accepted = self._wishes.requests.end()

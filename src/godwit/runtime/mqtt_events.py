@@ -21,7 +21,7 @@ An event of a native client goes out with its payload, or, without one, with its
 
 *Rules.*
 1. Of two that say the same name the topic counts most, then a user property, then a field.
-2. What is no attribute (a bad name, a value that is too long) is left out; the event is not. Of more than
+2. What is not an attribute (a bad name, a value that is too long) is left out; the event is not. Of more than
    `ATTRIBUTES_MAX` attributes the fields go first.
 3. Nobody sets `topic`, `retained`, or what begins with `mqtt.`, `sender.`, `my.` or `$`, by a user property or a field.
 4. A message that crosses Godwit is the same on the other side: topic, payload, QoS, retain flag, and properties, but

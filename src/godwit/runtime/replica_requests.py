@@ -50,7 +50,7 @@ class ReplicaRequests:
 
     @property
     def is_answered(self) -> bool:
-        """Whether everything that is no event is answered. (rule 2)"""
+        """Whether everything that is not an event is answered. (rule 2)"""
         return not self._questions
 
     # ------------------------------------------------------------ what is asked

@@ -352,7 +352,7 @@ class ReplicatedNetworkClient:
 
     @property
     def receipts(self) -> dict[str, list[Receipt]]:
-        """By replica: what became of events while we were away, each time."""
+        """By replica: what happened to events while we were away, each time."""
         return self.machine.receipts
 
     @property

@@ -26,7 +26,7 @@ from godwit.runtime.users import User
 __all__ = ["RECHECK_S", "RightsWatch"]
 
 RECHECK_S = 1.0
-CREDENTIALS_GONE = "your password or certificate is no longer valid: come again"
+CREDENTIALS_GONE = "your password or certificate is no longer valid: connect again"
 CONTEXT_CHANGED = "what the server asserts of you has changed: come again"
 
 

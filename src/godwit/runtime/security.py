@@ -57,7 +57,7 @@ def authenticator_from(
     """The authenticator that these settings describe. SecurityError: they cannot be used."""
     if not settings.users and not settings.token_key:
         if settings.anonymous == "never":
-            raise SecurityError('anonymous = "never" without users and without token_key: nobody could come in')
+            raise SecurityError('anonymous = "never" without users and without token_key: no client could connect')
         return LocalAuthenticator()
     for key, package, comes_with in (
         ("users", "argon2", "godwit"),
@@ -132,7 +132,7 @@ class ConfiguredAuthenticator:
             return Principal(is_admin=True, rights=ClientRights())
         if who.certificate:
             raise NotAdmitted(f"there is no user {who.certificate!r} who may come in by a certificate", "certificate")
-        raise NotAdmitted("this broker lets nobody in without a user and password, or a token", "anonymous")
+        raise NotAdmitted("this broker requires a user and password, or a token", "anonymous")
 
     def _by_token(self, token: str, user: str) -> Principal:
         try:

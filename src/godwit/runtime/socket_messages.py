@@ -21,7 +21,7 @@ from godwit.runtime.wire import JSON
 __all__ = ["message_of"]
 
 REASON_CHARS_MAX = 2_000
-NO_MESSAGE = "a frame that is no message: "  # how the codec begins
+NO_MESSAGE = "a frame that is not a message: "  # how the codec begins
 
 
 def message_of(data: bytes) -> Any:

@@ -69,7 +69,7 @@ class SubscriptionStore:
             else:
                 with path.open("rb") as file:
                     if file.read(len(MAGIC)) != MAGIC:
-                        raise self._damaged("it is no SQLite file")
+                        raise self._damaged("it is not a SQLite file")
             self._file = sqlite3.connect(path, isolation_level=None)
         try:
             with self._told():
@@ -198,7 +198,7 @@ class SubscriptionStore:
 
     def _damaged(self, why: str) -> StoreError:
         return StoreError(
-            f"{self.path} is no store of subscriptions, or is damaged: {why}; "
+            f"{self.path} is not a store of subscriptions, or is damaged: {why}; "
             "put it back from a copy, or move it away to start with no subscriptions"
         )
 

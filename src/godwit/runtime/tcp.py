@@ -115,7 +115,7 @@ class NativeConnection(asyncio.Protocol):
             self.send(Bye(reason))
             self._refuse(reason, "limit")
             return
-        self._timer = loop.call_later(INTRO_S, self.close, "nobody has come in over it in time")
+        self._timer = loop.call_later(INTRO_S, self.close, "no peer has authenticated in time")
         if self.dialled:
             try:
                 self._said = self.server.links.said_to(self.dialled, certificate_names(transport), time())
@@ -215,7 +215,7 @@ class NativeConnection(asyncio.Protocol):
             return
         if self._admission is not None:
             if len(self._early) > EARLY_BYTES_MAX:
-                raise PeerFault("too much came before the client was let in")
+                raise PeerFault("too many bytes came before the client was attached")
             return
         found = first_intro(self._early, self.server.traffic.intro_bytes_max)
         if found is not None:
@@ -535,7 +535,7 @@ class NativeServer:
         """A neighbour is at the other end of a connection; `answer` shows it who we are."""
         peer = intro.broker
         if peer not in self.neighbours:
-            raise PeerFault(f"{peer} is no neighbour of {self.name}")
+            raise PeerFault(f"{peer} is not a neighbour of {self.name}")
         older = self.node.ports.get(peer)
         if isinstance(older, NativeConnection):
             if bool(older.dialled) != bool(connection.dialled) and (self.name < peer) is bool(older.dialled):

@@ -68,7 +68,7 @@ class TileFile:
     def _read_header(self, path: Path) -> None:
         head = self._file.read(HEADER_BYTES)
         if len(head) < HEADER_BYTES or head[:7] != MAGIC or head[7] != VERSION:
-            raise TileFileError(f"{path} is no PMTiles file of version {VERSION}")
+            raise TileFileError(f"{path} is not a PMTiles file of version {VERSION}")
         said = HEADER.unpack_from(head)
         self._root, self._leaves, self._tiles = (said[2], said[3]), said[6], said[8]
         _, packing, tile_packing, kind, self.level_min, self.level_max = said[13:19]

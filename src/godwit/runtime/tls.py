@@ -135,4 +135,4 @@ def _read(path: Path) -> bytes:
 
 
 def _no_password() -> str:
-    raise ValueError("a key with a password of its own cannot be used: nobody is there to say it")
+    raise ValueError("an encrypted key cannot be used: a broker has no way to ask for its password")

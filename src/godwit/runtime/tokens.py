@@ -99,7 +99,7 @@ class TokenKeys:
         except jwt.PyJWTError as error:
             raise PeerFault(f"the token is not accepted: {_why(error)}") from None
         except (ValueError, TypeError, OverflowError, RecursionError):
-            raise PeerFault("the token is not accepted: it is no token") from None
+            raise PeerFault("the token is not accepted: it is not a token") from None
         try:
             rights = msgspec.convert(said["godwit"], Rights) if "godwit" in said else None
         except msgspec.ValidationError as error:
@@ -134,7 +134,7 @@ def _why(error: Exception) -> str:
         (jwt.InvalidAlgorithmError, "its algorithm is not allowed"),
         (jwt.MissingRequiredClaimError, "it must have sub and exp"),
     ]
-    return next((text for kind, text in reasons if isinstance(error, kind)), "it is no token")
+    return next((text for kind, text in reasons if isinstance(error, kind)), "it is not a token")
 
 
 def _keys(content: bytes, path: Path) -> list[tuple[str, Any, tuple[str, ...]]]:

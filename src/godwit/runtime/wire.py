@@ -207,7 +207,7 @@ def first_intro(buffer: bytearray, bytes_max: int) -> tuple[Intro, int] | None:
     try:
         return _INTRO.decode(bytes(buffer[LENGTH_BYTES:end])), end
     except BAD:
-        raise PeerFault("the first frame is no Intro") from None
+        raise PeerFault("the first frame is not an Intro") from None
 
 
 def _add(message: Any, parts: list[bytes | Raw]) -> int:

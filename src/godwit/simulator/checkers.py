@@ -46,7 +46,8 @@ class Verdict:
         self.purged = 0
         self.expired = 0
         self.violations: list[Violation] = []
-        self.latencies: list[float] = []
+        self.latencies: list[float] = []  # of deliveries while both ends were connected
+        self.catch_up: list[float] = []  # of those for which one of them was away meanwhile
         self.died: list[tuple[str, EventId]] = []  # client and event: owed, and lost with a disk
 
 
@@ -106,7 +107,8 @@ def _check_deliveries(
             if fact is None:
                 verdict.violations.append(Violation("nothing unwanted", f"{_name(id)} was never published", at, client))
                 continue
-            verdict.latencies.append(at - fact.published_at)
+            was_away = any(ledger.was_away(each, fact.published_at, at) for each in (client, publisher))
+            (verdict.catch_up if was_away else verdict.latencies).append(at - fact.published_at)
             if not ledger.may_mean(fact, client, at, meant.get(id, ())):
                 verdict.unwanted += 1
                 text = f"{_name(id)} came to a client that it does not mean"

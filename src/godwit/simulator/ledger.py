@@ -24,6 +24,7 @@ ask of a *sender* needs nothing of this: its context is in the event, as of when
    better.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable
 from typing import Generic, Literal, TypeVar
 
@@ -179,6 +180,7 @@ class Ledger:
         self.overtaken: set[tuple[str, EventId]] = set()  # too late for the order: a lost disk, or a publisher's mode
         self.died: set[tuple[str, EventId]] = set()  # client and event: with a broker's disk, before it came
         self.rolled_back: dict[EventId, bool] = {}  # that were in lost inputs, and whether the disk has told so
+        self.connections: dict[str, list[float]] = {}  # by client, when it connected
         self.modes: dict[str, Mode] = {}  # how clients move; who is not named here stays or relocates
 
     def promises(self, what: Promise, client: str, publisher: str) -> bool:
@@ -306,6 +308,15 @@ class Ledger:
         if context is None:
             return fact.event.to.holds(self.asserted.get(client, {}))
         return context.permits(fact, delivered_at, meant)
+
+    def connected(self, client: str, now: float) -> None:
+        """The client has connected: until now it was away, or at another broker."""
+        self.connections.setdefault(client, []).append(now)
+
+    def was_away(self, client: str, since: float, until: float) -> bool:
+        """Whether the client has connected in that time, and so was away in it."""
+        times = self.connections.get(client, [])
+        return bisect_right(times, since) < bisect_right(times, until)
 
     def delivered(self, client: str, id: EventId, subscriptions: tuple[str, ...], now: float) -> None:
         """The application of `client` has got the event."""

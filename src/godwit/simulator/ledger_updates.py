@@ -116,6 +116,7 @@ class LedgerUpdates:
 
     def _on_connected(self, name: str) -> None:
         ledger, now = self._ledger, self._world.now
+        ledger.connected(name, now)
         if self._begins_sessions(name):
             ledger.home_lost(name, now, self._in_flight.events())  # unless the record of its last broker came first
             ledger.home_renewed(name, now, self._in_flight.events())

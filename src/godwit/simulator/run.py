@@ -271,7 +271,7 @@ class Simulation:
         }
 
     def _summary(self, verdict: Verdict, fires: dict[str, int | bool], wall_s: float) -> Summary:
-        latencies = sorted(verdict.latencies)
+        latencies, catch_up = sorted(verdict.latencies), sorted(verdict.catch_up)
         dropped = [reason for reason, _ in self.ledger.dropped.values()]
         handled = self.world.handled.items()
         summary = Summary(
@@ -304,6 +304,9 @@ class Simulation:
             fire=fires,
             latency_p50_ms=percentile_ms(latencies, 0.5),
             latency_p99_ms=percentile_ms(latencies, 0.99),
+            caught_up=len(catch_up),
+            catch_up_p50_ms=percentile_ms(catch_up, 0.5),
+            catch_up_p99_ms=percentile_ms(catch_up, 0.99),
             faults={} if self.faults is None else dict(sorted(self.faults.counts.items())),
             simulated_s=self.world.now,
             wall_s=wall_s,

@@ -53,8 +53,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     table_entries: int = 0  # the most that all brokers' tables held together
     entries_left: int = 0  # in brokers' tables after everyone has left
     queue_max: dict[str, int] = {}  # by queue, the longest that one of them ever was
-    latency_p50_ms: float | None = None  # from publishing to delivery
+    latency_p50_ms: float | None = None  # from publishing to delivery, while publisher and subscriber were connected
     latency_p99_ms: float | None = None
+    caught_up: int = 0  # deliveries for which one of the two was away in between
+    catch_up_p50_ms: float | None = None  # from publishing to delivery, of these
+    catch_up_p99_ms: float | None = None
     faults: dict[str, int] = {}  # by kind, how often it was injected
     simulated_s: float = 0.0
     wall_s: float = 0.0

@@ -255,7 +255,7 @@ def _rows(path: Path, text: str) -> tuple[list[Any], list[str]]:
             numbers = [-1.0]
         if len(words) > 5 or any(not 0 <= each <= 1e9 for each in numbers) or 0.0 in numbers[1:]:
             raise ScenarioError(
-                f"{path}:{number}: {' '.join(words)!r} is no link: "
+                f"{path}:{number}: {' '.join(words)!r} is not a link: "
                 "allowed is 'a b [latency_ms [bandwidth_kbps [cost]]]'"
             )
         if len(words) == 1:

@@ -122,7 +122,7 @@ def filter_of_expression(expression: Any) -> Filter:
                 return some(attribute, SETS[operator](*constants))
             except TypeError:
                 pass
-    raise ScenarioError(f"{str(expression)[:60]} is no expression")
+    raise ScenarioError(f"{str(expression)[:60]} is not an expression")
 
 
 def _decoded(file: str, kind: Any) -> Iterator[tuple[str, Any]]:
@@ -147,7 +147,9 @@ def _filter(line: SubscriptionLine, at: str) -> Filter:
             return filter_of_expression(line.expr)
         found = _parsed(line.filter) if isinstance(line.filter, str) else from_json(line.filter)
         if is_open(found):
-            raise ScenarioError("the filter refers to a subscriber's own state, and there is nobody to bind it to")
+            raise ScenarioError(
+                "the filter refers to a subscriber's own state, and there is no subscriber to bind it to"
+            )
         return found
     except (GodwitError, RecursionError) as error:
         raise ScenarioError(f"{at}: {error}") from None

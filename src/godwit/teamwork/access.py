@@ -10,7 +10,7 @@ search, or a subscription, is let through if the query of a grant covers it (`fi
 about subscriptions at brokers).
 
 *Rules.*
-1. Every way out of a peer asks here, with the state of that moment: a role that was taken away counts at once.
+1. Every way out of a peer asks here, with the state of that moment: a role that was removed counts at once.
 2. A user without a role in the team sees nothing, whatever was granted.
 3. What cannot be read as a grant, or be tested, grants nothing.
 """

@@ -64,7 +64,7 @@ class DeviceKeys:
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise SecurityError(f"{path} is there already: the keys of a device are never replaced") from None
+            raise SecurityError(f"{path} already exists: the keys of a device are never replaced") from None
         with os.fdopen(file, "wb") as stream:
             stream.write(self.to_bytes())
             stream.flush()

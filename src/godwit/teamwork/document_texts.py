@@ -108,7 +108,7 @@ def web_page(file: BinaryIO) -> Said:
     try:
         root: Any = html.document_fromstring(file.read(PART_BYTES_MAX), parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
-        raise Unreadable(f"it is no HTML: {error}") from None
+        raise Unreadable(f"it is not valid HTML: {error}") from None
     fields: Fields = {"title": [title] if (title := root.findtext(".//title")) else []}
     for meta in root.iter("meta"):
         name = (meta.get("name") or "").lower()
@@ -127,7 +127,7 @@ def _decoded(file: BinaryIO) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")[:TEXT_CHARS_MAX]
     if b"\0" in data[:1000]:
-        raise Unreadable("it is no text: there are zero bytes in it")
+        raise Unreadable("it is not a text: there are zero bytes in it")
     try:
         return codecs.getincrementaldecoder("utf-8-sig")().decode(data)[:TEXT_CHARS_MAX]
     except UnicodeDecodeError:
@@ -158,7 +158,7 @@ def office(file: BinaryIO) -> Said:
             pieces = (piece for name in sorted(texts, key=_by_number)[:PARTS_MAX] for piece in _texts(archive, name))
             return Said(fields, _spaced(pieces))
     except (zipfile.BadZipFile, RuntimeError, EOFError, OSError, ValueError) as error:
-        raise Unreadable(f"it is no archive of an office document, or is damaged: {error}") from None
+        raise Unreadable(f"it is not an archive of an office document, or is damaged: {error}") from None
 
 
 def _by_number(name: str) -> tuple[int, str]:
@@ -201,7 +201,7 @@ def _parsed(archive: zipfile.ZipFile, name: str) -> "etree._Element":
         raise Unreadable(f"{name} in it declares entities")
     root = etree.fromstring(data, PARSER)
     if root is None:
-        raise Unreadable(f"{name} in it is no XML")
+        raise Unreadable(f"{name} in it is not valid XML")
     return root
 
 
@@ -230,7 +230,7 @@ def pdf(file: BinaryIO) -> Said:
     except (Unreadable, MemoryError):
         raise
     except Exception as error:  # a broken document: pypdf raises nearly anything
-        raise Unreadable(f"it is no PDF, or is damaged: {error}") from None
+        raise Unreadable(f"it is not a PDF, or is damaged: {error}") from None
 
 
 def _created(ask: Callable[[], object]) -> str:

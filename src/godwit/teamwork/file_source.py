@@ -221,7 +221,7 @@ def address_of(text: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT`; an address of IPv6 is in brackets."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise TransferError(f"{text!r} is no address: HOST:PORT is allowed")
+        raise TransferError(f"{text!r} is not an address: HOST:PORT is allowed")
     return host.strip("[]"), int(port)
 
 

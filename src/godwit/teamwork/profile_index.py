@@ -148,7 +148,7 @@ class ProfileIndex:
         self.put_many(entries)
 
     def put_many(self, entries: Iterable[Entry]) -> None:
-        """Index many profiles at once: all of them, or none if one is no XML document (`BadEvent`)."""
+        """Index many profiles at once: all of them, or none if one is not valid XML document (`BadEvent`)."""
         latest = list({(each.scope, each.record): each for each in entries}.values())
         read = [(each, parsed_document(each.document)) for each in latest]
         with self._changing():

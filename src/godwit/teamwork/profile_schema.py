@@ -102,7 +102,7 @@ def extended(schema: Schema, path: Path) -> Schema:
     except OSError as error:
         raise ProfileError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path} is no TOML file: {error}") from None
+        raise ProfileError(f"{path} is not a TOML file: {error}") from None
     result = {kind: dict(elements) for kind, elements in schema.items()}
     for kind, elements in data.items():
         if kind not in KINDS or not isinstance(elements, dict):
@@ -145,4 +145,4 @@ def _joined(where: str, known: Element | None, added: Element) -> Element:
         if not changed:
             return known._replace(parts={**known.parts, **added.parts})
         where = f"{where}.parts.{changed[0]}"
-    raise ProfileError(f"{where} is there already, and is something else: choose another name")
+    raise ProfileError(f"{where} already exists, and is something else: choose another name")

@@ -9,7 +9,7 @@ It sets nothing then, and the record comes again when the right is known. So cha
 
 *Rules.*
 1. Each change that sets something is told of once: when it is taken, or when its author's right becomes known.
-2. A record that is different because a right was taken away has no news: what is told is what somebody did.
+2. A record that is different because a right was removed has no news: what is told is what somebody did.
 """
 
 from collections.abc import Collection, Iterator

@@ -42,7 +42,7 @@ class SqliteFile:
             if path.exists() and path.stat().st_size:
                 with path.open("rb") as file:
                     if file.read(len(MAGIC)) != MAGIC:
-                        raise self._other("it is no SQLite file")
+                        raise self._other("it is not a SQLite file")
             self._connection = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, cached_statements=512
             )

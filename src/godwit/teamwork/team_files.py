@@ -105,7 +105,7 @@ class TeamFiles:
         """Whether a user may read a version of a document. (rules 1 and 2)"""
         device = self._peer.repository.record(self._peer.team, f"device/{asker.device}")
         if device is None or device.fields.get("user") != asker.user or "last" in device.fields:
-            return Permission(f"{asker.device} is no device of {asker.user}, or was ended")
+            return Permission(f"{asker.device} is not a device of {asker.user}, or was ended")
         if not self._access.may_read_content(asker.user, scope, record, name.hex()):
             return Permission(f"{asker.user} has no right to this version of {record} in {scope}")
         return Permission(must_be_sealed=bool(self._peer.machine.governance(scope).settings.get("sealed")))

@@ -74,12 +74,12 @@ def invitation_text(team: str, user: str, keys: DeviceKeys, brokers: Sequence[st
 def _read_invitation(text: str) -> _Invitation:
     text = "".join(text.split())  # mail programs break long lines
     if not text.startswith(INVITATION) or len(text) > TEXT_CHARS_MAX:
-        raise SecurityError(f"that is no invitation to a team: it begins with {INVITATION!r} and is one text")
+        raise SecurityError(f"that is not an invitation to a team: it begins with {INVITATION!r} and is one text")
     body = text.removeprefix(INVITATION)
     try:
         return msgspec.msgpack.decode(urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Invitation)
     except (msgspec.MsgspecError, binascii.Error, ValueError) as error:
-        raise SecurityError(f"the invitation is not whole: copy all of it ({error})") from error
+        raise SecurityError(f"the invitation is incomplete: copy all of it ({error})") from error
 
 
 def read_team_folder(folder: Path) -> tuple[TeamFile, DeviceKeys]:

@@ -18,13 +18,13 @@ PARTS = {
     "scope": "The rest of the scope's identifier, as `ann.9f3c21`.",
     "community": "The identifier of the community without `community/`, as `ann.9f3c21`.",
     "user": "The name of a user.",
-    "id": "The identifier of the thing.",
+    "id": "Identifier of the object.",
 }
 ERRORS = {
     400: "The request is not well formed. `error` says what and where.",
     401: "No login, or it has ended.",
     403: "Refused, by a right of the user or a rule of the team. `error` says which.",
-    404: "There is no such thing, or the user may not know of it.",
+    404: "Not found, or not visible to the user.",
     413: "The body is too large.",
     429: "Too many streams are open, or too many attempts have failed.",
     500: "A fault of the peer, or of its disk.",

@@ -85,7 +85,7 @@ def test_nested_and_repeated_data_become_a_context_as_they_become_an_event() -> 
         ({"n" * (CONTEXT_NAME_MAX + 1): 1}, f"at most {CONTEXT_NAME_MAX}"),
         ({"": 1}, "1 to 256"),
         ({"x": float("nan")}, "not a finite number"),
-        ({"x": object()}, "is no value"),
+        ({"x": object()}, "is not a value"),
         ("red", "a context"),
     ],
 )
@@ -647,7 +647,7 @@ def test_what_is_too_large_is_refused_with_a_reason(wish: Any, why: str) -> None
         (Context({"x": float("nan")}), "not a finite number"),
         (Context({"x": (1,)}), "one value stands alone"),
         (Context({"x": ()}), "none is absent"),
-        (Context({"x": [1, 2]}), "is no value"),  # type: ignore[dict-item]
+        (Context({"x": [1, 2]}), "is not a value"),  # type: ignore[dict-item]
         (Publish(event({}, publisher="c", sequence=1, to=parse("a = my.a"))), "its publisher fills that in"),
     ],
 )
@@ -856,7 +856,7 @@ def test_what_is_no_filter_is_told_so_and_changes_nothing(client: Any) -> None:
         with pytest.raises(FilterSyntaxError, match="column 6"):
             ask("role ?")
         for bad in ({"role": "medic"}, b"role = 1", 7, ["role = 1"]):
-            with pytest.raises(FilterError, match="is no filter: allowed is one of"):
+            with pytest.raises(FilterError, match="is not a filter: allowed is one of"):
                 ask(bad)
     assert not client.has_unanswered_changes()
     assert client.sequence == 0

@@ -20,7 +20,7 @@ def test_rules_are_read_by_their_names_and_none_are_none() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "error"),
     [
-        ("count", "3", r"queue\.count is no rule of a queue: allowed are age_s_max, newest_per"),
+        ("count", "3", r"queue\.count is not a rule of a queue: allowed are age_s_max, newest_per"),
         ("count_max", "-1", r"queue\.count_max is '-1': it must be a whole number, 0 or more"),
         ("count_max", "9" * 400, "it must be a whole number"),
         ("count_max", "²", "it must be a whole number"),

@@ -89,7 +89,7 @@ def test_a_context_is_put_in() -> None:
 @pytest.mark.parametrize(
     ("context", "complaint"),
     [
-        ('{"x": 1}', """--context: '{"x": 1}' is no attribute: write name=value, or name:=JSON"""),
+        ('{"x": 1}', """--context: '{"x": 1}' is not an attribute: write name=value, or name:=JSON"""),
         ("x:={", "--context: 'x:={': what stands after := must be JSON: Expecting"),
         ("x:=NaN", "--context: a context: attribute 'x': nan is not"),
         ("x:=" + "9" * 5_000, "what stands after := must be JSON"),

@@ -216,11 +216,24 @@ def test_on_a_terminal_there_is_a_table(capsys: pytest.CaptureFixture[str]) -> N
     simulate_command._show(summary)
     shown = capsys.readouterr().out
     assert "swarm-0, seed 3" in shown
-    for row in (["every law held", "NO"], ["lost", "1"], ["messages Publish", "30"], ["simulated s", "45.0"]):
+    for row in (["every law held", "NO"], ["lost", "1"], ["Publish (messages)", "30"], ["simulated s", "45.0"]):
         assert any(all(word in line for word in row) for line in shown.splitlines()), row
     assert "latency" not in shown
     assert "moves" in shown
     assert "walked" not in shown  # nobody did
+
+
+def test_every_field_of_an_outcome_is_below_one_heading() -> None:
+    fields = [name for names in simulate_command.GROUPS.values() for name in names]
+    shown_elsewhere = {"passed", "scenario", "seed", "fire", "violations"}
+    assert sorted(fields) == sorted(set(Summary(scenario="x", seed=1).to_data()) - shown_elsewhere)
+
+
+def test_rows_are_below_headings_and_a_heading_without_rows_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    simulate_command._show(Summary(scenario="x", seed=1, published=3, messages={"Publish": 2}))
+    shown = capsys.readouterr().out
+    assert [word for word in ("deliveries", "traffic", "the run") if word not in shown] == []
+    assert "faults" not in shown
 
 
 def test_a_fire_stands_at_the_top_of_the_table_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +242,9 @@ def test_a_fire_stands_at_the_top_of_the_table_in_plain_words(capsys: pytest.Cap
     simulate_command._show(Summary(scenario="fire", seed=1, published=36, fire=fire))
     shown = capsys.readouterr().out
     rows = [line for line in shown.splitlines() if line.startswith("│")]
-    for row, words in zip(rows, ("law held", "building says", "judged", "alerts", "57 of 120", "360"), strict=False):
+    for row, words in zip(
+        rows, ("law held", "building on fire", "building says", "judged", "alerts", "57 of 120", "360"), strict=False
+    ):
         assert words in row
     assert "fire sprinklers" not in shown
 

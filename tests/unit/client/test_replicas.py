@@ -133,7 +133,7 @@ def test_a_subscription_that_one_replica_refused_ends_at_the_others() -> None:
 
 def test_a_broker_that_is_no_replica_is_not_spoken_to() -> None:
     ann = Ann()
-    assert ann.machine.handle(Opened("c"), 0.0) == [Close("c", "c is no replica of ann")]
+    assert ann.machine.handle(Opened("c"), 0.0) == [Close("c", "c is not a replica of ann")]
     assert ann.machine.handle(Heard("c", Accepted(1)), 0.0) == []
     assert ann.machine.handle(Closed("c"), 0.0) == []
 

@@ -73,7 +73,7 @@ def test_a_damaged_line_with_others_behind_it_is_said_and_nothing_is_cut(tmp_pat
     file = tmp_path / "00000001.jsonl"
     damaged = file.read_bytes().replace(b'{"n":2}', b'{"n":2]')
     file.write_bytes(damaged)
-    with pytest.raises(EventLogError, match=r"00000001\.jsonl: line 2 is no event, and others stand behind it"):
+    with pytest.raises(EventLogError, match=r"00000001\.jsonl: line 2 is not an event, and others stand behind it"):
         EventLog(tmp_path)
     assert file.read_bytes() == damaged
 
@@ -131,7 +131,7 @@ def test_a_disk_that_is_full_leaves_whole_lines_for_readers_and_none_comes_twice
 
 
 def test_how_far_it_is_published_is_there_again(tmp_path: Path) -> None:
-    with pytest.raises(EventLogError, match=r"is no event log: there is no _log\.json in it"):
+    with pytest.raises(EventLogError, match=r"is not an event log: there is no _log\.json in it"):
         PublishProgress(tmp_path)
     written(tmp_path, [1, 2])
     state = PublishProgress(tmp_path)
@@ -151,7 +151,7 @@ def test_how_far_it_is_published_is_there_again(tmp_path: Path) -> None:
 
 def test_a_newer_format_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:
     (tmp_path / "00000001.jsonl").write_text("")
-    with pytest.raises(EventLogError, match="is no event log"):
+    with pytest.raises(EventLogError, match="is not an event log"):
         EventLog(tmp_path)
     (tmp_path / "_log.json").write_text('{"format": 2}')
     with pytest.raises(EventLogError, match="has format 2: this version reads 1"):
@@ -178,7 +178,7 @@ def test_what_is_gone_from_a_log_before_it_was_read_is_missed(tmp_path: Path) ->
     (tmp_path / "00000001.jsonl").unlink()
     assert held(tmp_path) == [2, 3, 4]  # taken away, the oldest first
     assert held(tmp_path, reached) == [3, 4]
-    with pytest.raises(EventLogError, match="what was behind byte 0 of segment 1 was taken away before it was read"):
+    with pytest.raises(EventLogError, match="what was behind byte 0 of segment 1 was removed before it was read"):
         held(tmp_path, START)
     third = (tmp_path / "00000003.jsonl").read_bytes()
     (tmp_path / "00000003.jsonl").unlink()
@@ -325,7 +325,7 @@ def test_killed_between_any_two_steps_of_taking_away_the_log_is_whole_from_some_
             if n + 1 >= 8 - len(found):
                 assert held(folder, position) == list(range(n + 1, 8))
             else:
-                with pytest.raises(EventLogError, match="was taken away before it was read"):
+                with pytest.raises(EventLogError, match="was removed before it was read"):
                     held(folder, position)
         written(folder, range(1, 10), segment_bytes=1)
         assert numbers_in(folder) == list(range(8 - len(found), 10))

@@ -46,7 +46,7 @@ def test_nested_data_and_several_values_make_a_flat_context() -> None:
         ({"sender.role": "medic"}, "attribute 'sender.role': in a context it is called 'role', for sender.role is how"),
         ({"my.role": "medic"}, "attribute 'my.role': in a context it is called 'role', for my.role is how"),
         ({"x": float("nan")}, "attribute 'x': nan is not a finite number"),
-        ({"x": object()}, "attribute 'x': a object is no value"),
+        ({"x": object()}, "attribute 'x': a object is not a value"),
         ({"x": "\ud800"}, "attribute 'x': a text that is not valid Unicode"),
     ],
 )

@@ -52,7 +52,7 @@ def test_objects_that_only_look_like_a_point_stay_nested():
     [
         ({"price": float("nan")}, "attribute 'price': nan is not a finite number"),
         ({"at": datetime(2026, 1, 1)}, "attribute 'at'.*no time zone"),
-        ({"a": {"b": b"raw"}}, "attribute 'a/b': a bytes is no value"),
+        ({"a": {"b": b"raw"}}, "attribute 'a/b': a bytes is not a value"),
         ({"a": "\ud800"}, "attribute 'a'.*lone surrogate"),
         ({"\ud800": 1}, "lone surrogate"),
         ({"": 1}, "a name is a text of 1 to 256"),
@@ -65,8 +65,8 @@ def test_objects_that_only_look_like_a_point_stay_nested():
         ({"at": {"$time": "tomorrow"}}, "attribute 'at'"),
         ({"at": {"$time": "2026-11-15T06:00:00"}}, "attribute 'at'.*no time zone"),
         ({"at": {"$time": "0001-01-01T00:00:00+14:00"}}, "attribute 'at'.*years 1 to 9999"),
-        ([1, 2], "a list is no event"),
-        ("text", "a str is no event"),
+        ([1, 2], "a list is not an event"),
+        ("text", "a str is not an event"),
     ],
 )
 def test_a_malformed_event_is_refused_and_the_error_names_the_attribute(data, fault):

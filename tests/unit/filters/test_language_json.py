@@ -86,19 +86,19 @@ ERRORS: list[tuple[Any, str]] = [
     ({"some": "x", "in": 5}, "$.in: 5 is not a set of values: it must be an object with one of one_of, range"),
     ({"some": "x", "in": {"one_of": [], "kind": "number"}}, "$.in: an object with 'one_of', 'kind' is not a set"),
     ({"some": "x", "in": {"one_of": [], "odd": 5}}, "$.in: a set of values has one key"),
-    ({"some": "x", "in": {"one_of": [1, None]}}, "$.in.one_of[1]: None is no value"),
+    ({"some": "x", "in": {"one_of": [1, None]}}, "$.in.one_of[1]: None is not a value"),
     ({"some": "x", "in": {"one_of": [float("nan")]}}, "$.in.one_of[0]: nan is not a finite number"),
     ({"some": "x", "in": {"one_of": [2**64]}}, "$.in.one_of[0]: an int beyond 64 bits"),
-    ({"some": "x", "in": {"one_of": [{"$time": "noon"}]}}, "$.in.one_of[0]: 'noon' is no time"),
+    ({"some": "x", "in": {"one_of": [{"$time": "noon"}]}}, "$.in.one_of[0]: 'noon' is not a time"),
     ({"some": "x", "in": {"one_of": [{"$time": "2026-11-15T06:00:00"}]}}, "has no time zone"),
     ({"some": "x", "in": {"one_of": [{"lon": 181, "lat": 0}]}}, "$.in.one_of[0]: lon of a point is 181"),
-    ({"some": "x", "in": {"range": {}}}, "$.in.range: an object with no keys is no range"),
-    ({"some": "x", "in": {"range": {"=": 5}}}, "$.in.range: an object with '=' is no range"),
+    ({"some": "x", "in": {"range": {}}}, "$.in.range: an object with no keys is not a range"),
+    ({"some": "x", "in": {"range": {"=": 5}}}, "$.in.range: an object with '=' is not a range"),
     ({"some": "x", "in": {"range": {"<": 5, "<=": 5}}}, "$.in.range: a range has each end once"),
     ({"some": "x", "in": {"range": {"<": True}}}, "$.in.range: True has no order"),
     ({"some": "x", "in": {"range": {">": 1, "<": "a"}}}, "$.in.range: an interval from 1 to 'a' mixes"),
-    ({"some": "x", "in": {"range": {">": None}}}, "$.in.range['>']: None is no value"),
-    ({"some": "x", "in": {"kind": "bool"}}, "$.in.kind: 'bool' is no ordered kind: allowed are number, time, text"),
+    ({"some": "x", "in": {"range": {">": None}}}, "$.in.range['>']: None is not a value"),
+    ({"some": "x", "in": {"kind": "bool"}}, "$.in.kind: 'bool' is not an ordered kind: allowed are number, time, text"),
     ({"some": "x", "in": {"like": "a\\"}}, "$.in.like: the LIKE pattern"),
     ({"some": "x", "in": {"prefix": 5}}, "$.in.prefix: 5 is not a text"),
     ({"some": "x", "in": {"circle": [1]}}, "$.in.circle: a circle is"),
@@ -106,7 +106,7 @@ ERRORS: list[tuple[Any, str]] = [
     ({"some": "x", "in": {"circle": [1, 2, "c"]}}, "$.in.circle: the radius of a circle is 'c'"),
     ({"some": "x", "in": {"box": [1, 2, 3]}}, "$.in.box: a box is [west, south, east, north]"),
     ({"some": "x", "in": {"box": [1, 2, 3, True]}}, "$.in.box: lat of a point is True"),
-    ({"some": "x", "in": {"polygon": [[1, 2], 3]}}, "$.in.polygon[1]: 3 is no corner"),
+    ({"some": "x", "in": {"polygon": [[1, 2], 3]}}, "$.in.polygon[1]: 3 is not a corner"),
     ({"some": "x", "in": {"polygon": [[1, 2], ["a", 3]]}}, "$.in.polygon[1]: lon of a point is 'a'"),
     ({"some": "x", "in": {"polygon": [[1, 2], [2, 3]]}}, "$.in.polygon: a polygon with 2 corners"),
     ({"some": "x", "in": {"places": ["a", 5]}}, "$.in.places[1]: 5 is not a text"),
@@ -128,7 +128,7 @@ def test_an_error_begins_with_the_path(data: Any, message: str) -> None:
 def test_a_document_that_is_no_json_is_shown_with_a_caret() -> None:
     with pytest.raises(FilterSyntaxError) as caught:
         read('{"all": [}')
-    assert str(caught.value) == 'line 1, column 10: this is no JSON: Expecting value\n  {"all": [}\n           ^'
+    assert str(caught.value) == 'line 1, column 10: not valid JSON: Expecting value\n  {"all": [}\n           ^'
 
 
 def nested(depth: int) -> Any:

@@ -107,7 +107,7 @@ def test_an_expression_is_printed_in_one_way(text: str, printed: str) -> None:
         ("a IN b", 1, 6, "b has no place here", "("),
         ("a IN ()", 1, 7, ") has no place here", "a value"),
         ("EXISTS 5", 1, 8, "5 has no place here", "the name of an attribute"),
-        ("my_ext = 1", 1, 1, "my_ext is no name of an attribute", ""),
+        ("my_ext = 1", 1, 1, "my_ext is not a name of an attribute", ""),
         ("2147483648", 1, 1, "an integer beyond 32 bits", ""),
         ("- 2147483648", 1, 3, "an integer beyond 32 bits", ""),
         ("9" * 30_000, 1, 1, "an integer beyond 32 bits", ""),

@@ -215,13 +215,13 @@ def test_a_wrong_cloud_event_is_refused_with_the_reason(body: bytes, reason: str
 
 def test_wrong_headers_are_refused_with_the_reason() -> None:
     headers = {f"ce-{name}": value for name, value in REQUIRED.items()}
-    with pytest.raises(BadEvent, match="ce-x: what is encoded with % is no UTF-8"):
+    with pytest.raises(BadEvent, match="ce-x: what is encoded with % is not valid UTF-8"):
         event_from_binary({**headers, "ce-x": "%FF"}, b"")
     with pytest.raises(BadEvent, match="content type of the data is that of the message"):
         event_from_binary({**headers, "ce-datacontenttype": "text/plain"}, b"")
     with pytest.raises(BadEvent, match="'type'"):
         event_from_binary({"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/"}, b"")
-    with pytest.raises(BadEvent, match="data is no JSON: "):
+    with pytest.raises(BadEvent, match="data is not valid JSON: "):
         event_from_binary({**headers, "content-type": "application/json"}, b"{")
 
 

@@ -62,7 +62,7 @@ def test_an_operator_that_raises_or_returns_no_value_fails_the_test_with_its_nam
 
     with pytest.raises(FilterError, match="operator 'broken' failed: ZeroDivisionError: oh"):
         matches("broken(x)", {"x": 1}, broken=broken)
-    with pytest.raises(FilterError, match="operator 'odd' returned what is no value"):
+    with pytest.raises(FilterError, match="operator 'odd' returned what is not a value"):
         matches("odd(x) = 1", {"x": 1}, odd=lambda value: object())
 
 

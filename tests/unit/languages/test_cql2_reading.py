@@ -75,7 +75,7 @@ def test_a_function_whose_name_is_no_identifier_is_printed_as_json() -> None:
         ("a LIKE b", 8, "b has no place here", "a 'pattern'"),
         ("a = 'x", 5, "has no end", None),
         ("a != 1", 3, "write NOT, or <> for unequal", None),
-        ("a = NULL", 5, "NULL is no value: ask IS NULL", "a number"),
+        ("a = NULL", 5, "NULL is not a value: ask IS NULL", "a number"),
         ("a BETWEEN 1 OR 2", 13, "OR has no place here", "AND"),
         ("S_INTERSECTS(a, 5)", 17, "a number has no place here", "a property"),
         ("S_INTERSECTS(a)", 13, "1 operands, and 2 are needed", None),
@@ -103,14 +103,14 @@ def test_an_error_says_where_and_what_was_expected(text: str, column: int, fault
 @pytest.mark.parametrize(
     ("text", "line", "column", "fault"),
     [
-        ('{"op": ,}', 1, 8, "no JSON"),
-        ('{"op": "=",\n "args": [{"property": "a"}, null]}', 2, 30, "null is no value"),
+        ('{"op": ,}', 1, 8, "not valid JSON"),
+        ('{"op": "=",\n "args": [{"property": "a"}, null]}', 2, 30, "null is not a value"),
         ('{"op": "and", "args": [true]}', 1, 23, "two at least"),
         ('{"op": "=", "args": [1]}', 1, 21, "1 args, and 2 are needed"),
         ('{"op": "foo", "args": []}', 1, 8, "there is no function 'foo'"),
         ('{"op": "not", "args": [{"property": ""}]}', 1, 37, "a property without a name"),
         ('{"op": "like", "args": [{"property": "a"}, {"property": "b"}]}', 1, 44, "has no place here"),
-        ('{"op": "t_after", "args": [{"property": "a"}, {"date": "x"}]}', 1, 47, "no time"),
+        ('{"op": "t_after", "args": [{"property": "a"}, {"date": "x"}]}', 1, 47, "not a time"),
         ('{"op": "s_within", "args": [{"property": "a"}, {"type": "Point"}]}', 1, 48, "no GeoJSON geometry"),
         (
             '{"op": "s_within", "args": [{"property": "a"}, {"type": "MultiPoint", "coordinates": []}]}',
@@ -119,7 +119,7 @@ def test_an_error_says_where_and_what_was_expected(text: str, column: int, fault
             "positions",
         ),
         ('{"op": "=", "args": [{"property": "a"}, {}]}', 1, 41, "an object that says nothing"),
-        ('{"op": "=", "args": [{"property": "a"}, NaN]}', 1, 1, "NaN is no number"),
+        ('{"op": "=", "args": [{"property": "a"}, NaN]}', 1, 1, "NaN is not a number"),
         ('"a = 1"', 1, 1, "has no place here"),
     ],
 )

@@ -127,7 +127,7 @@ def test_queries_may_come_and_go_between_events() -> None:
 
 def test_an_id_is_known_once_and_a_call_that_fails_changes_nothing() -> None:
     index = index_of({"a": QUERIES["line"]})
-    with pytest.raises(SubscriptionError, match="'a' is there already"):
+    with pytest.raises(SubscriptionError, match="'a' already exists"):
         index.add_many([("b", QUERIES["late"]), ("a", QUERIES["late"])])
     with pytest.raises(SubscriptionError, match="there is no subscription 'b'"):
         index.remove("b")

@@ -1,4 +1,4 @@
-"""An index in a file is the index: it matches the same, changes the same, and a file that is no index is refused."""
+"""An index in a file is the index: it matches the same, changes the same, and any other file is refused."""
 
 import os
 import struct
@@ -413,8 +413,8 @@ def changed(at: int, to: bytes) -> Callable[[bytes], bytes]:
 
 
 BAD_FILES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "empty": (lambda data: b"", "is no index"),
-    "a text": (lambda data: b"price < 10\n" * 500, "is no index"),
+    "empty": (lambda data: b"", "is not an index"),
+    "a text": (lambda data: b"price < 10\n" * 500, "is not an index"),
     "a header cut off": (lambda data: data[:30], "is cut off after 30 bytes"),
     "only a header": (lambda data: data[: index_file.HEADER.size], "is cut off or changed"),
     "arrays cut off": (lambda data: data[:-1], "is cut off or changed"),

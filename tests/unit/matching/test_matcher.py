@@ -77,7 +77,7 @@ def test_replace_changes_the_filter_in_one_step(matcher: Matcher) -> None:
 
 def test_adding_a_known_id_is_an_error_and_changes_nothing(matcher: Matcher) -> None:
     matcher.add(1, CHEAP)
-    with pytest.raises(SubscriptionError, match="1 is there already"):
+    with pytest.raises(SubscriptionError, match="1 already exists"):
         matcher.add(1, DEAR)
     assert (len(matcher), matched(matcher, price=5)) == (1, {1})
 
@@ -97,10 +97,10 @@ def test_many_at_once_are_the_same_as_one_by_one(matcher: Matcher) -> None:
 
 
 def test_many_at_once_are_all_refused_when_one_is_an_error(matcher: Matcher) -> None:
-    with pytest.raises(SubscriptionError, match="1 is there already"):
+    with pytest.raises(SubscriptionError, match="1 already exists"):
         matcher.add_many([(1, CHEAP), (2, CHEAP), (1, DEAR)])
     matcher.add(2, CHEAP)
-    with pytest.raises(SubscriptionError, match="2 is there already"):
+    with pytest.raises(SubscriptionError, match="2 already exists"):
         matcher.add_many([(1, CHEAP), (2, CHEAP)])
     with pytest.raises(Unbound):
         matcher.add_many([(3, CHEAP), (4, OPEN)])

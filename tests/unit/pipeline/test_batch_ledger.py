@@ -281,5 +281,5 @@ def test_a_folder_without_a_ledger_has_no_batches(tmp_path: Path) -> None:
 def test_a_broken_entry_is_one_sentence(tmp_path: Path) -> None:
     assert list(run(tmp_path, 0, "v")) == [0, 1]
     (tmp_path / "_batches" / "0000000003.json").write_text('{"batch": 3}')
-    with pytest.raises(PipelineError, match=r"0000000003\.json is no entry of a ledger"):
+    with pytest.raises(PipelineError, match=r"0000000003\.json is not an entry of a ledger"):
         complete_up_to(tmp_path)

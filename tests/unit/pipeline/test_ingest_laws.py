@@ -165,13 +165,13 @@ def test_what_is_lost_on_purpose_is_noticed(tmp_path: Path, monkeypatch: pytest.
         ("<a><b/></a>", Options("xml", row="c"), r"no element <c> in .*x; elements like rows are a, b"),
         ("<a><b/>", Options("xml", row="b", strict=True), r"x:1: broken off: .*not well-formed: no element found"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', Options("xml", row="a"), "declares the entity 'b'"),
-        ("x", Options("trace"), "is no trace"),
+        ("x", Options("trace"), "is not a trace"),
         ("x", Options("trace", time="t"), "--time would say nothing: trace has no use for it"),
         ("x", Options("fixes", names=(("a", "b"),)), "--map would say nothing: fixes has no use for it"),
         ("x", Options("jsonl", row="b"), "--row would say nothing: jsonl has no use for it"),
         ("x", Options("jsonl", time_format="ms"), "--time-format would say nothing: it needs --time"),
         ("x", Options("xml"), "XML needs --row"),
-        ("x", Options("yaml"), "'yaml' is no format: allowed are jsonl, csv"),
+        ("x", Options("yaml"), "'yaml' is not a format: allowed are jsonl, csv"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence_and_leaves_nothing(
@@ -655,8 +655,8 @@ def test_of_a_long_row_its_beginning_is_kept(tmp_path: Path, monkeypatch: pytest
     [
         ("soon", "%d-%b-%y", "'soon' is not as '%d-%b-%y' has it"),
         ("28-Dec-04 noon", "%d-%b-%y", "'28-Dec-04 noon' is not as '%d-%b-%y' has it"),
-        ("soon", "%Q", "'%Q' is no format of times: "),
-        ("soon", "ms", "'soon' is no number of ms since 1970"),
+        ("soon", "%Q", "'%Q' is not a format of times: "),
+        ("soon", "ms", "'soon' is not a number of ms since 1970"),
     ],
 )
 def test_what_is_no_time_is_said_in_our_words(held: str, format: str, said: str) -> None:

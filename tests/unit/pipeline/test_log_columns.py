@@ -76,9 +76,7 @@ def test_segments_that_are_gone_before_they_were_read_are_missed(tmp_path: Path)
     assert start_of(log) == Position(2, 0)
     assert numbers(log, start_of(log), end)[-1] == 8
     for look, byte in ((lambda: end_of(log, at), at.bytes), (lambda: pieces(log, START, end), 0)):
-        with pytest.raises(
-            PipelineError, match=rf"what was behind byte {byte} of segment 1 was taken away before it was"
-        ):
+        with pytest.raises(PipelineError, match=rf"what was behind byte {byte} of segment 1 was removed before it was"):
             look()
 
 
@@ -92,7 +90,7 @@ def test_what_was_taken_away_is_said_or_skipped_and_what_was_read_is_not_missed(
         assert numbers(log, ends[n], end) == list(range(taken[n - 1], 9))
         assert end_of(log, ends[n]) == end
         assert advanced(log, ends[n], end, 100) == end
-    gone = rf"byte {ends[1].bytes} of segment 1 and all of segments 2 to 2 was taken away .*'skip_removed'"
+    gone = rf"byte {ends[1].bytes} of segment 1 and all of segments 2 to 2 was removed .*'skip_removed'"
     for look in (lambda: end_of(log, ends[1]), lambda: advanced(log, ends[1], end, 1)):
         with pytest.raises(PipelineError, match=gone):
             look()
@@ -113,7 +111,7 @@ def test_a_segment_that_is_taken_away_under_a_readers_hands_is_said(tmp_path: Pa
     assert next(reading).num_rows == 1
     Path(piece.path).unlink()
     assert sum(batch.num_rows for batch in reading) == 2  # who has opened it has it
-    with pytest.raises(PipelineError, match=r"00000001\.jsonl was taken away while it was to be read"):
+    with pytest.raises(PipelineError, match=r"00000001\.jsonl was removed while it was to be read"):
         list(batches(piece, Wanted(), 1))
 
 
@@ -204,12 +202,12 @@ def test_what_does_not_fit_is_said_or_goes_to_the_rest(tmp_path: Path, form: str
 @pytest.mark.parametrize(
     ("attributes", "rest", "said"),
     [
-        ("price", "", "'price' is no name and form"),
-        ("price flaot", "", "'flaot' is no form of a column"),
+        ("price", "", "'price' is not a name and form"),
+        ("price flaot", "", "'flaot' is not a form of a column"),
         ("a int, a text", "", "attribute 'a' is given twice"),
         ("a int", "a", "there is a column 'a' already"),
         ("", "day", "there is a column 'day' already"),
-        ("{", "", "this is no JSON"),
+        ("{", "", "not valid JSON"),
     ],
 )
 def test_what_cannot_be_meant_is_said(attributes: str, rest: str, said: str) -> None:
@@ -224,7 +222,7 @@ def test_names_of_any_kind_can_be_said_in_json() -> None:
 def test_a_line_that_is_no_event_is_said_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "00000001.jsonl"
     file.write_bytes(b'{"publisher":"p","sequence":1,"attributes":{}}\n{"n": 1}\n')
-    with pytest.raises(PipelineError, match=r"00000001\.jsonl, byte 47: this is no line of an event log"):
+    with pytest.raises(PipelineError, match=r"00000001\.jsonl, byte 47: this is not a line of an event log"):
         read(tmp_path, START, end_of(tmp_path), Wanted())
     with pytest.raises(PipelineError, match="has 56 bytes, and was read up to byte 99 before"):
         list(batches(LogPiece(str(file), 56, 99), Wanted(), 5))

@@ -113,7 +113,7 @@ def test_the_middle_of_a_cell_lies_in_it(cells: H3Cells | GridCells, lon: float,
 
 @pytest.mark.parametrize("text", ["h3:16", "h3:", "h3:-1", "grid:0", "grid:x", "grid:nan", "s2:3", ""])
 def test_cells_that_there_are_none_of_are_refused(text: str) -> None:
-    with pytest.raises(PipelineError, match=r"is no kind of cells: allowed are h3:N with N from 0 to 15"):
+    with pytest.raises(PipelineError, match=r"is not a kind of cells: allowed are h3:N with N from 0 to 15"):
         cells_of(text)
 
 
@@ -424,13 +424,13 @@ def test_the_files_are_read_by_those_whom_they_are_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--cells", "s2:1"], "'s2:1' is no kind of cells"),
+        (["--cells", "s2:1"], "'s2:1' is not a kind of cells"),
         (["--gap", "0"], "a gap of 0 s: it must be above 0"),
         (["--steps-min", "0"], "allowed is 1 or more"),
         (["--proxy-share", "1.1"], "a share of 1.1 of the time"),
         (["--brokers", "none.csv"], "none.csv: No such file"),
         (["absent"], "there is no absent"),
-        (["--out", "cab.txt"], "cab.txt is no folder: take another --out"),
+        (["--out", "cab.txt"], "cab.txt is not a folder: take another --out"),
     ],
 )
 def test_a_wish_that_cannot_be_met_is_one_sentence_before_spark_starts(

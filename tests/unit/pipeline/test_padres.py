@@ -86,9 +86,9 @@ def test_a_filter_means_what_ours_means(line: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("[a,~,3]", r"character 1: '~' is no operator: allowed are eq, =, .*isPresent"),
+        ("[a,~,3]", r"character 1: '~' is not an operator: allowed are eq, =, .*isPresent"),
         ("[a,=,1],[b,3]", "character 9: "),
-        ("[a,str-prefix,3]", "3 is no text"),
+        ("[a,str-prefix,3]", "3 is not a text"),
         ("[a,<,1e999]", "not a finite number"),
         (f"[a,<,{'9' * 5_000}]", "not a finite number"),
         ("price < 3", "character 1"),

@@ -91,7 +91,7 @@ def test_a_table_may_have_a_column_for_languages(tmp_path: Path) -> None:
         ('{"id": 1}\n', r":1: .*missing required field `filter`"),
         ('{"id": 1, "filter": "x > 1", "to": "y = 1"}\n', r":1: .*unknown field `to`"),
         ('{"id": 1, "filter": "x > my.limit"}\n', r":1: the filter refers to my\.limit"),
-        ("[class,eq,'STOCK'],[high,over,20]\n", r":1: character 20: 'over' is no operator"),
+        ("[class,eq,'STOCK'],[high,over,20]\n", r":1: character 20: 'over' is not an operator"),
         ("class = 'STOCK'\n", r":1: character 1"),
         ("\n \n", r" holds no subscription"),
     ],
@@ -109,7 +109,7 @@ def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path: Path) -> 
         read_subscriptions(tmp_path / "bad")
     with pytest.raises(PipelineError, match=r"there is no .*gone"):
         read_subscriptions(tmp_path / "gone")
-    with pytest.raises(PipelineError, match=r"is no table of ours"):
+    with pytest.raises(PipelineError, match=r"is not a Godwit table"):
         read_subscriptions(tmp_path)
 
 

@@ -83,5 +83,5 @@ def test_a_master_is_a_master_url(master: str) -> None:
     "master", ["nonsense", "", "local[0]", "local[]", "localhost:7077", "spark://host", "Local[2]"]
 )
 def test_what_is_no_master_url_is_refused_before_spark_starts(master: str) -> None:
-    with pytest.raises(PipelineError, match=r"which is no master URL: allowed are local\[2\], .*spark://HOST:PORT"):
+    with pytest.raises(PipelineError, match=r"not a master URL; allowed are local\[2\], .*spark://HOST:PORT"):
         spark_session.start(master)

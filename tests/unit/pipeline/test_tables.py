@@ -60,7 +60,7 @@ def test_a_table_that_is_there_is_not_made_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["new", "append", "overwrite"])
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, mode: tables.Mode) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(PipelineError, match="no table of ours, and not empty"):
+    with pytest.raises(PipelineError, match="not a Godwit table, and not empty"):
         made(tmp_path, [1], mode)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     assert (tmp_path / "thesis.txt").read_text() == "mine"

@@ -75,7 +75,7 @@ def test_an_rmc_sentence_is_a_fix_if_its_checksum_is_right_and_the_receiver_had_
     assert [reason.partition(": ")[2][:20] for reason in bad] == [
         "the checksum is '6B'",
         "the receiver had no ",
-        "'x' 'N' is no angle:",
+        "'x' 'N' is not an an",
         "AIS messages in bina",
     ]
 

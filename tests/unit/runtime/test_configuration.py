@@ -138,7 +138,7 @@ def test_every_fault_is_told_at_once_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("[broker\n", "FILE:1: this is no TOML: Expected ']' at the end of a table declaration"),
+        ("[broker\n", "FILE:1: this is not valid TOML: Expected ']' at the end of a table declaration"),
         ("[broker]\nname = 'a/b'", "FILE:2: broker.name is 'a/b': it is the name of a folder, too"),
         ("[broker]\nname = ''", "FILE:2: broker.name is '': allowed is a text that is not empty"),
         ("[broker]\nstrategy = 'spcf'", "FILE:2: broker.strategy is 'spcf': only the family 'graph' has it"),
@@ -188,7 +188,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", ":1", "a", "a:", "a:b", "a:65536", "::1:70", "a:-1", "a:\u0663"])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(BadValue, match="is no address: it must be host:port"):
+    with pytest.raises(BadValue, match="is not an address: it must be host:port"):
         address_of(text)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from godwit.runtime.log import LibraryLogHandler, make_log
 
-FORGED = "b9\n2026-01-01T00:00:00Z [info] started \x1b[2J\x9b31m\u2028 is no neighbour"
+FORGED = "b9\n2026-01-01T00:00:00Z [info] started \x1b[2J\x9b31m\u2028 is not a neighbour"
 
 
 @pytest.mark.parametrize("format", ["text", "json"])

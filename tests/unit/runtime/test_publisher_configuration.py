@@ -141,7 +141,7 @@ def test_a_fault_names_the_line_and_what_is_allowed(tmp_path: Path, text: str, f
         (b"\xff", "model.json is not UTF-8"),
         (b"[]", 'model.json: a movement model is {"transitions": {broker: {broker: weight}}}'),
         (b'{"transitions": {"b1": {"b2": -1}}}', "model.json: transitions.b1.b2 is -1: allowed is a number, 0 or more"),
-        (b'{"transitions": {}, "pairs": {"b1": 3}}', "model.json: pairs.b1 is no table of brokers, and weights"),
+        (b'{"transitions": {}, "pairs": {"b1": 3}}', "model.json: pairs.b1 is not a table of brokers, and weights"),
         (b" " * 101, "model.json is too long: allowed are 100 bytes"),
     ],
 )

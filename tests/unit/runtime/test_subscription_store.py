@@ -128,7 +128,7 @@ def test_a_store_that_is_not_as_it_was_written_is_refused_and_left_alone(
 def test_a_file_that_is_something_else_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s"
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="is no store of subscriptions, or is damaged"):
+    with pytest.raises(StoreError, match="is not a store of subscriptions, or is damaged"):
         SubscriptionStore(path, "ann")
     assert path.read_bytes() == content
 

@@ -35,7 +35,7 @@ def test_what_cannot_be_shown_is_refused_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(TileFileError, match="vector tiles: allowed are pictures"):
         TileFile(write_tiles(tmp_path / "v.pmtiles", TILES, kind=VECTOR))
     (tmp_path / "none").write_bytes(b"PK\x03\x04" * 100)
-    with pytest.raises(TileFileError, match="is no PMTiles file"):
+    with pytest.raises(TileFileError, match="is not a PMTiles file"):
         TileFile(tmp_path / "none")
     with pytest.raises(TileFileError, match="cannot be read"):
         TileFile(tmp_path / "missing")

@@ -45,7 +45,7 @@ def test_operators_are_those_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_no_query_is_an_error_in_words() -> None:
-    with pytest.raises(FilterError, match="3 is no filter"):
+    with pytest.raises(FilterError, match="3 is not a filter"):
         wanted(3, "filter", None)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="no language 'klingon'"):
         wanted("Qapla'", "klingon", None)

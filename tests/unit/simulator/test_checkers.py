@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from godwit.baselines.naive_policy import NAIVE
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE, Filter, some
 from godwit.filters.sets import at_least, less_than
-from godwit.mobility.modes import MODES
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
 from godwit.simulator.ledger import Ledger
 from godwit.simulator.scenario import Expectations
@@ -310,7 +310,7 @@ def test_an_event_that_comes_to_whom_it_does_not_mean_is_unmeant(history: Histor
 
 
 def test_a_session_left_behind_may_know_an_older_context(history: History) -> None:
-    history.ledger.modes["s"] = MODES["naive"]
+    history.ledger.modes["s"] = NAIVE
     history.subscribe("s")
     history.stand("s", 1)
     history.deliver("s", history.publish(10, 1.0, to=UPSTAIRS), 1.5)

@@ -196,7 +196,7 @@ def test_a_line_with_one_word_is_a_broker_without_links(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("x.txt", "a b\na\nb c fast\n", "x.txt:3: 'b c fast' is no link: allowed is"),
+        ("x.txt", "a b\na\nb c fast\n", "x.txt:3: 'b c fast' is not a link: allowed is"),
         ("x.txt", "a b -3\n", "x.txt:1: "),
         ("x.txt", "a b 3 0\n", "x.txt:1: "),
         ("x.txt", "a b nan\n", "x.txt:1: "),

@@ -184,7 +184,7 @@ def test_a_neutral_expression_is_a_filter(expression: list[object], text: str) -
     [
         ('{"id": 1, "filter": "price <"}', "{}", "s:1: line 1, column 8"),
         ('{"id": 1, "filter": "x = my.y"}', "{}", "s:1: the filter refers to"),
-        ('{"id": 1, "expr": ["<", "x"]}', "{}", "s:1: ['<', 'x'] is no expression"),
+        ('{"id": 1, "expr": ["<", "x"]}', "{}", "s:1: ['<', 'x'] is not an expression"),
         ('{"id": 1', "{}", "s:1: "),
         ('{"id": 1, "filter": "TRUE"}', '{"attributes": {"x": 1e999}}', "e:1: "),
         ('{"id": 1, "filter": "TRUE"}', "", "e: there is nothing in it"),

@@ -31,7 +31,7 @@ def test_a_key_file_gives_the_same_keys_and_is_for_its_owner_alone(tmp_path: Pat
     loaded = DeviceKeys.load(path)
     assert (loaded.device, loaded.public_fields) == (keys.device, keys.public_fields)
     assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(SecurityError, match="is there already"):
+    with pytest.raises(SecurityError, match="already exists"):
         DeviceKeys.made("other").save(path)
 
 

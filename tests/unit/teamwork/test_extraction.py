@@ -149,10 +149,10 @@ def test_types_are_known_by_the_end_of_a_name() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "why"),
     [
-        ("a.pdf", b"%PDF-1.4\nrubbish", "it is no PDF, or is damaged"),
-        ("a.pdf", pdf("x")[:200], "it is no PDF, or is damaged"),
-        ("a.docx", b"PK\3\4rubbish", "it is no archive of an office document, or is damaged"),
-        ("a.txt", b"\0\0\0", "it is no text"),
+        ("a.pdf", b"%PDF-1.4\nrubbish", "it is not a PDF, or is damaged"),
+        ("a.pdf", pdf("x")[:200], "it is not a PDF, or is damaged"),
+        ("a.docx", b"PK\3\4rubbish", "it is not an archive of an office document, or is damaged"),
+        ("a.txt", b"\0\0\0", "it is not a text"),
     ],
 )
 def test_a_broken_file_has_a_profile_and_a_message(tmp_path: Path, name: str, data: bytes, why: str) -> None:

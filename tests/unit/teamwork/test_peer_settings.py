@@ -73,5 +73,5 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, text: str) -> 
 
 @pytest.mark.parametrize("address", ["nowhere", "host:port", ":1", "host:70000"])
 def test_an_address_that_is_none_is_refused(tmp_path: Path, address: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"listen\.files: .* is no address: it must be host:port"):
+    with pytest.raises(ConfigurationError, match=r"listen\.files: .* is not an address: it must be host:port"):
         settings_of(tmp_path, files=address)

@@ -197,12 +197,12 @@ def test_an_organisation_adds_elements(tmp_path: Path) -> None:
             "[user.badge]\ntype = 'group'\nparts.a = {type = 'group', parts = {b = {}}}",
             "badge.parts.a: the type 'group'",
         ),
-        ("[user.name]\ntype = 'integer'", "user.name is there already, and is something else"),
+        ("[user.name]\ntype = 'integer'", "user.name already exists, and is something else"),
         (
             "[user.address]\ntype='group'\nrepeatable=true\nparts.zip={type='integer'}",
-            "address.parts.zip is there already",
+            "address.parts.zip already exists",
         ),
-        ("[user", "is no TOML file"),
+        ("[user", "is not a TOML file"),
     ],
 )
 def test_a_wrong_extension_is_refused_with_what_is_allowed(tmp_path: Path, text: str, why: str) -> None:

@@ -84,7 +84,7 @@ def test_nobody_gets_a_file_without_a_right(tmp_path: Path) -> None:
             assert "cid has no right" in refused(cid)
             assert "has no right" in refused(bob, "other")
             assert (
-                "is no device of"
+                "is not a device of"
                 in ann.files.permission(
                     Asker("bob", cid.peer.identity.device), scope, f"artefact/{made.id}", name
                 ).refused

@@ -182,7 +182,7 @@ def test_who_may_come_in_is_asked_of_the_door() -> None:
             assert (anna.state.kind, eve.state.kind) == ("attached", "connecting")
             assert "wrong user or password" in eve.state.reason
             bob = await net.client("bob", user="anna", password="secret")
-            assert "'bob' is no name for a client of anna" in bob.state.reason
+            assert "'bob' is not a name for a client of anna" in bob.state.reason
 
     run(scene)
 

@@ -10,15 +10,19 @@ import msgspec
 from godwit.cli.fleet.cars import MqttMember
 from godwit.cli.fleet.demo_run import Fleet, percentile
 from godwit.cli.fleet.fleet_ledger import FleetVerdict
+from godwit.cli.fleet.town_map import History, sparkline, town_map
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
+    from rich.text import Text
 
 __all__ = ["Screen", "account", "show_account"]
 
 LINE_EVERY_S = 5.0  # on a pipe
 NEWS = 4
+LOOKS, LOOK_EVERY_S = 48, 0.5
+"""Bars of a sparkline, and the seconds that each stands for."""
 FAULTS = ("lost", "duplicated", "out of order", "got by others")
 
 
@@ -30,6 +34,8 @@ class Screen:
 
         self._live = Live(console=console, refresh_per_second=4, transient=False) if console.is_terminal else None
         self._written_at = 0.0
+        self._history = History(LOOKS)
+        self._looked_at = 0.0
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -48,7 +54,10 @@ class Screen:
     def tick(self, fleet: Fleet) -> None:
         """Show how things stand."""
         if self._live is not None:
-            self._live.update(_picture(fleet))
+            if perf_counter() - self._looked_at >= LOOK_EVERY_S:
+                self._looked_at = perf_counter()
+                self._history.look(_totals(fleet))
+            self._live.update(_picture(fleet, self._history))
         elif perf_counter() - self._written_at > LINE_EVERY_S:
             self._written_at = perf_counter()
             said = {"phase": fleet.phase, "map": fleet.map_address, "clock_s": round(fleet.time)}
@@ -69,8 +78,10 @@ def _totals(fleet: Fleet) -> dict[str, int]:
     }
 
 
-def _picture(fleet: Fleet) -> "Group":
+def _picture(fleet: Fleet, history: History) -> "Group":
+    from rich.columns import Columns
     from rich.console import Group
+    from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
 
@@ -95,7 +106,21 @@ def _picture(fleet: Fleet) -> "Group":
     )
     news = [Text(f"  {each}", "yellow") for each in fleet.news[-NEWS:]]
     address = Text.assemble("map: ", (fleet.map_address, "bold cyan"))
-    return Group(Text(fleet.phase, "italic"), address, "", table, "", line, *news)
+    town = town_map([(car.place, fleet.going.get(car.name, car.at)) for car in fleet.cars.values()], fleet.dead)
+    beside = Columns([Panel.fit(town, title="town", border_style="dim"), Group(table, "", *_sparklines(history))])
+    return Group(Text(fleet.phase, "italic"), address, "", beside, "", line, *news)
+
+
+def _sparklines(history: History) -> "list[Text]":
+    from rich.text import Text
+
+    shown = []
+    for name in ("published", "delivered"):
+        growth = history.growth.get(name)
+        if growth:
+            rate = f"  {growth[-1] / LOOK_EVERY_S:,.0f}/s"
+            shown.append(Text.assemble(f"{name:<10}", (sparkline(growth), "green"), rate))
+    return shown
 
 
 # ------------------------------------------------------------ the end

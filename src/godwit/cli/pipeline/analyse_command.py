@@ -57,7 +57,7 @@ def analyse(
     """Compute deliveries, delays and costs of runs from their traces.
 
     For each run: deliveries, those that came twice or out of order, how long they took; the share of probes that
-    arrived; moves, and messages of control for each; entries in brokers' tables; events that came in vain.
+    arrived; moves, and messages of control for each; entries in brokers' tables; needless events.
 
     Example: godwit pipeline analyse runs/ --out figures
     """

@@ -141,7 +141,7 @@ def _logs_of(journals: list[str], folder: str) -> list[str]:
 
 def _mode(append: bool, overwrite: bool) -> "Mode":
     if append and overwrite:
-        raise PipelineError("--append and --overwrite are two wishes: take one")
+        raise PipelineError("--append and --overwrite exclude each other: give one")
     return "append" if append else "overwrite" if overwrite else "new"
 
 

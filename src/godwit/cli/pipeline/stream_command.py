@@ -73,7 +73,7 @@ def stream(
         typer.Option(metavar="FORMS", help="Log: attributes and their kinds, as in 'price float, sym text'; faster."),
     ] = "",
     compact_after: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Merge files when so many have gathered; 0: never.")
+        int, typer.Option(metavar="N", min=0, help="Number of files after which they are merged; 0: never.")
     ] = 100,
     operators: OperatorModules = None,
     master: Master = "local[*]",

@@ -82,7 +82,7 @@ def get(
         with target.open("wb" if force else "xb") as copy, Path(answer["path"]).open("rb") as source:
             shutil.copyfileobj(source, copy)
     except FileExistsError:
-        raise GodwitError(f"{target} is there already: add --force, or name another file with -o") from None
+        raise GodwitError(f"{target} already exists: add --force, or name another file with -o") from None
     except OSError as error:
         raise GodwitError(f"cannot write {target}: {error.strerror}") from None
     show_answer({**answer, "file": str(target)}, f"{answer['name']} is in {target}.")
@@ -211,7 +211,7 @@ def _path(file: str) -> Iterator[str]:
     if file != STANDARD_STREAM:
         path = Path(file).absolute()
         if not path.is_file():
-            raise GodwitError(f"{file} is no file" if path.exists() else f"there is no file {file}")
+            raise GodwitError(f"{file} is not a file" if path.exists() else f"there is no file {file}")
         if not os.access(path, os.R_OK):
             raise GodwitError(f"cannot read {file}: permission denied")
         yield str(path)

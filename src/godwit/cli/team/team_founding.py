@@ -98,5 +98,7 @@ def _text(invitation: str) -> str:
     try:
         return Path(invitation).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise GodwitError(f"{invitation[:100]!r} is no invitation, and cannot be read as a file: {reason}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text"
+        raise GodwitError(
+            f"{invitation[:100]!r} is not an invitation, and cannot be read as a file: {reason}"
+        ) from None

@@ -138,4 +138,4 @@ def _seconds(time: str) -> float:
     try:
         return datetime.fromisoformat(time).timestamp()
     except ValueError:
-        raise typer.BadParameter(f"{time!r} is no time: write it as 2026-11-20T10:00") from None
+        raise typer.BadParameter(f"{time!r} is not a time: write it as 2026-11-20T10:00") from None

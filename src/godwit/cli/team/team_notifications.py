@@ -59,7 +59,7 @@ def subscribe(
         float | None, typer.Option(metavar="DAYS", min=0.001, help="End the subscription after this number of days.")
     ] = None,
     digest: Annotated[
-        float, typer.Option(metavar="MINUTES", min=0, help="Collect notifications for so many minutes.")
+        float, typer.Option(metavar="MINUTES", min=0, help="Time for which notifications are collected, in minutes.")
     ] = 0.0,
     quiet: Annotated[
         str, typer.Option(metavar="HH:MM-HH:MM", help="Hours of the day in which nothing is sent, as 22:00-07:00.")

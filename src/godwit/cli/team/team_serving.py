@@ -138,4 +138,4 @@ def audit(
         at = datetime.fromisoformat(since).timestamp() if since else 0.0
     except ValueError:
         raise GodwitError(f"--since {since}: write a time as 2026-11-20T10:00") from None
-    show_rows(answers_of(folder, "audit", since=at, user=user), AUDIT, "Nothing was shown to anybody.")
+    show_rows(answers_of(folder, "audit", since=at, user=user), AUDIT, "Nothing was shown.")

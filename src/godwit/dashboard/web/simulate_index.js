@@ -47,7 +47,7 @@ export class TraceIndex {
     this.group = { number: -1, columns: null };
   }
 
-  /** Read the footer: what kind of file it is. BadFile: it is no trace that this page can show. */
+  /** Read the footer: what kind of file it is. BadFile: it is not a trace that this page can show. */
   async open() {
     this.footer = await readFooter(this.blob);
     const { names, groups, rows, texts } = this.footer;
@@ -55,7 +55,7 @@ export class TraceIndex {
     if (this.about?.format !== undefined && this.about.format !== FORMAT) {
       throw new BadFile(`this trace has the format ${this.about.format}, of Godwit ${this.about.version ?? "?"}, and this page reads format ${FORMAT}`);
     }
-    if (names.join() !== COLUMNS.join()) throw new BadFile(`this is no trace: its columns are ${names.join(", ").slice(0, 200)}, and there must be ${COLUMNS.join(", ")}`);
+    if (names.join() !== COLUMNS.join()) throw new BadFile(`this is not a trace: its columns are ${names.join(", ").slice(0, 200)}, and there must be ${COLUMNS.join(", ")}`);
     if (!rows || groups.length === 0) throw new BadFile("there is no row in this trace");
     if (groups.some((group) => group.rows > GROUP_ROWS_MAX)) throw new BadFile(`a row group has more than ${GROUP_ROWS_MAX} rows`);
     this.firsts = [];

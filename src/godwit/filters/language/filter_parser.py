@@ -43,7 +43,7 @@ from godwit.filters.language.scanning import (
 
 SHOWN_LENGTH_MAX = 40
 CALLS_MAX = 8
-NO_NULL = "NULL is no value: ask IS NULL or IS NOT NULL"
+NO_NULL = "NULL is not a value: ask IS NULL or IS NOT NULL"
 
 _CLOSED = "…"
 """In a list of expected words: the parenthesis or the end that closes what is open."""

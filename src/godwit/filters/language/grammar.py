@@ -21,7 +21,7 @@ BLANKS = " \t\r\n\f"
 KEYWORDS = frozenset(
     ("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "WITHIN", "IS", "NULL", "TRUE", "FALSE", "ANY", "ALL")
 )
-"""The reserved words. A NAME that is one of them, in upper case, is no name."""
+"""The reserved words. A NAME that is one of them, in upper case, is not a name."""
 
 PLAIN_NAME = r"(?:[^\W\d]|[@$])[\w@:$]*(?:/[\w@:$]+)*"
 """An attribute that needs no quotes, unless it is a keyword or `myloc`."""

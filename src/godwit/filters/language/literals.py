@@ -173,7 +173,7 @@ def of_kind(operand: Spelled, denied: bool, kind: str) -> Claim:
     attribute = _attribute(operand, "IS")
     values = _KINDS.get(kind.upper())
     if values is None:
-        raise Fault(f"{kind} is no kind of value", kind, ("NULL", *_KINDS))
+        raise Fault(f"{kind} is not a kind of value", kind, ("NULL", *_KINDS))
     return Claim(attribute.name, values, denied, attribute.word)
 
 
@@ -242,7 +242,7 @@ def _not_comparable(left: Spelled, op: str, right: Spelled) -> Fault:
             return Fault(f"{operand.word} '…' is a topic pattern: ask LIKE {operand.word} '…'", operand.word)
         if isinstance(operand, Named):
             return Fault(
-                f"{operand.word}(…) is no value to compare by {op}", operand.word, ("a value", "WITHIN for a region")
+                f"{operand.word}(…) is not a value to compare by {op}", operand.word, ("a value", "WITHIN for a region")
             )
     return Fault(f"neither side of {op} is an attribute", op, ("an attribute on one side",))
 

@@ -143,7 +143,7 @@ def typed_operand(kind: str, text: Constant) -> Constant | Topics:
     try:
         moment = datetime.fromisoformat(text.value)  # type: ignore[arg-type]
     except ValueError:
-        raise Fault(f"{text.word} is no time", text.word, ("an ISO time such as '2026-11-15T06:00:00Z'",)) from None
+        raise Fault(f"{text.word} is not a time", text.word, ("an ISO time such as '2026-11-15T06:00:00Z'",)) from None
     return Constant(built(text.word, checked_value, moment), kind)
 
 

@@ -3,7 +3,7 @@
 *Rules.*
 1. All texts together have at most so many bytes, and one of more than a sixteenth of that is not remembered. A filter
    takes more memory than its text, up to about `BYTES_PER_BYTE` times as much.
-2. A text that is no filter is not remembered.
+2. A text that is not a filter is not remembered.
 3. What goes first was asked for longest ago.
 """
 

@@ -61,7 +61,9 @@ def as_filter(said: Filter | str) -> Filter:
         return said
     if isinstance(said, str):
         return parse(said)
-    raise FilterError(f"{said!r:.60} is no filter: allowed is one of godwit.filters, or its text, such as 'price < 10'")
+    raise FilterError(
+        f"{said!r:.60} is not a filter: allowed is one of godwit.filters, or its text, such as 'price < 10'"
+    )
 
 
 def with_places(filter: Filter, places: Mapping[str, Region]) -> Filter:

@@ -340,14 +340,14 @@ class _Parser:
         if word.kind != "word" or word.text.isdigit():
             self._unexpected("the name of an attribute")
         if "_" in word.text:
-            self._fail(f"{word.text} is no name of an attribute: it consists of letters and digits", word.start)
+            self._fail(f"{word.text} is not a name of an attribute: it consists of letters and digits", word.start)
         return self._take().text.lower()
 
     def _call(self) -> _Parsed:
         word = self._take()
         self._take()
         if not word.text[0].isalpha():
-            self._fail(f"{word.text} is no name of a function: it begins with a letter", word.start)
+            self._fail(f"{word.text} is not a name of a function: it begins with a letter", word.start)
         arguments = [] if self._takes(")") else self._listed()
         try:
             name = self._naming(word.text, len(arguments))

@@ -327,7 +327,7 @@ def _as_values(name: str, result: Any) -> Values:
     try:
         return (checked_value(result),)
     except BadValue as error:
-        raise FilterError(f"the operator {name!r} returned what is no value: {error}") from None
+        raise FilterError(f"the operator {name!r} returned what is not a value: {error}") from None
 
 
 def _argument(expression: Expression, operators: Operators) -> Callable[[Subject], Any]:

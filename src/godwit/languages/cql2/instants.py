@@ -52,7 +52,7 @@ def instant_of(text: str) -> Date | Timestamp:
             return Timestamp(datetime.fromisoformat(text))
     except ValueError as error:
         raise BadValue(f"there is no time {text!r}: {error}") from None
-    raise BadValue(f"{text!r:.60} is no time: write 2026-11-15, or 2026-11-15T06:00:00Z with at most six decimals")
+    raise BadValue(f"{text!r:.60} is not a time: write 2026-11-15, or 2026-11-15T06:00:00Z with at most six decimals")
 
 
 def written(instant: Date | Timestamp) -> str:

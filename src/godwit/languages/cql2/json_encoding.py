@@ -74,7 +74,7 @@ _BOX_NUMBERS = (4, 6)
 
 
 class _Wrong(Exception):
-    """A document that is no expression, at a path."""
+    """A document that is not an expression, at a path."""
 
     def __init__(self, message: str, path: Path, expected: tuple[str, ...] = ()) -> None:
         super().__init__(message, path, expected)
@@ -105,7 +105,7 @@ def parse_json(text: str, functions: Collection[str] | None = None) -> Expressio
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 class _Reader:
@@ -144,7 +144,7 @@ class _Reader:
                 return self._object(value, path)
         except BadValue as error:
             raise _Wrong(str(error), path) from None
-        raise _Wrong("null is no value: ask isNull", path, expected_words(ANYTHING))
+        raise _Wrong("null is not a value: ask isNull", path, expected_words(ANYTHING))
 
     def _object(self, value: dict[str, Any], path: Path) -> Expression:
         if "op" in value:

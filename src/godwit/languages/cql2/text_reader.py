@@ -296,7 +296,7 @@ class _Reader:
                 self._expect(")", *_OPERATORS)
                 return inner
             case "NULL":
-                raise Fault("NULL is no value: ask IS NULL or IS NOT NULL", word.offset, expected_words(SCALAR))
+                raise Fault("NULL is not a value: ask IS NULL or IS NOT NULL", word.offset, expected_words(SCALAR))
         raise self._unexpected(*expected_words(SCALAR), "(")
 
     def _signed(self) -> Expression:

@@ -123,7 +123,7 @@ class _Parser:
             said = "the filter is empty; TRUE matches every event" if is_blank else "the filter ends too early"
             raise Fault(said, 0 if is_blank else word, expected)
         if word.type == "NULL":
-            raise Fault("NULL is no value: ask IS NULL or IS NOT NULL", word, expected)
+            raise Fault("NULL is not a value: ask IS NULL or IS NOT NULL", word, expected)
         shown = word if len(word) <= SHOWN_LENGTH_MAX else f"{word[:SHOWN_LENGTH_MAX]}…"
         raise Fault(f"{shown} has no place here", word, expected)
 

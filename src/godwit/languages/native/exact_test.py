@@ -321,4 +321,4 @@ def _checked_result(name: str, result: object) -> Value | None:
     try:
         return None if result is None else checked_value(result)
     except BadValue as error:
-        raise FilterError(f"the operator {name!r} returned what is no value: {error}") from None
+        raise FilterError(f"the operator {name!r} returned what is not a value: {error}") from None

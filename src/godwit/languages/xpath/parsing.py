@@ -553,7 +553,7 @@ def _against(operator: str, left: _Part, value: str | int | float) -> Expression
 
 
 def _against_number(operator: str, left: _Part, number: int | float | None) -> Expression:
-    """XPath reads texts as numbers here. What is no number is unequal to all, and neither less nor more."""
+    """XPath reads texts as numbers here. What is not a number is unequal to all, and neither less nor more."""
     if number is None or left.kind not in ("nodes", "first number"):
         return UNKNOWN
     of = left.said.of if isinstance(left.said, Applied) else left.said

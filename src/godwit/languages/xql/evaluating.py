@@ -86,7 +86,7 @@ class Evaluation:
         self.spend(1)
         evaluate = EVALUATED.get(type(said))
         if evaluate is None:
-            raise FilterError(f"{type(said).__name__} is no part of XQL")
+            raise FilterError(f"{type(said).__name__} is not part of XQL")
         return evaluate(self, said, place)
 
     def _path(self, said: Path, place: Place) -> Result:

@@ -255,7 +255,7 @@ class _Parser:
             call = self.invocation()
             if call.name not in METHODS:
                 self.at = start
-                raise self.unknown(f"{call.name}() is no method", [f"{name}()" for name in sorted(METHODS)])
+                raise self.unknown(f"{call.name}() is not a method", [f"{name}()" for name in sorted(METHODS)])
             said = Applied(said, call)
         return said
 

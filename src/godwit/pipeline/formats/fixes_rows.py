@@ -103,7 +103,7 @@ def _number(part: bytes) -> float:
     try:
         return float(part)
     except ValueError:
-        raise ValueError(f"{part[:HELD_SHOWN_MAX].decode(errors='replace')!r} is no number") from None
+        raise ValueError(f"{part[:HELD_SHOWN_MAX].decode(errors='replace')!r} is not a number") from None
 
 
 def fix_of(attributes: Attributes, when: int | None, client: str) -> Fix:

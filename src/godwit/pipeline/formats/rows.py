@@ -179,9 +179,9 @@ def _in_microseconds(held: Any, format: str) -> int:
         else:
             return _scaled(held, UNITS[format or "s"])
     if type(held) is not str:
-        raise ValueError(f"{held!r} is no time")
+        raise ValueError(f"{held!r} is not a time")
     if format in UNITS:
-        raise ValueError(f"{held!r} is no number of {format} since 1970")
+        raise ValueError(f"{held!r} is not a number of {format} since 1970")
     try:
         return _microseconds_of(datetime.strptime(held, format) if format else datetime.fromisoformat(held))
     except ValueError as error:
@@ -193,7 +193,7 @@ def _no_time(held: str, format: str, said: str) -> str:
     if not format:
         return f"{shown} is not as ISO 8601 has it, like {EXAMPLE}; --time-format says how it is written"
     if "directive" in said or "stray" in said:
-        return f"{format!r} is no format of times: {said}"
+        return f"{format!r} is not a format of times: {said}"
     return f"{shown} is not as {format!r} has it"
 
 
@@ -212,7 +212,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def own_of(data: Mapping[str, Any]) -> EventHeader:
-    """The part of a line in the form of an event log that is no attribute, checked."""
+    """The part of a line in the form of an event log that is not an attribute, checked."""
     from godwit.filters.language import parse, to_text  # a grammar, that few logs need
 
     own: EventHeader = {}

@@ -162,6 +162,6 @@ def _degrees(text: str, side: str, sides: str) -> float:
     """Degrees of `ddmm.mmm`, or `dddmm.mmm`, and a letter."""
     whole, _, _ = text.partition(".")
     if len(whole) < 3 or side not in sides or not side:
-        raise ValueError(f"{text!r} {side!r} is no angle: it must be like '4807.038' and one of {', '.join(sides)}")
+        raise ValueError(f"{text!r} {side!r} is not an angle: it must be like '4807.038' and one of {', '.join(sides)}")
     found = int(whole[:-2]) + float(text[len(whole) - 2 :]) / 60
     return -found if side == sides[1] else found

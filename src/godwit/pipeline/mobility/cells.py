@@ -117,7 +117,7 @@ def cells_of(text: str) -> Cells:
     except ValueError:
         pass
     raise PipelineError(
-        f"{text!r} is no kind of cells: allowed are h3:N with N from 0 to {H3_FINEST}, and grid:DEGREES with "
+        f"{text!r} is not a kind of cells: allowed are h3:N with N from 0 to {H3_FINEST}, and grid:DEGREES with "
         f"{GRID_DEGREES[0]:g} to {GRID_DEGREES[1]:g} degrees"
     )
 

@@ -33,7 +33,7 @@ COLUMNS = ("client", "at", "lon", "lat", "occupied")
 def read(spark: "SparkSession", sources: Sequence[str], folder: Path) -> "tuple[DataFrame, int]":
     """The fixes in tables, files and folders of files, and how many lines could not be read.
 
-    What is no table yet becomes one in `folder`.
+    What is not a table yet becomes one in `folder`.
     """
     given, files = sorted_out(sources)
     if files and any(Path(table).resolve() == folder.resolve() for table in given):

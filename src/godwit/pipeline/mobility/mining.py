@@ -91,7 +91,7 @@ def check_out(out: Path) -> None:
     if (out / ABOUT).exists():
         raise PipelineError(f"{out} is a table, and files of others are not put into it: take another --out")
     if out.exists() and not out.is_dir():
-        raise PipelineError(f"{out} is no folder: take another --out")
+        raise PipelineError(f"{out} is not a folder: take another --out")
 
 
 def _accounted(fixes: "DataFrame", unread: int) -> tuple[dict[str, Any], float]:
@@ -141,7 +141,7 @@ def _mined(
     dwells = mined_files.rows(visits.dwells(visited), "place")
     if not steps:
         raise PipelineError(
-            "nobody has gone from one place to another: take smaller cells, longer traces, or more brokers"
+            "no client moved from one place to another: take smaller cells, longer traces, or more brokers"
         )
     made = mined_files.write(
         out,

@@ -158,7 +158,9 @@ def listings() -> Claim:
         where="§5 Listings 1, 3, 4, Fig. 3, 4",
         claim="the forms of the example in IEL and SEL, and the operators of strings and numbers",
         paper="two listings, ten rows of operators, two rules for quantifiers",
-        ours=f"DIFFERENT in {'; '.join(differ)}" if differ else "the same, sign by sign, but for four slips of the pen",
+        ours=f"DIFFERENT in {'; '.join(differ)}"
+        if differ
+        else "the same, character by character, except for four misprints",
         holds=not differ,
         note="The slips: Listing 3 has Vienna where Listings 1 and 4 have Wien; Listings 3 and 4 lack a comma each "
         "before the last entry; Listing 4 lacks a space after the last arrow. Quotes around texts in Listing 1 tell "

@@ -301,12 +301,12 @@ def _bloom(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Claim:
         paper="no false negatives; contexts are matched again before delivery",
         ours=";\n".join(
             f"stated {each.stated:.1%}: {each.measured:.2%} false positives in {each.tested:,} tests, {each.bytes:.0f} "
-            f"bytes for each packet, {each.vain:.2f} of {each.packets:.1f} packets for each message in vain, "
+            f"bytes for each packet, {each.vain:.2f} of {each.packets:.1f} packets for each message needless, "
             f"{each.lost} deliveries lost, {each.wrong} wrong"
             for each in found
         ),
         holds=right and near and coarse.vain > 0,
         note=_note(
-            setting, scale, "Held against brute force. A coarse filter is there to show that false positives do come."
+            setting, scale, "Compared with brute force. A coarse filter is there to show that false positives do come."
         ),
     )

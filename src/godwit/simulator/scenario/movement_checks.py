@@ -79,7 +79,7 @@ def _check_walk(roaming: Roaming, overlay: Overlay, places: tuple[str, ...], fau
     try:
         movement_graph(roaming, overlay, places)
     except ScenarioError as error:
-        raise fault("file", f"is no movement graph: {error}") from None
+        raise fault("file", f"is not a movement graph: {error}") from None
 
 
 def _check_trace(roaming: Roaming, fault: Fault) -> None:

@@ -21,7 +21,7 @@ def fields_of(kind: str, words: Sequence[str], schema: Schema = STANDARD) -> dic
         is_json = name.endswith(":")
         name = name.removesuffix(":")
         if not separator or not name:
-            raise ProfileError(f"{word!r} is no field: write name=value, or name:=JSON")
+            raise ProfileError(f"{word!r} is not a field: write name=value, or name:=JSON")
         element = schema.get(kind, {}).get(name, Element())
         value = _json(word, text) if is_json else _value(word, element, text)
         if element.repeatable and value is not None and not isinstance(value, list):

@@ -89,7 +89,7 @@ def _one(what: str, word: str, known: Sequence[tuple[str, str, Thing]]) -> Thing
             return found[0][2]
         if found:
             raise Refused(
-                f"{word!r} can mean {len(found)} things; say which by its identifier: "
+                f"{word!r} can mean {len(found)} objects; name one by its identifier: "
                 f"{_some(f'{id} ({name})' if name else id for id, name, _ in found)}"
             )
     raise not_there(what, word, (name or id for id, name, _ in known))

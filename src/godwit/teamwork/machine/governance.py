@@ -7,7 +7,7 @@ place. All peers with the same governing changes come to the same roles, and so 
 
 *Rules.*
 1. The founder, whose name is in the name of the scope, is its first owner.
-2. A role that was taken away is gone from that place in the order on. What its holder changed before stays.
+2. A role that was removed is gone from that place in the order on. What its holder changed before stays.
 3. `device/D` with `last = n` ends a device: its changes beyond the n-th are refused, wherever they stand in the order.
    A device that was stolen could otherwise give its changes an early place.
 4. Nothing but members and settings can be changed in a scope from where it was archived on.

@@ -111,7 +111,7 @@ ERRORS = [
     ("a <\n b c", 4, "c has no place", "AND, OR or the end of the filter"),
     ("(a < b", 7, "ends too early", ")"),
     ("a < b)", 6, ") has no place", "the end of the filter"),
-    ("a + 1 = NULL", 9, "NULL is no value", ""),
+    ("a + 1 = NULL", 9, "NULL is not a value", ""),
     ("lower(x", 8, "ends too early", "a comma or )"),
     ("near(x, 5) > a", 1, "there is no function near", "abs, count, distance, length, lower, round, sounds_like"),
     ("lower(x, y) = 'a'", 1, "lower takes 1 argument: lower(text)", ""),
@@ -165,7 +165,7 @@ ERRORS = [
     ("a < \0", 5, r"the character '\x00'", ""),
     ("a + '\ud800' > b", 5, "lone surrogate", ""),
     ("a < b AND x NOT 5", 17, "5 has no place here", "BETWEEN, IN, LIKE, MATCHES or WITHIN"),
-    ("a < b AND x IS RED", 16, "RED is no kind", "NUMBER"),
+    ("a < b AND x IS RED", 16, "RED is not a kind", "NUMBER"),
     ("a < b AND p WITHIN polygon(8 - 47, 9 47)", 32, "47 has no place", "a number"),
 ]
 

@@ -201,7 +201,7 @@ def test_operators_are_called_with_one_value_each_and_may_return_values() -> Non
     assert parse_query("odd(x + 1)", operators=operators).routable == parse("x IS NOT NULL")
     with pytest.raises(FilterError, match="the operator 'broken' failed: AttributeError"):
         matches("broken(x)", {"x": 1})
-    with pytest.raises(FilterError, match="the operator 'strange' returned what is no value"):
+    with pytest.raises(FilterError, match="the operator 'strange' returned what is not a value"):
         matches("strange(x) = 1", {"x": 1})
     failing = {"f": Operator("f", lambda value: True, lambda name: 1 / 0)}  # type: ignore[arg-type, return-value]
     with pytest.raises(FilterError, match="the filter of the operator 'f' failed"):

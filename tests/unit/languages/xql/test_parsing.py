@@ -69,7 +69,7 @@ def test_operators_bind_as_the_proposal_says() -> None:
         ("a & b", 1, 3, "the character '&' has no meaning here"),
         ("a $foo$ 3", 1, 3, "there is no operator $foo$: operators that users defined are sounds_like"),
         ("foo(a)", 1, 1, "there is no function foo(): operators that users defined are sounds_like"),
-        ("a!ancestor(b)", 1, 3, "ancestor() is no method"),
+        ("a!ancestor(b)", 1, 3, "ancestor() is not a method"),
         ("a/@b/c", 1, 5, "an attribute holds no elements"),
         ("$all$ a", 1, 8, "the query ends too early"),
         ("a[3 $to$ 1]", 1, 10, "a range from 3 to 1 is empty"),

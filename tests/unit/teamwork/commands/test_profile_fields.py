@@ -40,9 +40,9 @@ def test_numbers_and_truth_values_are_such() -> None:
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("name", "'name' is no field: write name=value"),
-        ("=Ann", "is no field"),
-        (":=1", "is no field"),
+        ("name", "'name' is not a field: write name=value"),
+        ("=Ann", "is not a field"),
+        (":=1", "is not a field"),
         ("colour=red", "there is no element user/colour"),
         ("skill:=[", "what stands after := must be JSON"),
         ("name:=3", "user/name"),

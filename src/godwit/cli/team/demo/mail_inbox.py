@@ -53,7 +53,7 @@ class MailInbox:
         try:
             await self._talk(reader, writer)
         except (ConnectionError, ValueError, asyncio.IncompleteReadError):
-            pass  # a sender that goes, or sends what is no line, has handed in nothing
+            pass  # a sender that goes, or sends what is not a line, has handed in nothing
         finally:
             writer.close()
 

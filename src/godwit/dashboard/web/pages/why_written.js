@@ -31,7 +31,7 @@ export function WriteEvent({ written, publisher, client, ask }) {
       setProblem("");
       ask({ written: said, event: "", client: form.get("receiver").trim(), publisher: form.get("publisher").trim() });
     } catch (error) {
-      setProblem(`This is no JSON: ${error.message}`);
+      setProblem(`This is not valid JSON: ${error.message}`);
     }
   };
   return html`
