@@ -103,7 +103,7 @@ def test_an_error_says_where_and_what_was_expected(text: str, column: int, fault
 @pytest.mark.parametrize(
     ("text", "line", "column", "fault"),
     [
-        ('{"op": ,}', 1, 8, "not valid JSON"),
+        ('{"op": ,}', 1, 8, "no JSON"),
         ('{"op": "=",\n "args": [{"property": "a"}, null]}', 2, 30, "null is not a value"),
         ('{"op": "and", "args": [true]}', 1, 23, "two at least"),
         ('{"op": "=", "args": [1]}', 1, 21, "1 args, and 2 are needed"),

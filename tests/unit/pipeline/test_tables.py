@@ -118,7 +118,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path, folder: str) -> None:
 def test_there_is_one_writer_at_a_time(tmp_path: Path) -> None:
     with tables.changing(tmp_path, "events") as change:
         tables.save(pa.table({"n": [1]}), change.place())
-        with pytest.raises(PipelineError, match="somebody else is writing"):
+        with pytest.raises(PipelineError, match="another process is writing"):
             made(tmp_path, [2], "append")
         change.commit({"n": Form("int")})
     assert rows(tmp_path) == [1]

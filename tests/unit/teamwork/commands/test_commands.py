@@ -52,7 +52,7 @@ def test_a_community_is_known_by_name_identifier_and_its_first_characters(tmp_pa
         with pytest.raises(Refused, match="name a community"):
             await one(team, "community", community="")
         await one(team, "change community", community=other, fields={"name": "Optics"})
-        with pytest.raises(Refused, match="'Optics' can mean 2 things; say which by its identifier"):
+        with pytest.raises(Refused, match="'Optics' can mean 2 objects; name one by its identifier"):
             await one(team, "community", community="Optics")
 
     alone(tmp_path, scene)
