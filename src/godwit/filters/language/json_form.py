@@ -166,7 +166,7 @@ def loads(text: str) -> Filter:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise FilterSyntaxError(f"this is no JSON: {error.msg}", error.lineno, error.colno, text) from None
+        raise FilterSyntaxError(f"not valid JSON: {error.msg}", error.lineno, error.colno, text) from None
     except RecursionError:
         raise FilterTooBig("a JSON document nested too deep to be a filter") from None
     except ValueError as error:  # an int of thousands of digits
@@ -238,7 +238,7 @@ def _one_of(data: Any, place: Place) -> ValueSet:
 
 def _range(data: Any, place: Place) -> ValueSet:
     if not isinstance(data, dict) or not data or not data.keys() <= RANGE_ENDS:
-        raise _fault(place, f"{_shown(data)} is no range: it takes one of > and >=, one of < and <=, or both")
+        raise _fault(place, f"{_shown(data)} is not a range: it takes one of > and >=, one of < and <=, or both")
     if (">" in data and ">=" in data) or ("<" in data and "<=" in data):
         raise _fault(place, "a range has each end once")
     low = high = None
@@ -252,7 +252,7 @@ def _range(data: Any, place: Place) -> ValueSet:
 
 def _kind(data: Any, place: Place) -> ValueSet:
     if not isinstance(data, str) or data not in KINDS:
-        raise _fault(place, f"{_shown(data)} is no ordered kind: allowed are {', '.join(KINDS)}")
+        raise _fault(place, f"{_shown(data)} is not an ordered kind: allowed are {', '.join(KINDS)}")
     return sets.all_of_kind(KINDS[data])
 
 
@@ -281,7 +281,7 @@ def _polygon(data: Any, place: Place) -> ValueSet:
     corners = _list(data, place)
     for i, corner in enumerate(corners):
         if not isinstance(corner, list) or len(corner) != 2:
-            raise _fault((place, "", i), f"{_shown(corner)} is no corner: it is [lon, lat]")
+            raise _fault((place, "", i), f"{_shown(corner)} is not a corner: it is [lon, lat]")
         _built((place, "", i), lambda corner=corner: Point(*corner))  # type: ignore[misc]
     return regions.polygon(corners)
 
@@ -330,7 +330,7 @@ def _value(data: Any, place: Place) -> Any:
         case dict() | list() | None:
             raise _fault(
                 place,
-                f"{_shown(data)} is no value: write a text, number or bool, "
+                f"{_shown(data)} is not a value: write a text, number or bool, "
                 '{"$time": …}, {"lon": …, "lat": …} or {"$my": …}',
             )
     try:
@@ -343,7 +343,7 @@ def _moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise BadValue(f"{_shown(text)} is no time: write it as 2026-11-15T06:00:00Z") from None
+        raise BadValue(f"{_shown(text)} is not a time: write it as 2026-11-15T06:00:00Z") from None
 
 
 def _tag(data: Any, place: Place | None, tags: Mapping[str, Any], what: str) -> str:
