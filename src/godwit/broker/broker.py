@@ -187,7 +187,7 @@ class Broker:
         """A connection to a neighbour is there."""
         link = self.links.get(input.peer)
         if link is None:
-            return [Close(input.peer, f"{input.peer} is not a neighbour of {self.name}")]
+            return [Close(input.peer, f"{input.peer} is no neighbour of {self.name}")]
         effects = link.on_up(now)
         if self.config.expects_strangers and self.config.advertisements == "optional":  # once; again changes nothing
             self.advertise_everything(f"{self.name}/{self.incarnation}", effects, now)

@@ -140,7 +140,7 @@ def test_a_movement_graph_from_a_file_has_places_that_a_client_is_brought_to(tmp
     for text, says in (
         ('edges = [["b3", "b400"]]', "there is no broker 'b400' in the overlay"),
         ("grid 2x2", "there is no broker '0,0' in the overlay"),
-        ("b3 b4", "not a movement graph"),
+        ("b3 b4", "no movement graph"),
         ("edges = 3", "edges of a movement graph: allowed is a list of pairs"),
     ):
         file.write_text(text)
