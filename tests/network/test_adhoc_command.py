@@ -64,7 +64,7 @@ def test_a_device_publishes_what_is_piped_into_it_and_ends(tmp_path: Path) -> No
         (("a", "--meeting", "fight"), "--meeting fight: allowed are merge and coordinate"),
         (("a", "--count", "3"), "--count needs a FILTER"),
         (("a", "--no-multicast"), "--no-multicast needs --peer, or --listen"),
-        (("a", "--peer", "there"), "--peer there: 'there' is no address"),
+        (("a", "--peer", "there"), "--peer there: 'there' is not an address"),
         (("a", "--lease", "2"), "--lease 2: it must be 6 at least"),
         (("a", "n >"), "expected"),
         (("a", "--allow", "/nowhere.toml"), "cannot read /nowhere.toml"),

@@ -159,7 +159,7 @@ def adhoc(
     from godwit.filters.language import parse
 
     if filter:
-        parse(filter)  # what is no filter needs no network to be told so
+        parse(filter)  # what is not a filter needs no network to be told so
     settings = _settings(
         name,
         where,

@@ -271,7 +271,7 @@ def _read(data: bytes, kind: type[File], format: str, where: str) -> File:
     try:
         kept = msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
-        raise SecurityError(f"{where} is no file of the format {format!r}: {error}") from None
+        raise SecurityError(f"{where} is not a file of the format {format!r}: {error}") from None
     if (kept.format, kept.version) != (format, VERSION):
         found = f"{kept.format!r}, version {kept.version}"
         raise SecurityError(f"{where} is {found}; this program reads {format!r}, version {VERSION}")

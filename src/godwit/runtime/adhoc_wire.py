@@ -133,7 +133,7 @@ class _Wire:
         try:
             return cast(WireMessage, _DECODER.decode(data))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise PeerFault(f"a frame that is no message of a device: {error}") from None
+            raise PeerFault(f"a frame that is not a message of a device: {error}") from None
 
 
 WIRE = _Wire()
@@ -300,7 +300,7 @@ class MessageSeals:
     # ------------------------------------------------------------ what comes
 
     def opened(self, signed: Signed, now: float) -> list[RadioMessage]:
-        """The messages in a seal that have not come before. `PeerFault`: it is forged, or has what is no message."""
+        """The messages in a seal that have not come before. `PeerFault`: it is forged, or has what is not a message."""
         if signed.origin == self._name:
             return []
         _check_name(signed.origin)
