@@ -25,7 +25,7 @@ def address_of(text: str) -> Address:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise BadValue(f"{text!r} is no address: it must be host:port")
+        raise BadValue(f"{text!r} is not an address: it must be host:port")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
-        raise BadValue(f"{text!r} is no address: it must be host:port")
+        raise BadValue(f"{text!r} is not an address: it must be host:port")
     return Address(host, int(port))

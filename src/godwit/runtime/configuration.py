@@ -292,7 +292,7 @@ def _parsed(text: str, file: str | Path) -> dict[str, Any]:
         message = str(error)
         at = AT_LINE.search(message)
         line = f":{at['line']}" if at else ""
-        raise ConfigurationError(f"{file}{line}: this is no TOML: {AT_LINE.sub('', message)}") from None
+        raise ConfigurationError(f"{file}{line}: this is not valid TOML: {AT_LINE.sub('', message)}") from None
 
 
 def _rebase(data: dict[str, Any], folder: Path) -> None:

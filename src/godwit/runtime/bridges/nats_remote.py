@@ -47,7 +47,7 @@ def subject_of(topic: str, *, is_pattern: bool = False) -> str:
         elif is_pattern and token == "#" and place == len(tokens) - 1:
             tokens[place] = ">"
         elif not token or UNFIT & set(token):
-            raise BadValue(f"{topic!r} cannot be a subject of NATS: the level {token!r} is no token")
+            raise BadValue(f"{topic!r} cannot be a subject of NATS: the level {token!r} is not a token")
     return ".".join(tokens)
 
 
