@@ -43,7 +43,7 @@ ARGUED = Path(__file__).with_name("argued.toml")
 
 
 class Outcome(NamedTuple):
-    """What became of one change."""
+    """What happened to one change."""
 
     module: str
     mutation: Mutation

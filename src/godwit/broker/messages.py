@@ -371,7 +371,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What became of the events that came while the client was away."""
+    """What happened to the events that came while the client was away."""
 
     replayed: int = 0
     suppressed: int = 0  # came twice and are sent once, or came for a subscription that had ended

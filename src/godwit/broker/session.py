@@ -431,7 +431,7 @@ class Session:
         self.losses_heard = losses.count
 
     def receipt(self, *, session_lost: bool) -> Receipt:
-        """What became of events since the last receipt that came."""
+        """What happened to events since the last receipt that came."""
         queue, before = self.queue, self._settled
         purged = {rule: count - before.purged.get(rule, 0) for rule, count in queue.purged.items()}
         number, lost = self._told.number + 1, tuple(self.lost)

@@ -263,7 +263,7 @@ def _show(summary: "Summary") -> None:
 
 
 def _fire_rows(fire: dict[str, Any]) -> dict[str, Any]:
-    """What became of a building that burns, as one would tell it; nothing where there is none."""
+    """What happened to a building that burns, as one would tell it; nothing where there is none."""
     if not fire:
         return {}
     return {

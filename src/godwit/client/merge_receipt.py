@@ -1,4 +1,4 @@
-"""What became of the events of a client with several sessions: what was displayed, what came twice, what is missing.
+"""What happened to the events of a client with several sessions: what was displayed, what came twice, what is missing.
 
 *Rules.*
 1. A receipt counts from the start of the client. What it names is bounded: the last `NAMED_MAX` of each kind.
@@ -39,7 +39,7 @@ class GivenUp(msgspec.Struct, frozen=True):
 
 
 class MergeReceipt(msgspec.Struct, frozen=True):
-    """What became of the events since the client was made."""
+    """What happened to the events since the client was made."""
 
     displayed: int = 0
     suppressed: int = 0  # came from another replica before, or were older than the last of their publisher

@@ -122,7 +122,7 @@ class ReplicatedClient:
 
     @property
     def receipt(self) -> MergeReceipt:
-        """What became of all events so far: displayed, suppressed, missing."""
+        """What happened to all events so far: displayed, suppressed, missing."""
         return self._receipt.receipt
 
     @property

@@ -46,7 +46,7 @@ SubscriptionId = Hashable
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of an event: who wants it, who does not after all, and whose test failed."""
+    """What happened to an event: who wants it, who does not after all, and whose test failed."""
 
     wanted: list[SubscriptionId] = field(default_factory=list)
     residues: list[SubscriptionId] = field(default_factory=list)

@@ -33,7 +33,7 @@ TABLES = ("in_ads", "in_subs")  # [pubmob §4.2]: what brokers keep
 
 
 class ProbeCounts(msgspec.Struct):
-    """What became of pairs of a probe and a subscriber that wants it."""
+    """What happened to pairs of a probe and a subscriber that wants it."""
 
     pairs: dict[int, tuple[int, int]] = {}  # by number since its publisher connected: pairs, and those that came
     mean: float = float("nan")  # seconds until they came

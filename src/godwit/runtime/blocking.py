@@ -250,7 +250,7 @@ class BlockingClient:
 
     @property
     def receipt(self) -> Receipt | None:
-        """What became of events while it was away the last time."""
+        """What happened to events while it was away the last time."""
         return self.client.receipt
 
     @property

@@ -72,7 +72,7 @@ METRICS: dict[str, str] = {
     "godwit_shed_connections_total": "Connections that were closed for the bytes that they held.",
     "godwit_bridge_up": "Whether a bridge is connected to the other side, by bridge.",
     "godwit_bridge_connections_total": "Connections that a bridge has made, by bridge.",
-    "godwit_bridge_messages_total": "What became of messages at a bridge, by bridge, direction and outcome.",
+    "godwit_bridge_messages_total": "What happened to messages at a bridge, by bridge, direction and outcome.",
     "godwit_bridge_queue_events": "Events that wait for the other side of a bridge, by bridge.",
     "godwit_bridge_purged_events_total": "Events that left the queue of a bridge by its bounds, by bridge.",
 }

@@ -341,7 +341,7 @@ def stamps_of(context: Attributes) -> Attributes:
 
 
 def receipt_for(connect: Connect, receipt: Receipt) -> str:
-    """What became of events while a client was away, as JSON for its CONNACK; "" unless its CONNECT asks for it."""
+    """What happened to events while a client was away, as JSON for its CONNACK; "" unless its CONNECT asks for it."""
     if all(name != RECEIPT for name, _ in connect.properties.get("user_property", ())):
         return ""
     lost, more = receipt.lost[:RECEIPT_LOST_MAX], max(0, len(receipt.lost) - RECEIPT_LOST_MAX)

@@ -394,12 +394,12 @@ class NetworkClient:
 
     @property
     def receipts(self) -> deque[Receipt]:
-        """What became of events while we were away, each time."""
+        """What happened to events while we were away, each time."""
         return self.machine.receipts
 
     @property
     def receipt(self) -> Receipt | None:
-        """What became of events while we were away the last time."""
+        """What happened to events while we were away the last time."""
         return self.machine.receipts[-1] if self.machine.receipts else None
 
     @property

@@ -26,7 +26,7 @@ DELIVERED, READ = "delivered", "read"
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What became of a message at one reader: times of day there."""
+    """What happened to a message at one reader: times of day there."""
 
     user: str
     delivered: float | None = None

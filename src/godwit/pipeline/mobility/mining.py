@@ -95,7 +95,7 @@ def check_out(out: Path) -> None:
 
 
 def _accounted(fixes: "DataFrame", unread: int) -> tuple[dict[str, Any], float]:
-    """What became of each line (rule 1), and the median time between two fixes of a trip."""
+    """What happened to each line (rule 1), and the median time between two fixes of a trip."""
     from pyspark.sql import functions as fn
 
     begins = fn.count_if(fn.col("trip").isNotNull() & fn.col("elapsed_s").isNull())
