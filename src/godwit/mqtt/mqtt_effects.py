@@ -74,6 +74,7 @@ class MqttSettings(msgspec.Struct, frozen=True):
     subscriptions_max: int = 1_000
     keep_alive_max_s: int = 0  # a client that names none or more is told this, level 5; 0: as the client likes
     session_expiry_max_s: int = NEVER
+    sys_interval_s: int = 10  # how often `$SYS/broker/…` is told; 0: there are no such topics
     reason_strings: bool = True  # say in words why not, to clients that want to know
 
 

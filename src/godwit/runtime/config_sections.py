@@ -184,6 +184,7 @@ class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions_max: Count = _MQTT.subscriptions_max
     keep_alive_max_s: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = _MQTT.keep_alive_max_s
     session_expiry_max_s: Annotated[int, msgspec.Meta(ge=0, le=4_294_967_295)] = _MQTT.session_expiry_max_s
+    sys_interval_s: Annotated[int, msgspec.Meta(ge=0, le=86_400)] = _MQTT.sys_interval_s
     reason_strings: bool = _MQTT.reason_strings
 
 

@@ -25,6 +25,7 @@ from godwit.filters.events import Event
 from godwit.runtime.activity_monitor import ActivityMonitor, Histogram
 from godwit.runtime.bridges.bridge import Bridge
 from godwit.runtime.edge_tests import OUTCOMES, EdgeTests
+from godwit.runtime.matcher_lookup import match_of
 from godwit.runtime.memory_account import MemoryAccount
 from godwit.runtime.node import Node
 from godwit.runtime.security_log import LISTENERS, SecurityLog
@@ -158,7 +159,7 @@ class Metrics(Collector):
     def sample_matching(self) -> None:
         """Match the last event once more, unless that was done. (rule 2)"""
         event = self._activity.last_event()
-        match = _match_of(getattr(self._node.machine, "routing", None))
+        match = match_of(getattr(self._node.machine, "routing", None))
         if event is not None and event is not self._sampled and match is not None:
             self._sampled = event
             began = perf_counter()
@@ -279,14 +280,6 @@ class Metrics(Collector):
         yield _gauge("godwit_journal_bytes", value=0 if journal is None else journal.bytes_since_snapshot)
         yield _counter("godwit_journal_losses", 0 if journal is None else journal.losses)
         yield _gauge("godwit_journal_failing", value=int(bool(node.trouble)))
-
-
-def _match_of(routing: Any) -> Any:
-    """How a routing family matches an event, if it has a matcher of its own."""
-    matcher = getattr(routing, "matcher", None)
-    if matcher is None or isinstance(matcher, type):  # the graph family has one for clients here
-        matcher = getattr(routing, "_local_index", None)
-    return getattr(matcher, "match", None)
 
 
 def _gauge(name: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:

@@ -107,6 +107,7 @@ class MqttConnection:
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
+        self.gateway.counts["bytes received"] += len(data)
         fault: MqttFault | None = None
         try:
             packets = self._decoder.feed(data)
@@ -454,10 +455,12 @@ class MqttConnection:
         """Write what may leave, in one go, and confirm what is done."""
         data = self._taken()
         if data and self._is_open:
+            self.gateway.counts["bytes sent"] += len(data)
             self._write(data)
         while self._is_open and not self._is_full and self.unread and self._gate.is_empty:  # rule 4
             self._tell(mqtt_effects.Drained(self.name))
             if data := self._taken():
+                self.gateway.counts["bytes sent"] += len(data)
                 self._write(data)
         self._say_confirmed()
 

@@ -64,6 +64,7 @@ class MqttDeliveries:
                     continue
             self._send_one(messages[at])
             at += 1
+        self._gateway.counts["delivered"] += at - first
         return at
 
     def _send_one(self, delivery: Delivery) -> None:

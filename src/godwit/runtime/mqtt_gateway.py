@@ -38,6 +38,7 @@ from godwit.runtime.pacing import Pacer
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections
 from godwit.runtime.security_log import AuditedAuthenticator, SecurityLog
+from godwit.runtime.sys_topics import SysTopics
 from godwit.runtime.tcp import Address
 
 __all__ = ["MqttGateway"]
@@ -82,7 +83,8 @@ class MqttGateway:
         self.closings = Pacer()
         self.connections: dict[MqttConnection, None] = {}
         self.clients: dict[str, MqttConnection] = {}  # by their names in Godwit: those that are here, or have a will
-        self.counts: Counter[str] = Counter()  # published, refused, given up
+        self.counts: Counter[str] = Counter()  # published, delivered, refused, given up, bytes received, bytes sent
+        self.sys = SysTopics(self)
         self.listening: list[Address] = []
         self.is_closing = False
         self._servers: list[asyncio.Server] = []
@@ -98,6 +100,7 @@ class MqttGateway:
         """Take MQTT connections there. With port 0, the system chooses one."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: _Wire(self), host, port, ssl=tls)
+        self.sys.start()
         self._servers.append(server)
         taken = Address(*server.sockets[0].getsockname()[:2])
         self.listening.append(taken)
@@ -149,6 +152,7 @@ class MqttGateway:
     async def close(self) -> None:
         """Stop listening, and tell all clients."""
         self.is_closing = True
+        await self.sys.stop()
         for server in self._servers:
             server.close()
         for connection in list(self.connections):

@@ -49,6 +49,7 @@ from godwit.runtime.mqtt_events import (
 )
 from godwit.runtime.mqtt_requests import OnAnswer, Requests
 from godwit.runtime.rate_limits import work_of
+from godwit.runtime.sys_topics import OFF, is_sys
 from godwit.runtime.wire import NATIVE
 
 if TYPE_CHECKING:
@@ -292,9 +293,16 @@ class MqttTranslator:
                 reasons.append(f"a topic filter of more than {FILTER_BYTES_MAX} bytes")
                 codes[place] = ReasonCode.QUOTA_EXCEEDED
                 continue
+            filter, sys = wish.topics.filter, self._gateway.sys
+            if is_sys(wish.topics.levels):
+                if not sys.is_on:
+                    reasons.append(OFF)
+                    codes[place] = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+                    continue
+                filter = sys.narrowed(filter)
             subscribe = said.Subscribe(
                 (self._client, text),
-                wish.topics.filter,
+                filter,
                 None if wish.expires_in_s is None else self._gateway.now() + wish.expires_in_s,
                 wish.queue,
                 share=wish.topics.share or "",
@@ -322,6 +330,8 @@ class MqttTranslator:
         self._line.on_answer(effect.wishes[place].subscription.filter, reason is None)
         if reason is None:
             codes[place] = effect.wishes[place].subscription.qos
+            if is_sys(effect.wishes[place].topics.levels):
+                self._gateway.sys.ask()
         else:
             reasons.append(reason)
             codes[place] = ReasonCode.NOT_AUTHORIZED if is_denied else ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
