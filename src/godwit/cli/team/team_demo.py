@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
+TITLE_CHARS, SECONDS_CHARS = 12, 6
+
 
 def demo(
     folder: Annotated[
@@ -62,10 +64,15 @@ def _show(step: "Step") -> None:
         write_line({"step": step.title, "text": step.text, "seconds": round(step.seconds, 2)})
         return
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
-    line = Text.assemble((f"{step.title:<14}", "bold cyan"), step.text, (f"  {step.seconds:.1f} s", "dim"))
-    Console(highlight=False).print(line)
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_column(width=TITLE_CHARS, style="bold cyan")
+    row.add_column(width=SECONDS_CHARS, style="dim", justify="right")
+    row.add_column()
+    row.add_row(step.title, f"{step.seconds:.1f} s", Text(step.text))
+    Console(highlight=False).print(row)
 
 
 def _show_account(account: "Account") -> None:

@@ -211,7 +211,7 @@ async def _announce(cast: _Cast, peers: AsyncExitStack) -> str:
     )
     cast.books.denied("Geneva's announcement, in Zurich", lambda: cast.teams["ann"].messages.thread(zurich))
     cast.books.denied("Geneva's announcement, by ann", lambda: cast.teams["ann"].messages.thread(geneva))
-    subjects = [str(mail["Subject"]) for mail in inbox.mails]
+    subjects = ", ".join(f'"{mail["Subject"]}"' for mail in inbox.mails)
     return f"it is announced to the site in Geneva, and cid has mail: {subjects}; Zurich hears nothing"
 
 
