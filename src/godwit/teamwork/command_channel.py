@@ -46,7 +46,7 @@ Run = Callable[[str, Mapping[str, Any]], AsyncGenerator[Any, None]]
 """Carries out a command: its answers, as they come. Raises `GodwitError`."""
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True):
+class CommandRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What is asked."""
 
     token: str
@@ -102,7 +102,9 @@ class CommandChannel:
             self._under_way.discard(task)
             writer.close()
 
-    async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, request: CommandRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         answering = asyncio.create_task(self._answer_all(request, writer))
         gone = asyncio.create_task(reader.read(1))  # (rule 2)
         try:
@@ -112,7 +114,7 @@ class CommandChannel:
                 task.cancel()
             await asyncio.gather(answering, gone, return_exceptions=True)
 
-    async def _answer_all(self, request: Request, writer: asyncio.StreamWriter) -> None:
+    async def _answer_all(self, request: CommandRequest, writer: asyncio.StreamWriter) -> None:
         try:
             async with aclosing(self._run(request.command, request.arguments)) as answers:
                 async for answer in answers:
@@ -127,11 +129,11 @@ class CommandChannel:
             _say(writer, {"error": f"{request.command} failed: {error!r}"})
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
+async def _read(reader: asyncio.StreamReader) -> CommandRequest | None:
     """The request, if one comes in time. (rule 3)"""
     try:
         async with asyncio.timeout(REQUEST_S):
-            return msgspec.json.decode(await reader.readline(), type=Request)
+            return msgspec.json.decode(await reader.readline(), type=CommandRequest)
     except (TimeoutError, ValueError, ConnectionError, msgspec.MsgspecError):
         return None
 

@@ -42,7 +42,7 @@ from godwit.teamwork.profile_postings import AllOf, AnyOf, Rows, Selection, key_
 from godwit.teamwork.search_texts import match_expression
 from godwit.teamwork.sqlite_file import Layout, SqliteFile
 
-__all__ = ["FORMAT", "Entry", "Found", "ProfileIndex", "Result", "Rights"]
+__all__ = ["FORMAT", "Entry", "IndexAnswer", "ProfileIndex", "Result", "Rights"]
 
 FORMAT = 1
 SCHEMA = """
@@ -107,7 +107,7 @@ class Result(NamedTuple):
     document: bytes
 
 
-class Found(NamedTuple):
+class IndexAnswer(NamedTuple):
     """What a search found, best first."""
 
     results: list[Result]
@@ -292,7 +292,7 @@ class ProfileIndex:
         text: str = "",
         limit: int = LIMIT,
         candidates_max: int = CANDIDATES_MAX,
-    ) -> Found:
+    ) -> IndexAnswer:
         """What matches a query and has the words of a search text, as far as the asker may see it. (rules 1 to 3)"""
         self._read_paths()
         candidates = self._candidates(query, rights, text, candidates_max + 1)
@@ -302,9 +302,9 @@ class ProfileIndex:
             (document,) = self._file.row("SELECT body FROM documents WHERE profile = ?", [number])
             if query is None or _matches(query, certain, document):
                 if len(results) == limit:
-                    return Found(results, False)
+                    return IndexAnswer(results, False)
                 results.append(Result(scope, record, score, document))
-        return Found(results, len(candidates) <= candidates_max)
+        return IndexAnswer(results, len(candidates) <= candidates_max)
 
     def _candidates(self, query: Query | None, rights: Rights, text: str, count: int) -> list[Any]:
         """Profiles that may match: number, scope, record and score, best first."""

@@ -35,7 +35,17 @@ from godwit.teamwork.names import new_id
 from godwit.teamwork.profile_schema import STANDARD, Schema
 from godwit.teamwork.record_profiles import fields_of_document
 
-__all__ = ["KINDS", "OPEN_S", "WAIT_S", "AllPeers", "Asker", "SearchProgress", "SearchResult", "Searching", "ThisPeer"]
+__all__ = [
+    "KINDS",
+    "OPEN_S",
+    "WAIT_S",
+    "AllPeers",
+    "SearchProgress",
+    "SearchResult",
+    "SearchRunner",
+    "Searching",
+    "ThisPeer",
+]
 
 KINDS = ("artefact", "user", "community")
 WAIT_S = 5.0
@@ -79,7 +89,7 @@ class SearchProgress(msgspec.Struct, frozen=True):
         return f"{self.found} found; {len(self.waiting)} peers have not answered; {len(self.away)} are away"
 
 
-class Asker(Protocol):
+class SearchRunner(Protocol):
     """Carries a search out."""
 
     def begin(self, asking: Asking, tell: Callable[[Progress], None]) -> None:
@@ -156,7 +166,7 @@ class Searching:
 
     def __init__(
         self,
-        asker: Asker,
+        runner: SearchRunner,
         wanted: Wanted,
         asked: Collection[str],
         here: Callable[[], Collection[str]],
@@ -176,7 +186,7 @@ class Searching:
         """
         self.id = id or new_id()
         self._on_end = on_end
-        self._asker, self._asked, self._here, self._schema = asker, frozenset(asked), here, schema
+        self._runner, self._asked, self._here, self._schema = runner, frozenset(asked), here, schema
         self._scopes = None if scopes is None else frozenset(scopes)
         self._found: dict[tuple[str, ...], SearchResult] = {}
         self._fresh: deque[SearchResult] = deque()
@@ -189,7 +199,7 @@ class Searching:
         if open_until is None:
             self._timers.append(clock.call_later(min(QUIET_S, wait_s), self._settle))
         try:
-            asker.begin(Asking(self.id, wanted, until), self._on_progress)
+            runner.begin(Asking(self.id, wanted, until), self._on_progress)
         except BaseException:
             self._stop_timers()
             raise
@@ -247,7 +257,7 @@ class Searching:
         if not self._is_over:
             self._is_over = True
             self._stop_timers()
-            self._asker.end(self.id)
+            self._runner.end(self.id)
             self._changed.set()
 
     # ------------------------------------------------------------ in detail

@@ -87,7 +87,7 @@ OWN_HEADER = "x-godwit"
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
-class Change(msgspec.Struct, frozen=True):
+class ChangeNews(msgspec.Struct, frozen=True):
     """An event of `/api/news`: something was changed."""
 
     kind: str
@@ -290,7 +290,7 @@ class WebApi:
         if not isinstance(happened, Happened) or happened.added.refused:
             return
         change = happened.added.change
-        told = Change(change.kind, change.scope, change.record, change.user, change.time)
+        told = ChangeNews(change.kind, change.scope, change.record, change.user, change.time)
 
         def may_see(user: str) -> bool:
             is_heard_here = self._heard.get(user, self._team) is team
@@ -300,7 +300,7 @@ class WebApi:
 
     def _on_presence(self, team: Team, changed: PresenceChanged) -> None:
         """Tell the streams of the user of a peer: it may have been shown to this user alone."""
-        told = Change("presence", changed.scope, f"user/{changed.user}", changed.user, team.peer.time())
+        told = ChangeNews("presence", changed.scope, f"user/{changed.user}", changed.user, team.peer.time())
         self.streams.tell("change", told, lambda user: user == team.user)
 
     def _on_due(self, user: str, batch: Batch) -> None:

@@ -22,8 +22,8 @@ __all__ = [
     "HereFor",
     "Invite",
     "KeyGiven",
-    "Message",
     "NeedKey",
+    "PeerMessage",
     "Question",
     "Wanted",
     "attributes_of",
@@ -36,20 +36,20 @@ __all__ = [
 PAYLOAD_BYTES_MAX = 4 * 2**20
 
 
-class Message(msgspec.Struct, frozen=True, tag_field="message", omit_defaults=True):
+class PeerMessage(msgspec.Struct, frozen=True, tag_field="message", omit_defaults=True):
     """The base of all messages."""
 
     device: str
 
 
-class Have(Message, frozen=True, tag="have"):
+class Have(PeerMessage, frozen=True, tag="have"):
     """What a peer has of a scope. Whoever has more sends it."""
 
     scope: str
     vector: Vector
 
 
-class Changes(Message, frozen=True, tag="changes"):
+class Changes(PeerMessage, frozen=True, tag="changes"):
     """Changes of a scope; and what the sender has, so that a receiver sees whether there is more."""
 
     scope: str
@@ -78,7 +78,7 @@ class Found(msgspec.Struct, frozen=True):
     """How well it fits, the higher the better; compared among the answers to one search."""
 
 
-class Question(Message, frozen=True, tag="question"):
+class Question(PeerMessage, frozen=True, tag="question"):
     """A search, asked of other peers. Signed, since a peer shows what the asking user may see."""
 
     user: str
@@ -89,7 +89,7 @@ class Question(Message, frozen=True, tag="question"):
     signature: bytes = b""
 
 
-class Answers(Message, frozen=True, tag="answers"):
+class Answers(PeerMessage, frozen=True, tag="answers"):
     """What a peer has found; nothing is an answer, too. Signed."""
 
     user: str
@@ -101,7 +101,7 @@ class Answers(Message, frozen=True, tag="answers"):
     signature: bytes = b""
 
 
-class Here(Message, frozen=True, tag="here"):
+class Here(PeerMessage, frozen=True, tag="here"):
     """A peer is attached, and how available its user is. Signed."""
 
     user: str
@@ -113,14 +113,14 @@ class Here(Message, frozen=True, tag="here"):
     signature: bytes = b""
 
 
-class HereFor(Message, frozen=True, tag="here_for"):
+class HereFor(PeerMessage, frozen=True, tag="here_for"):
     """The same, for one user alone."""
 
     for_user: str
     here: Here
 
 
-class Gone(Message, frozen=True, tag="gone"):
+class Gone(PeerMessage, frozen=True, tag="gone"):
     """A peer goes. Signed."""
 
     user: str
@@ -129,7 +129,7 @@ class Gone(Message, frozen=True, tag="gone"):
     signature: bytes = b""
 
 
-class NeedKey(Message, frozen=True, tag="need_key"):
+class NeedKey(PeerMessage, frozen=True, tag="need_key"):
     """A peer has met a key of a scope that it does not have. Signed."""
 
     user: str
@@ -138,7 +138,7 @@ class NeedKey(Message, frozen=True, tag="need_key"):
     signature: bytes = b""
 
 
-class KeyGiven(Message, frozen=True, tag="key_given"):
+class KeyGiven(PeerMessage, frozen=True, tag="key_given"):
     """A key of a scope, sealed for one device."""
 
     scope: str
@@ -147,7 +147,7 @@ class KeyGiven(Message, frozen=True, tag="key_given"):
     box: bytes
 
 
-class Invite(Message, frozen=True, tag="invite"):
+class Invite(PeerMessage, frozen=True, tag="invite"):
     """A user has been invited to a scope, or made a member of it. Signed."""
 
     user: str
@@ -164,7 +164,7 @@ AnyMessage = Have | Changes | Question | Answers | Here | HereFor | Gone | NeedK
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 
 
-def attributes_of(team: str, message: Message) -> dict[str, Any]:
+def attributes_of(team: str, message: PeerMessage) -> dict[str, Any]:
     """What brokers route a message by."""
     attributes = {"team": team, "message": type(message).__struct_config__.tag}
     for name in ROUTED:

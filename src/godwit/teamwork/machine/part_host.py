@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from godwit.teamwork.machine.bus import Message
+from godwit.teamwork.machine.bus import PeerMessage
 from godwit.teamwork.machine.governance import Governance
 from godwit.teamwork.machine.scope_log import ScopeLog
 
@@ -25,7 +25,7 @@ class PartHost(Protocol):
         """The user of this device."""
         ...
 
-    def publish(self, message: Message, *, until: float | None = None) -> None:
+    def publish(self, message: PeerMessage, *, until: float | None = None) -> None:
         """Send a message to the peers concerned; after `until`, nobody needs it."""
         ...
 

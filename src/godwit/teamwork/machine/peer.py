@@ -23,8 +23,8 @@ from godwit.teamwork.machine.bus import (
     HereFor,
     Invite,
     KeyGiven,
-    Message,
     NeedKey,
+    PeerMessage,
     Question,
     attributes_of,
     decoded,
@@ -123,7 +123,7 @@ class Peer:
             EndSearch: lambda input: search.end(input.search),
             SetAvailability: lambda input: self.reject("availability", presence.set(input)),
         }
-        self._on_message: dict[type[Message], Callable[[Any], None]] = {
+        self._on_message: dict[type[PeerMessage], Callable[[Any], None]] = {
             Have: self._on_have,
             Changes: exchange.on_changes,
             Question: search.on_question,
@@ -169,7 +169,7 @@ class Peer:
     def device(self) -> str:
         return self.identity.device
 
-    def publish(self, message: Message, *, until: float | None = None) -> None:
+    def publish(self, message: PeerMessage, *, until: float | None = None) -> None:
         payload = msgspec.msgpack.encode(message)
         self._effects.append(Publish(attributes_of(self.identity.team, message), payload, until))
 
