@@ -148,7 +148,7 @@ class KeyGiven(PeerMessage, frozen=True, tag="key_given"):
 
 
 class Invite(PeerMessage, frozen=True, tag="invite"):
-    """A user has been invited to a scope, or made a member of it. Signed."""
+    """A user has been invited to a scope or made a member of it, or has founded or joined it. Signed."""
 
     user: str
     for_user: str

@@ -214,7 +214,7 @@ class SearchAnswered(msgspec.Struct, frozen=True):
 
 
 class Invited(msgspec.Struct, frozen=True):
-    """The user has been invited to a scope, or made a member."""
+    """The user has been invited to a scope or made a member, or has founded or joined it on another device."""
 
     invite: Invite
 
