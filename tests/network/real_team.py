@@ -168,7 +168,8 @@ class RealTeam:
 
     async def _start_broker(self, name: str, *neighbours: str) -> Served:
         family = ("--set", f"broker.family={self.scenario.family}")
-        words = ("--name", name, *ANY_PORT, *neighbours, *family, "--folder", str(self.folder / name))
+        quiet = ("--log-level", "error")  # nobody reads their log, and a pipe that is full stops them
+        words = ("--name", name, *ANY_PORT, *neighbours, *family, *quiet, "--folder", str(self.folder / name))
         served: Served = await self.brokers.start(name, serving(*words, folder=self.folder, environment=HASTE))
         return served
 

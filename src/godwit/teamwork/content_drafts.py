@@ -22,7 +22,6 @@ __all__ = ["Draft", "FalseManifest", "Shelf", "named_errors", "stored_chunks"]
 
 SYNC_CHUNKS = 64  # are written before they are synced: about so many are checked when a draft is opened again
 HASH_CHUNKS = 4  # at most are hashed for the name of the whole when one is put
-READ_BYTES = 2**17  # are read from the file at once for that
 ZEROS = sha256(bytes(CHUNK_BYTES)).digest()
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -73,8 +72,7 @@ class Draft:
         self._unsynced: set[int] = set()
         self._bytes_written = 0
         self._whole, self._hashed = sha256(), 0  # of the first chunks, and how many these are
-        self._buffer = memoryview(bytearray(READ_BYTES))
-        self._hashing = Lock()  # of these three; taken after `lock`
+        self._hashing = Lock()  # of these two; taken after `lock`
         self._syncing = Lock()
         self._take_up()
 
@@ -143,27 +141,11 @@ class Draft:
             for _ in range(HASH_CHUNKS):
                 if self._hashed not in self._chunks:
                     return
-                if self._hashed == number:
-                    self._whole.update(data)
-                    self._hashed += 1
-                else:
-                    self._hash_next()
+                size = self._chunks[self._hashed][1]
+                self._whole.update(data if self._hashed == number else self._read(self._hashed, size))
+                self._hashed += 1
         finally:
             self._hashing.release()
-
-    def _hash_next(self) -> None:
-        """Hash the next chunk from the file, by way of a buffer that stays in the cache of the processor."""
-        at, left = self._hashed * CHUNK_BYTES, self._chunks[self._hashed][1]
-        while left:
-            part = self._buffer[: min(left, READ_BYTES)]
-            with named_errors(self._path):
-                count = os.preadv(self._handle, [part], at)
-            if not count:
-                self._whole, self._hashed = sha256(), 0
-                raise ContentError(f"{self._path} is shorter than what was written to it: fetch or store it again")
-            self._whole.update(part[:count])
-            at, left = at + count, left - count
-        self._hashed += 1
 
     def _check(self, number: int, data: bytes | memoryview, hash: bytes) -> None:
         if self.manifest is not None:
@@ -232,8 +214,9 @@ class Draft:
         short = [number for number, (_, size) in self._chunks.items() if size < CHUNK_BYTES]
         if short not in ([], [len(self._chunks) - 1]):
             raise ContentError(f"chunk {short[0]} of the draft {self.key!r} is too short: only the last one may be")
-        while self._hashed < len(self._chunks):
-            self._hash_next()
+        for number in range(self._hashed, len(self._chunks)):
+            self._whole.update(self._read(number, self._chunks[number][1]))
+        self._hashed = len(self._chunks)
         name = self._whole.digest()
         if self.manifest is None:
             hashes = b"".join(self._chunks[number][0] for number in range(len(self._chunks)))
