@@ -42,11 +42,15 @@ def test_processes_elect_an_event_broker_and_another_one_when_it_is_killed(tmp_p
     run(scene)
 
 
-def test_a_device_publishes_what_is_piped_into_it_and_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("priority", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_a_device_publishes_what_is_piped_into_it_and_ends(tmp_path: Path, priority: str) -> None:
+    """Also when it leads: what it holds as event broker must not end with it."""
+
     async def scene() -> None:
         async with device_processes(tmp_path) as start:
             anna = await start("anna", "n > 0", "--count", "2", *QUICK)
-            carl = await start("carl", "--peer", await anna.address(), "--until-eof", *QUICK)
+            where = await anna.address()
+            carl = await start("carl", "--peer", where, "--until-eof", "--priority", priority, *QUICK)
             carl.publish(n=1)
             carl.publish(n=2)
             carl.process.stdin.close()

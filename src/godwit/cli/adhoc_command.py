@@ -119,7 +119,7 @@ def adhoc(
         ),
     ] = None,
     until_eof: Annotated[
-        bool, typer.Option("--until-eof", help="Stop when standard input is closed and all its events are taken.")
+        bool, typer.Option("--until-eof", help="Stop when standard input is closed and other devices have its events.")
     ] = False,
 ) -> None:
     """Be a device of an ad hoc network: no fixed broker is needed.

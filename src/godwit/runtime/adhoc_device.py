@@ -20,8 +20,9 @@ import msgspec
 
 from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.adhoc.device import AdHocConfig
-from godwit.broker.effects import ComponentInput, Effect, Input, Notify
+from godwit.broker.effects import ComponentInput, Effect, Input, Notify, TimerDue
 from godwit.client.client import Client, ClientConfig
+from godwit.client.confirmations import CONFIRM_TIMER
 from godwit.errors import ConfigurationError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
@@ -211,12 +212,22 @@ class AdHocDevice:
         await self._until(lambda: not self.node.unhandled and not self.client.unanswered())
 
     async def gone_over(self) -> None:
-        """Until the fixed broker has every event that this device has published; at once without an uplink."""
+        """Until others have every event that this device has published: it may go.
+
+        That is another event broker or, while this device leads, all who want it and have not been forgotten. With an
+        uplink, the fixed broker has it, too.
+        """
         await self.taken()
+        await self._until(self._holds_nothing)
         uplink, client = self.uplink, self.client
         if uplink is not None and client.sequence > client.config.sequence_start:
             await self._until(lambda: uplink.has_taken(client.name, client.sequence))
             await uplink.drained()
+
+    def _holds_nothing(self) -> bool:
+        """Whether no event waits for anybody at an event broker on this device."""
+        broker = self.machine.broker
+        return broker is None or not any(session.queue.events() for session in broker.sessions)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         """Until that is so, which may change with each turn of the machine."""
@@ -232,7 +243,10 @@ class AdHocDevice:
             self.folder.write_known(self.known)
 
     async def close(self) -> None:
-        """Let everybody go, and keep the keys that were seen."""
+        """Confirm what has come, let everybody go, and keep the keys that were seen."""
+        if self.client.is_attached:
+            self._ask(lambda client, now: client.handle(TimerDue(CONFIRM_TIMER), now) if client.is_attached else [])
+            await self.node.quiet()
         if self._saving is not None:
             self._saving.cancel()
         if self.discovery is not None:
