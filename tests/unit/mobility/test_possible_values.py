@@ -2,12 +2,15 @@
 
 from godwit.filters import FALSE, parse
 from godwit.filters.references import references_of
+from godwit.filters.values import Point
 from godwit.mobility import Movements, line
 from godwit.mobility.possible_values import (
     ANYTHING,
     BOUND_LITERALS_MAX,
     FOLLOWED_WEIGHT_MAX,
     OPEN_LITERALS_MAX,
+    Drift,
+    PossibleArea,
     PossibleValues,
 )
 
@@ -40,3 +43,20 @@ def test_references_with_many_values_become_so_many_literals_and_no_more() -> No
     values = tuple(f"%p{number}_x%" for number in range(BOUND_LITERALS_MAX // 10))
     assert STREET.exact(open_filter, {"x": values}).size == BOUND_LITERALS_MAX
     assert STREET.exact(open_filter, {"x": (*values, "%more_x%")}) == FALSE
+
+
+def test_a_circle_around_a_client_that_drifts_grows_by_how_far_it_may_have_gone() -> None:
+    moving = Movements({"position": Drift(100.0)})
+    near = parse("within(position, circle(my.position, 500))")
+    possible = moving.possible(near, {"position": Point(8.5, 47.3)}, 2.0, 1.0)
+    area = possible["position"]
+    assert isinstance(area, PossibleArea)
+    assert area.metres > 0
+    assert moving.loosened(near, possible) == parse(f"within(position, circle(8.5, 47.3, {500 + area.metres}))")
+
+
+def test_a_radius_that_is_no_number_makes_no_circle() -> None:
+    moving = Movements({"position": Drift(100.0)})
+    near = parse("within(position, circle(my.position, my.radius))")
+    possible = {"position": PossibleArea(Point(8.5, 47.3), 100.0), "radius": PossibleValues((True,))}
+    assert moving.loosened(near, possible) == parse("position IS NOT NULL")
