@@ -96,6 +96,15 @@ def test_many_filters_and_events_of_every_kind(seed: int) -> None:
     check(filters, [event(random_attributes(from_seed)).attributes for _ in range(400)], coded=seed % 2 == 0)
 
 
+def test_a_batch_with_another_dictionary_is_matched_by_its_own() -> None:
+    matcher = IndexMatcher()
+    matcher.add_many({text: parse(f"x = '{text}'") for text in "ab"}.items())
+    for texts in (["a", "b"], ["b", "a"], ["c", "a"]):
+        columns: Any = {"x": DictionaryColumn(texts, np.array([0, 1]))}
+        found = matcher.match_batch(columns)
+        assert [sorted(map(str, ids)) for ids in found] == [[text] if text in "ab" else [] for text in texts]
+
+
 @given(st.lists(draw.attributes(NAMES), min_size=1, max_size=8), st.booleans())
 def test_columns_hold_what_the_slow_way_reads(rows: list[Any], coded: bool) -> None:
     batch = record_batch([event(row).attributes for row in rows], coded)

@@ -323,6 +323,15 @@ def test_rights_of_clients_without_a_session_are_forgotten_in_time() -> None:
     assert authorisation.rights_of("ann") == rights("kind = 'news'")
 
 
+def test_clients_without_a_session_are_looked_for_at_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("godwit.broker.authorisation.ENTRIES_MIN", 4)
+    net, known = Net(), []
+    for number in range(8):
+        net.give("c", RightsGranted(f"bob/{number}", rights("TRUE", user="bob")))
+        known.append(len(net.machine("c").components["authorisation"].snapshot().entries))
+    assert known == [1, 2, 3, 1, 2, 3, 1, 2]
+
+
 def test_rights_are_in_snapshots() -> None:
     net = Net()
     assert "authorisation" not in net.machine("c").snapshot().components
