@@ -4,12 +4,13 @@ from godwit.filters import FALSE, parse
 from godwit.filters.references import references_of
 from godwit.filters.values import Point
 from godwit.mobility import Movements, line
+from godwit.mobility.movement_graphs import Drift
 from godwit.mobility.possible_values import (
     ANYTHING,
     BOUND_LITERALS_MAX,
     FOLLOWED_WEIGHT_MAX,
     OPEN_LITERALS_MAX,
-    Drift,
+    Possibilities,
     PossibleArea,
     PossibleValues,
 )
@@ -58,5 +59,5 @@ def test_a_circle_around_a_client_that_drifts_grows_by_how_far_it_may_have_gone(
 def test_a_radius_that_is_no_number_makes_no_circle() -> None:
     moving = Movements({"position": Drift(100.0)})
     near = parse("within(position, circle(my.position, my.radius))")
-    possible = {"position": PossibleArea(Point(8.5, 47.3), 100.0), "radius": PossibleValues((True,))}
+    possible: Possibilities = {"position": PossibleArea(Point(8.5, 47.3), 100.0), "radius": PossibleValues((True,))}
     assert moving.loosened(near, possible) == parse("position IS NOT NULL")
