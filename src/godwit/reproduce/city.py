@@ -13,12 +13,14 @@ delivery of 3 s. How long a run lasts. Where publishers are when it begins: anyw
 are spread evenly over time.
 """
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from godwit.pipeline.analytics import TraceSource
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.pubmob_metrics import ProbeCounts, PubmobFigures, figures
-from godwit.reproduce.traced_runs import traced
+from godwit.reproduce.traced_runs import traced, traced_by_processes
 from godwit.simulator.scenario import Scenario, named, with_changes
 from godwit.trace import FILE
 
@@ -78,10 +80,11 @@ class AnalysedRun:
 
 
 class Runs:
-    """The city with changes; what was run once is not run again."""
+    """The city with changes; what was run once is not run again. `base` are changes to every run."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, base: Mapping[str, Any] | None = None) -> None:
         self.setting = setting
+        self.base = dict(base or {})
         self._seen: dict[str, AnalysedRun] = {}
         self._figures: dict[str, PubmobFigures] = {}
 
@@ -96,36 +99,63 @@ class Runs:
         changes: dict[str, Any] | None = None,
     ) -> AnalysedRun:
         """A run in which publishers move by `mode`; `changes` to the scenario by key."""
-        changes = changes or {}
+        scenario = self.scenario(
+            mode,
+            publishers=publishers,
+            subscribers=subscribers,
+            duration_s=duration_s,
+            warmup_s=warmup_s,
+            changes=changes,
+        )
+        if scenario.name not in self._seen:
+            folder = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)[0]
+            self._seen[scenario.name] = self._analysed(scenario, folder)
+        return self._seen[scenario.name]
+
+    def run_at_once(self, scenarios: Sequence[Scenario]) -> list[AnalysedRun]:
+        """Run scenarios that were not run yet, spread over processes; all of them in their order."""
+        new = {each.name: each for each in scenarios if each.name not in self._seen}
+        folders = traced_by_processes(list(new.values()), self.setting.seed, self.setting.folder, self.setting.progress)
+        for scenario, folder in zip(new.values(), folders, strict=True):
+            self._seen[scenario.name] = self._analysed(scenario, folder)
+        return [self._seen[each.name] for each in scenarios]
+
+    def scenario(
+        self,
+        mode: str,
+        *,
+        publishers: int,
+        subscribers: int,
+        duration_s: float,
+        warmup_s: float = 40.0,
+        changes: Mapping[str, Any] | None = None,
+    ) -> Scenario:
+        """The scenario of such a run, named by all that makes it different from others."""
+        changes = {**self.base, **(changes or {})}
         said = "".join(f" {key.rpartition('.')[2]} {value}" for key, value in changes.items())
         name = f"{mode} {publishers} of {subscribers} {duration_s:g} after {warmup_s:g} s{said}"
         name = "".join(sign if sign.isalnum() or sign in "+.-" else "-" for sign in name)
-        if name not in self._seen:
-            self._seen[name] = self._run(
-                with_changes(
-                    named("city"),
-                    [
-                        f"name={name}",
-                        f"clients.publishers={publishers}",
-                        f"clients.subscribers={subscribers}",
-                        "clients.publish_per_s=0",
-                        "clients.events=none",
-                        "clients.probes={count=20, first_ms=200, every_ms=200}",
-                        "clients.roaming={model='line', who='publishers', away_s=3}",
-                        f"clients.roaming.publisher_mode={mode}",
-                        f"clients.roaming.publishers={{proxies={PROXIES}, delay_s=10}}",
-                        f"overlay.control_bytes={MESSAGE_BYTES}",
-                        f"overlay.event_bytes={MESSAGE_BYTES}",
-                        f"overlay.client_latency_ms={CLIENT_LATENCY_MS}",
-                        f"run={{warmup_s={warmup_s}, duration_s={duration_s}, settle_s=15, judge=false, leave=false}}",
-                        *(f"{key}={value}" for key, value in changes.items()),
-                    ],
-                )
-            )
-        return self._seen[name]
+        return with_changes(
+            named("city"),
+            [
+                f"name={name}",
+                f"clients.publishers={publishers}",
+                f"clients.subscribers={subscribers}",
+                "clients.publish_per_s=0",
+                "clients.events=none",
+                "clients.probes={count=20, first_ms=200, every_ms=200}",
+                "clients.roaming={model='line', who='publishers', away_s=3}",
+                f"clients.roaming.publisher_mode={mode}",
+                f"clients.roaming.publishers={{proxies={PROXIES}, delay_s=10}}",
+                f"overlay.control_bytes={MESSAGE_BYTES}",
+                f"overlay.event_bytes={MESSAGE_BYTES}",
+                f"overlay.client_latency_ms={CLIENT_LATENCY_MS}",
+                f"run={{warmup_s={warmup_s}, duration_s={duration_s}, settle_s=15, judge=false, leave=false}}",
+                *(f"{key}={value}" for key, value in changes.items()),
+            ],
+        )
 
-    def _run(self, scenario: Scenario) -> AnalysedRun:
-        folder = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)[0]
+    def _analysed(self, scenario: Scenario, folder: Path) -> AnalysedRun:
         return AnalysedRun(scenario, TraceSource(folder / FILE, scenario.name, scenario.run.warmup_s), self)
 
     def figures(self, run: str) -> PubmobFigures:

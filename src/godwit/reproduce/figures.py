@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Look", "Series", "lines"]
+__all__ = ["Area", "Look", "Series", "lines", "points"]
 
 STYLE: Any = {
     "axes.grid": True,
@@ -50,6 +50,16 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     width: float = 1.6
     marker: str | None = None
     dashes: str = "-"
+
+
+class Area(msgspec.Struct, frozen=True):
+    """A rectangle that is marked in a figure."""
+
+    label: str
+    left: float
+    right: float
+    bottom: float
+    top: float
 
 
 def lines(
@@ -161,3 +171,45 @@ def _apart(places: list[float]) -> list[float]:
         if not found or place - found[-1] >= gap:
             found.append(place)
     return found
+
+
+def points(
+    folder: Path,
+    name: str,
+    series: Series,
+    *,
+    title: str,
+    x: str,
+    y: str,
+    area: Area,
+    y_near_zero: float,
+) -> tuple[Path, Path]:
+    """Points, and the area in which they were expected. The PNG and the SVG.
+
+    The y axis is linear up to `y_near_zero` and logarithmic above it.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+    from matplotlib.ticker import FuncFormatter
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(layout="constrained")
+        axes = figure.add_subplot()
+        corner, width, height = (area.left, area.bottom), area.right - area.left, area.top - area.bottom
+        axes.add_patch(Rectangle(corner, width, height, color="tab:green", alpha=0.25, label=area.label))
+        for number, (label, places) in enumerate(series.items()):
+            xs, ys = [point[0] for point in places], [point[1] for point in places]
+            axes.plot(xs, ys, MARKERS[number], label=label, markersize=4.5, alpha=0.7, clip_on=False)
+        axes.set(title=fill(title, TITLE_WIDTH), xlabel=x, ylabel=y)
+        axes.set_yscale("symlog", linthresh=y_near_zero)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.1%}" if value < 0.1 else f"{value:.0%}"))
+        axes.set_ylim(0.0, 1.0)
+        axes.set_xlim(left=0.0)
+        figure.legend(loc="outside right upper", frameon=False)
+        figure.set_size_inches(figure.get_figwidth() + LEGEND_INCHES, figure.get_figheight())
+        folder.mkdir(parents=True, exist_ok=True)
+        png, svg = folder / f"{name}.png", folder / f"{name}.svg"
+        figure.savefig(png)
+        figure.savefig(svg, metadata={"Date": None})
+    return png, svg

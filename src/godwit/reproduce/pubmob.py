@@ -12,18 +12,24 @@ import numpy as np
 from godwit.reproduce.city import MESSAGE_BYTES, AnalysedRun, Runs
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import lines
+from godwit.reproduce.pubmob_bounds import (
+    ALL_THERE,
+    FAR_MORE,
+    MODES,
+    NEARLY_FOUR_S,
+    cost_conditions,
+    first_ratios,
+    probe_conditions,
+    stands_after,
+    time_conditions,
+)
 from godwit.reproduce.pubmob_metrics import ProbeCounts
 
 __all__ = ["claims"]
 
-MODES = ("standard", "prefetching", "proxy", "delayed")
 BOTH = "prefetching+delayed"
-FAR_MORE = 10  # "more than ten times"
-NEARLY_FOUR_S = (3.5, 4.2)
 MINIMAL_INCREASE = 1.1  # times the cost
 LITTLE_IMPACT = 0.02  # of the delivery ratio
-ALL_THERE = 0.995  # the share of a probe's deliveries at which we say that its trees stand
-EVERY_S = 0.2
 LONG_S = 1_200  # after which even slow publishers have left their proxies
 
 
@@ -143,7 +149,8 @@ def _ten_times(size: Size, runs: Runs, counts: Mapping[str, Mapping[int, Analyse
     at_last = {mode: seen.each for mode, seen in longer.items()}
     cheap = max(each["proxy"], each["delayed"], *at_last.values())
     dear = min(each["standard"], each["prefetching"])
-    is_dear = dear > FAR_MORE * cheap and each["prefetching"] > each["standard"]
+    _, is_dearest, is_cheapest = cost_conditions(each)
+    is_dear = dear > FAR_MORE * cheap and is_dearest.holds
     return Claim(
         key="P2",
         where="§4.3 Fig. 4",
@@ -152,7 +159,7 @@ def _ten_times(size: Size, runs: Runs, counts: Mapping[str, Mapping[int, Analyse
         paper="more than ten times",
         ours=f"messages for each move: {', '.join(f'{mode} {cost:.1f}' for mode, cost in each.items())}; in {LONG_S} s "
         f"{', '.join(f'{mode} {cost:.1f}' for mode, cost in at_last.items())}; {dear / cheap:.1f} times at least",
-        holds=is_dear and each["delayed"] < each["proxy"],
+        holds=is_dear and is_cheapest.holds,
         bound=f"more than {FAR_MORE} times in all runs ('more than ten times'); DELAYED below PROXY, and STANDARD "
         "below PREFETCHING, in the main experiment",
         reading=f"DELAYED against PROXY is judged in a run of {LONG_S} s, in which publishers have left their "
@@ -170,12 +177,6 @@ def _ten_times(size: Size, runs: Runs, counts: Mapping[str, Mapping[int, Analyse
 # ---------------------------------------------------------------- P3, P4
 
 
-def _stands_after(probes: ProbeCounts) -> float:
-    """How long after the connection, in seconds, all later probes are delivered."""
-    missing = [i for i, ratio in probes.ratios() if ratio < ALL_THERE]
-    return (max(missing) + 1) * EVERY_S if missing else 0.0
-
-
 def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, AnalysedRun]]) -> Claim:
     most = {mode: by[max(by)].measured for mode, by in counts.items()}
     publishers = max(counts["standard"])
@@ -188,17 +189,11 @@ def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Analysed
         y="delivery ratio",
         y_range=(0.0, 1.05),
     )
-    after = {mode: _stands_after(probes) for mode, probes in most.items()}
-    first = {mode: dict(probes.ratios()).get(1, float("nan")) for mode, probes in most.items()}
-    in_order = (
-        after["standard"] == max(after.values())
-        and after["standard"] > 0
-        and first["standard"] == min(first.values())
-        and first["prefetching"] > ALL_THERE
-        and first["delayed"] > 0.9 > first["standard"]
-    )
+    after = {mode: stands_after(probes) for mode, probes in most.items()}
+    first = first_ratios(most)
+    in_time, *in_order, is_quick = probe_conditions(most)
+    is_in_order = all(each.holds for each in in_order)
     low, high = NEARLY_FOUR_S
-    is_quick = after["delayed"] <= after["standard"] / 2
     return Claim(
         key="P3",
         where="§4.3 Fig. 5",
@@ -208,12 +203,12 @@ def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Analysed
         + ", ".join(f"{mode} {seconds:.1f} s" for mode, seconds in after.items())
         + "; of the first one "
         + ", ".join(f"{mode} {ratio:.0%}" for mode, ratio in first.items()),
-        holds=in_order and is_quick and low <= after["standard"] <= high,
+        holds=is_in_order and is_quick.holds and in_time.holds,
         bound=f"STANDARD {low:g} to {high:g} s ('nearly 4 s'); PREFETCHING's first probe arrives ('almost none'); "
         "DELAYED at most half of STANDARD's time ('relatively quick')",
         reading="the order of the algorithms and not the time: STANDARD is the last whose probes all arrive, and "
         f"loses most first probes; but it takes {after['standard']:.1f} s and not {low:g} to {high:g}",
-        reading_holds=in_order,
+        reading_holds=is_in_order,
         undecided="" if setting.full else "the time depends on the number of publishers, and a quick run has few",
         note=_note(
             setting,
@@ -240,7 +235,6 @@ def _delivery_time(setting: Setting, counts: Mapping[str, Mapping[int, AnalysedR
     )
     medians = {mode: probes.percentile(0.5) for mode, probes in most.items()}
     tails = {mode: probes.percentile(0.9) for mode, probes in most.items()}
-    near = all(0.15 <= median <= 0.6 for median in medians.values())
     order = min(medians, key=lambda mode: medians[mode]), max(medians, key=lambda mode: medians[mode])
     return Claim(
         key="P4",
@@ -248,7 +242,7 @@ def _delivery_time(setting: Setting, counts: Mapping[str, Mapping[int, AnalysedR
         claim="with 250 publishers the median delivery takes about 0.3 s; STANDARD is slowest, PREFETCHING fastest",
         paper="median about 0.3 s, not much difference among the algorithms",
         ours="median (90 %): " + ", ".join(f"{mode} {medians[mode]:.2f} s ({tails[mode]:.2f} s)" for mode in medians),
-        holds=near and order == ("prefetching", "standard"),
+        holds=all(each.holds for each in time_conditions(most)),
         note=_note(
             setting,
             (

@@ -1,7 +1,10 @@
-"""Runs of scenarios whose traces stay on disk."""
+"""Runs of scenarios whose traces stay on disk, one by one or spread over processes."""
 
+import multiprocessing
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import msgspec
@@ -11,7 +14,7 @@ from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary
 from godwit.trace import TraceWriter
 
-__all__ = ["traced"]
+__all__ = ["traced", "traced_by_processes"]
 
 
 def traced(
@@ -26,3 +29,24 @@ def traced(
     with TraceWriter(where, about) as sink:
         summary = run(scenario, seed, tell, sink)
     return where, summary
+
+
+def traced_by_processes(
+    scenarios: Sequence[Scenario], seed: int, folder: Path, progress: Callable[[str, float], None] | None = None
+) -> list[Path]:
+    """Run scenarios with one process for each processor. Where their traces are, in the order of the scenarios.
+
+    A process begins afresh, and so shares nothing with a Spark session that runs here.
+    """
+    workers = max(1, min(os.cpu_count() or 1, len(scenarios)))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        runs = {pool.submit(_trace_folder, scenario, seed, folder): scenario.name for scenario in scenarios}
+        for done, run in enumerate(as_completed(runs), start=1):
+            run.result()  # what went wrong there is raised here
+            if progress is not None:
+                progress(runs[run], done / len(runs))
+        return [run.result() for run in runs]
+
+
+def _trace_folder(scenario: Scenario, seed: int, folder: Path) -> Path:
+    return traced(scenario, seed, folder)[0]

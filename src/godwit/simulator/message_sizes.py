@@ -46,7 +46,7 @@ from godwit.mobility.move_messages import (
     Replay,
 )
 
-__all__ = ["size_of", "sizes"]
+__all__ = ["UNSIZED", "size_of", "sizes"]
 
 UNSIZED = (Accepted, Ack, Attached, Hello, Received, Refused)  # what links and sessions need for themselves
 HEADER_BYTES = 12

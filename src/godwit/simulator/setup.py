@@ -80,7 +80,13 @@ def add_brokers(
     world.size_of = sizes(network.control_bytes, network.event_bytes)
     for name in overlay.brokers:
         make = partial(mobile_broker, name, neighbours[name], config, movements=movements, moving=publishers)
-        world.add_broker(name, make, journaled=journaled, sync_s=network.disk_sync_ms / 1_000)
+        world.add_broker(
+            name,
+            make,
+            journaled=journaled,
+            sync_s=network.disk_sync_ms / 1_000,
+            work_s=network.processing_ms / 1_000,
+        )
     for link in overlay.links:
         world.wire(link.a, link.b, link.latency_s, link.bandwidth_bps)
 

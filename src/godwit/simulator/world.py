@@ -46,7 +46,7 @@ from godwit.broker.messages import Frame, NodeId, Packet
 from godwit.broker.stream_messages import HopPacket
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.filters.events import Attributes
-from godwit.simulator.message_sizes import size_of
+from godwit.simulator.message_sizes import UNSIZED, size_of
 from godwit.simulator.simulated_clock import SimulatedClock
 from godwit.simulator.wires import Wire
 from godwit.trace import Record
@@ -93,6 +93,7 @@ class Node:
         self.timers: dict[TimerKey, int] = {}  # the number of the heap's entry that counts
         self.skew_s = 0.0
         self.slow_s = 0.0
+        self.work_s = 0.0  # what each message of a neighbour or client takes, acknowledgements apart
         self.busy_until = 0.0
         self.life = 0  # counts crashes: what was asked for in an earlier life is void
         # the disk
@@ -145,9 +146,18 @@ class World:
 
     # ------------------------------------------------------------ building
 
-    def add_broker(self, name: NodeId, make: Callable[[int], Machine], *, journaled: bool, sync_s: float = 0.0) -> None:
+    def add_broker(
+        self,
+        name: NodeId,
+        make: Callable[[int], Machine],
+        *,
+        journaled: bool,
+        sync_s: float = 0.0,
+        work_s: float = 0.0,
+    ) -> None:
         """A broker; `make(incarnation)` gives its machine, at the start and after it has lost its disk."""
         node = self.nodes[name] = Node(name, make, is_broker=True)
+        node.work_s = work_s
         node.journaled = journaled
         node.sync_s = sync_s if journaled else 0.0
 
@@ -331,8 +341,9 @@ class World:
 
     def _give(self, node: Node, input: Input, opened: Wire | None = None) -> None:
         """Let a node handle an input: at once, or after those it is still busy with. `opened`: what it may send on."""
-        if node.slow_s or node.busy_until > self.clock.now:
-            node.busy_until = max(self.now, node.busy_until) + node.slow_s
+        if node.slow_s or node.work_s or node.busy_until > self.clock.now:
+            work_s = node.work_s if node.work_s and _is_work(input) else 0.0
+            node.busy_until = max(self.now, node.busy_until) + node.slow_s + work_s
             link = None if opened is None else (opened, opened.connection)
             self.at(node.busy_until, self._handle_late, node, (input, link), node.life)
         else:
@@ -461,6 +472,13 @@ class World:
 def snapshot_of(node: Node, now: float) -> bytes:
     """A node's machine, the timers that it asked for and what is open, as they are on its disk."""
     return pack(cast(Recoverable, node.machine), DriverState(dict(node.asked), open_ends(node.open), now))
+
+
+def _is_work(input: Input) -> bool:
+    """Whether this is a message, and more than links and sessions need for themselves."""
+    if type(input) is Arrived:
+        return type(input.frame) not in UNSIZED
+    return type(input) is Heard and type(input.message) not in UNSIZED
 
 
 def _follow(node: Node, input: Input, effects: list[Effect]) -> None:

@@ -36,6 +36,7 @@ class OverlaySpec(msgspec.Struct, frozen=True, kw_only=True):
     client_bandwidth_kbps: Kilobits | None = None
     control_bytes: Least | None = None  # of every message of control; without it, what it would take on a wire
     event_bytes: Least | None = None  # likewise of every message that bears an event
+    processing_ms: Milliseconds = 0.0  # that a broker takes for each message, one after the other
     disk_sync_ms: Milliseconds = 0.0  # from an input to its effects, while the journal is written
 
 
