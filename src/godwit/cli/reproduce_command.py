@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 ALL = "all"
+SEARCHED = "pubmob"
 STYLES = {
     "holds": "bold green",
     "holds under a stated reading": "bold yellow",
@@ -40,6 +41,15 @@ def reproduce(
     seeds: Annotated[
         int, typer.Option(metavar="N", help="Number of seeds, from --seed on; a claim's grade is its worst.", min=1)
     ] = 1,
+    search: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="pubmob: try at most N settings of what the paper leaves open, and look for one in which "
+            "P2, P3 and P4 hold at once (default: no search). With --full, then run all claims in the best one.",
+            min=0,
+        ),
+    ] = 0,
 ) -> None:
     """Run the experiments of a paper and compare its claims with the results.
 
@@ -59,10 +69,15 @@ def reproduce(
     papers = list(PAPERS) if paper == ALL else [paper]
     for each in papers:
         check_paper(each)
+    if search and papers != [SEARCHED]:
+        raise typer.BadParameter(f"--search is for {SEARCHED}, whose settings are searched; not for {paper}")
+    changes = _searched(_made(Path(out) / SEARCHED), seed, search) if search else {}
+    if search and not full:
+        return
     found: dict[str, dict[int, list[Claim]]] = {}
     for each in papers:
         folder = _made(Path(out) / each)
-        found[each] = _run(each, folder, full, range(seed, seed + seeds))
+        found[each] = _run(each, folder, full, range(seed, seed + seeds), changes)
         typer.echo(f"{_contents(folder)}: {folder}", err=True)
     report = write_report(Path(out), found, full, __version__)
     typer.echo(f"report: {report}", err=True)
@@ -75,7 +90,37 @@ def reproduce(
         raise typer.Exit(STATUS_NO)
 
 
-def _run(paper: str, folder: Path, full: bool, seeds: range) -> "dict[int, list[Claim]]":
+def _searched(folder: Path, seed: int, choices_max: int) -> dict[str, Any]:
+    """Search, print every trial, and draw the figure. The changes of the best choice."""
+    import msgspec
+
+    from godwit.cli.match_command import progress
+    from godwit.reproduce import Setting, pubmob_search
+
+    with _spark(SEARCHED, full=False), progress() as bar:
+        task = bar.add_task("search", total=1.0)
+
+        def advance(what: str, share: float) -> None:
+            bar.update(task, description=what, completed=share)
+
+        def tell(trial: pubmob_search.Trial) -> None:
+            typer.echo(json.dumps(msgspec.to_builtins(trial), ensure_ascii=False))
+
+        setting = Setting(folder=folder, seed=seed, progress=advance)
+        trials = pubmob_search.search(setting, choices_max, tell)
+    pubmob_search.show(folder, trials)
+    best = pubmob_search.best(trials)
+    met = [claim for claim in ("P2", "P3", "P4") if best.holds(claim)]
+    typer.echo(
+        f"best setting: {best.choice}, counted {best.counted}; claims that hold: {', '.join(met) or 'none'}", err=True
+    )
+    for one, other in pubmob_search.conflicts(trials):
+        typer.echo(f"never met together: {one}; {other}", err=True)
+    typer.echo(f"search.json and figures: {folder}", err=True)
+    return best.choice.changes()
+
+
+def _run(paper: str, folder: Path, full: bool, seeds: range, changes: dict[str, Any]) -> "dict[int, list[Claim]]":
     """The claims of a paper by seed; each seed has a folder of its own where there are several."""
     from godwit.cli.match_command import progress
     from godwit.reproduce import Setting, claims_of
@@ -91,7 +136,8 @@ def _run(paper: str, folder: Path, full: bool, seeds: range) -> "dict[int, list[
 
             place = _made(folder / f"seed_{seed}") if len(seeds) > 1 else folder
             claims = found.setdefault(seed, [])
-            for claim in claims_of(paper, Setting(folder=place, full=full, seed=seed, progress=advance)):
+            setting = Setting(folder=place, full=full, seed=seed, changes=changes, progress=advance)
+            for claim in claims_of(paper, setting):
                 claims.append(claim)
                 if not sys.stdout.isatty():
                     more = {"paper_key": paper, "seed": seed} if len(seeds) > 1 else {}

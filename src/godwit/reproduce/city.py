@@ -80,11 +80,10 @@ class AnalysedRun:
 
 
 class Runs:
-    """The city with changes; what was run once is not run again. `base` are changes to every run."""
+    """The city with changes; what was run once is not run again."""
 
-    def __init__(self, setting: Setting, base: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.base = dict(base or {})
         self._seen: dict[str, AnalysedRun] = {}
         self._figures: dict[str, PubmobFigures] = {}
 
@@ -131,7 +130,7 @@ class Runs:
         changes: Mapping[str, Any] | None = None,
     ) -> Scenario:
         """The scenario of such a run, named by all that makes it different from others."""
-        changes = {**self.base, **(changes or {})}
+        changes = {**self.setting.changes, **(changes or {})}
         said = "".join(f" {key.rpartition('.')[2]} {value}" for key, value in changes.items())
         name = f"{mode} {publishers} of {subscribers} {duration_s:g} after {warmup_s:g} s{said}"
         name = "".join(sign if sign.isalnum() or sign in "+.-" else "-" for sign in name)

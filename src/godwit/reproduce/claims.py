@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -79,6 +79,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path  # for traces and figures
     full: bool = False
     seed: int = 1
+    changes: dict[str, Any] = {}  # to the scenario of every run, by key: a setting that a search has found (pubmob)
     progress: Callable[[str, float], None] = lambda what, share: None  # what runs, and the share of it that is done
     spark: Callable[[], "SparkSession"] = lambda: start(name="godwit reproduce")  # the running session, if there is one
 

@@ -203,7 +203,9 @@ def points(
             axes.plot(xs, ys, MARKERS[number], label=label, markersize=4.5, alpha=0.7, clip_on=False)
         axes.set(title=fill(title, TITLE_WIDTH), xlabel=x, ylabel=y)
         axes.set_yscale("symlog", linthresh=y_near_zero)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.1%}" if value < 0.1 else f"{value:.0%}"))
+        axes.yaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:.1%}" if value < 0.1 else f"{value:.0%}")
+        )
         axes.set_ylim(0.0, 1.0)
         axes.set_xlim(left=0.0)
         figure.legend(loc="outside right upper", frameon=False)

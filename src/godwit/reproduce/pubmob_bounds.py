@@ -11,6 +11,7 @@ setting to try next.
 *Paper.* [pubmob §4.3 Fig. 4, 5, 6].
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -127,7 +128,7 @@ def _at_least(value: float, bound: float) -> float:
 
 
 def _missing(value: float, bound: float) -> float:
-    if not bound > 0 or value != value:  # not a number: nothing came
+    if bound <= 0 or math.isnan(bound) or math.isnan(value):  # not a number: nothing came
         return 1.0
     return min(1.0, (bound - value) / bound)
 

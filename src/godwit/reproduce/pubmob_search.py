@@ -46,7 +46,7 @@ from godwit.reproduce.pubmob_bounds import (
     time_conditions,
 )
 
-__all__ = ["AXES", "Choice", "Trial", "conflicts", "met_at_once", "next_choices", "search", "show", "write"]
+__all__ = ["AXES", "Choice", "Trial", "best", "conflicts", "met_at_once", "next_choices", "search", "show", "write"]
 
 SUBSCRIBERS = 500
 DURATION_S = 24.0
@@ -159,7 +159,7 @@ def _candidates(trials: Sequence[Trial], rng: Random, drawn_until: int) -> Itera
     if len(trials) < len(COUNTED) * drawn_until:
         while True:
             yield Choice(**{name: rng.choice(values) for name, values in AXES.items()})
-    for trial in sorted(trials, key=lambda each: each.shortfall):
+    for trial in sorted(trials, key=_shortfall):
         yield from neighbours(trial.choice)
 
 
@@ -209,6 +209,15 @@ def _trial(choice: Choice, counted: Counted, seen: dict[str, AnalysedRun]) -> Tr
 
 
 # ---------------------------------------------------------------- what was found
+
+
+def best(trials: Sequence[Trial]) -> Trial:
+    """The trial with the paper's number of publishers that is nearest to meeting all conditions."""
+    return min((each for each in trials if each.choice.publishers == max(AXES["publishers"])), key=_shortfall)
+
+
+def _shortfall(trial: Trial) -> float:
+    return trial.shortfall
 
 
 def met_at_once(trials: Sequence[Trial]) -> dict[str, int]:

@@ -271,6 +271,18 @@ def test_a_slow_node_takes_longer_and_keeps_the_order() -> None:
     assert b.times() == pytest.approx([0.11, 0.21, 0.21])
 
 
+def test_a_broker_works_on_one_message_after_the_other_and_acknowledgements_take_it_no_time() -> None:
+    world, _, b = pair()
+    world.nodes["b"].work_s = 0.1
+    publish = Publish(event({"x": 1}, publisher="p", sequence=1))
+    frames = [Frame(1, 0, publish), Frame(2, 0, publish), Ack(7)]
+    world.command("a", lambda machine, now: [Send("b", frame) for frame in frames])
+    world.run(1.0)
+    send(world, 8)
+    world.run(2.0)
+    assert b.times() == pytest.approx([0.11, 0.21, 0.21, 1.01])  # the first acknowledgement waits for its turn
+
+
 def test_a_slow_node_that_crashes_forgets_what_it_had_not_handled() -> None:
     world, _, b = pair()
     world.nodes["b"].slow_s = 0.1
