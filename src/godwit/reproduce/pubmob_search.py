@@ -3,7 +3,7 @@
 *Theory.* The paper does not say how large messages are, whether publishers move at the same moments, how long a broker
 works on a message, how the three speeds are shared out, how long the warm-up is, or whether what happens at first
 connections is counted. `AXES` has values for each; a `Choice` is one value of each. Four runs with the most
-publishers, one for each algorithm, decide P2, P3 and P4 for a choice (`pubmob_bounds.py`). Half of the choices are
+publishers, one for each algorithm, decide P2, P3 and P4 for a choice (`pubmob_bounds.py`). A third of the choices is
 drawn. Each of the others differs in one step along one axis from the best one so far that still has such a neighbour;
 the best is the one with the smallest sum of shortfalls.
 
@@ -51,7 +51,7 @@ __all__ = ["AXES", "Choice", "Trial", "best", "conflicts", "met_at_once", "next_
 SUBSCRIBERS = 500
 DURATION_S = 24.0
 AT_ONCE = 4  # choices of which runs are made before Spark reads them
-DRAWN_SHARE = 0.5  # of all choices
+DRAWN_SHARE = 1 / 3  # of all choices
 FORMAT = 1  # of search.json
 
 Counted = Literal["after the warm-up", "from the beginning"]
@@ -91,7 +91,7 @@ AXES: dict[str, tuple[Any, ...]] = {
     "speeds_kmh": ((50,), (5, 50, 100), (100,)),
     "bandwidth_kbps": (128, 256),
     "warmup_s": (4.0, 12.0),
-    "publishers": (50, 150, 250),
+    "publishers": (150, 250),
 }
 """By field of a choice, the values that are tried, in an order in which neighbours are alike."""
 
