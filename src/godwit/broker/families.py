@@ -8,6 +8,7 @@ family by `register_family`, or by an entry point of the group `godwit.routing_f
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from godwit.broker.advertised import AdvertisementForwarding
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.forwarding_strategy import Forwarding
 from godwit.broker.further_entries import FurtherEntries
@@ -112,6 +113,13 @@ def _of_graph(
     )
 
 
+def _advertised(
+    name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
+) -> Routing:
+    return _of_graph(name, incarnation, neighbours, config, checks, AdvertisementForwarding())
+
+
 register_family("tree", tree_family)
 register_family("graph", _graph)
 register_family("spcf", _spcf)
+register_family("advertised", _advertised)

@@ -2,8 +2,8 @@
 
 *Theory.* `GraphRouting` (`graph.py`) has the tables and the channels to all brokers. A *forwarding* decides whom it
 tells of a subscription, what a broker hears that is met for the first time, and which brokers get an event. Besides
-that it may exchange messages of its own. There are two: `gsf.py` tells everyone of everything, `spcf.py` goes by
-contexts.
+that it may exchange messages of its own. There are three: `gsf.py` tells everyone of everything, `spcf.py` goes by
+contexts, `advertised.py` by advertisements.
 
 *Rules.*
 1. A forwarding touches the tables only as `GraphTables` says. A hook is called when the tables have changed already.
@@ -67,6 +67,12 @@ class Forwarding(Protocol):
 
     def on_unsubscribe(self, id: EntryId) -> list[Answer]:
         """A client here wants nothing more under `id`: tell whoever knows of it."""
+
+    def on_advertise(self, id: EntryId, filter: Filter) -> list[Answer]:
+        """A client here is going to publish something, or something else."""
+
+    def on_unadvertise(self, id: EntryId) -> list[Answer]:
+        """A client here publishes nothing more under `id`."""
 
     def set_context(self, client: NodeId, context: Attributes | None) -> list[Answer]:
         """The context of a client here is this from now on; None: it is no longer here."""

@@ -37,10 +37,11 @@ and the index over it; client table → `local`.
    are matched at every hop, as in the paper, while all brokers agree on the overlay.
 2. The paper's content table has a row for each neighbour on the way; ours has the home broker, which stays when the
    tree changes.
-3. Advertisements are accepted and ignored: subscriptions are known to every broker anyway.
+3. Advertisements are accepted and ignored, but by `advertised.py`: subscriptions are known to every broker anyway.
 
 Who hears of what is decided by a `Forwarding` (`forwarding_strategy.py`). The rules above are those of `gsf.py`, where
-it is everyone; `spcf.py` tells fewer brokers of a subscription, and each event to fewer.
+it is everyone; `spcf.py` tells fewer brokers of a subscription, and each event to fewer; `advertised.py` tells those
+who advertise what it may match.
 """
 
 from collections import deque
@@ -176,10 +177,10 @@ class GraphRouting:
         return self.forwarding.on_unsubscribe(id)
 
     def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        return []
+        return self.forwarding.on_advertise(id, filter)
 
     def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
-        return []
+        return self.forwarding.on_unadvertise(id)
 
     def set_context(self, client: NodeId, context: Attributes | None, now: float) -> list[Answer]:
         return self.forwarding.set_context(client, context)

@@ -44,6 +44,13 @@ class SubscriptionForwarding:
         """The same with the filter removed. [spcf §3.1.2]"""
         return self.tables.tell(sorted(self.tables.incarnations), Unsubscribe(id))
 
+    def on_advertise(self, id: EntryId, filter: Filter) -> list[Answer]:
+        """Everyone has every subscription, whatever is advertised."""
+        return []
+
+    def on_unadvertise(self, id: EntryId) -> list[Answer]:
+        return []
+
     def set_context(self, client: NodeId, context: Attributes | None) -> list[Answer]:
         """A context is matched where an event is delivered, and nowhere else. [spcf §4]"""
         return []

@@ -28,6 +28,8 @@ __all__ = [
     "Accepted",
     "Ack",
     "Advertise",
+    "AdvertisementAdded",
+    "AdvertisementRemoved",
     "Attach",
     "Attached",
     "Bye",
@@ -276,6 +278,23 @@ class DropSubscriptions(msgspec.Struct, frozen=True, tag=True):
     filter: Filter
 
 
+# ------------------------------------------------------------ graph family, by advertisements (advertised.py)
+
+
+class AdvertisementAdded(msgspec.Struct, frozen=True, tag=True):
+    """Clients of mine advertise this: tell me what intersects it, then `SubscriptionsComplete`. [pubmob Fig. 2]"""
+
+    incarnation: int  # of mine: numbers mean something within it
+    number: int  # counts my advertisements; none is used twice in one life
+    filter: Filter
+
+
+class AdvertisementRemoved(msgspec.Struct, frozen=True, tag=True):
+    """Nobody here advertises that any more."""
+
+    number: int
+
+
 Carried = (
     Subscribe
     | Unsubscribe
@@ -290,6 +309,8 @@ Carried = (
     | InContext
     | SubscriptionsComplete
     | DropSubscriptions
+    | AdvertisementAdded
+    | AdvertisementRemoved
 )
 """What a packet carries."""
 

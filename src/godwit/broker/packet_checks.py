@@ -10,6 +10,8 @@ from typing import Any
 
 from godwit.broker.message_checks import check_event, shown
 from godwit.broker.messages import (
+    AdvertisementAdded,
+    AdvertisementRemoved,
     ChannelStart,
     ChannelTail,
     ContextAdded,
@@ -32,7 +34,15 @@ from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.filters.references import is_open
 from godwit.filters.sets import OneOf, Places
 
-__all__ = ["CONTEXT_CHECKS", "NACK_MAX", "Further", "check_carried", "check_packet", "is_number"]
+__all__ = [
+    "ADVERTISEMENT_CHECKS",
+    "CONTEXT_CHECKS",
+    "NACK_MAX",
+    "Further",
+    "check_carried",
+    "check_packet",
+    "is_number",
+]
 
 NACK_MAX = 1_000
 """How many numbers a `Nack` or a `LostNumbers` names at most."""
@@ -154,3 +164,29 @@ CONTEXT_CHECKS: dict[type, Callable[[Any], None]] = {
     DropSubscriptions: check_drop_subscriptions,
 }
 """What packets carry besides where subscriptions go by contexts."""
+
+
+# ------------------------------------------------------------ advertisements (advertised.py)
+
+
+def check_advertisement_added(message: AdvertisementAdded) -> None:
+    """`PeerFault` unless this advertises what can be routed, and is numbered."""
+    if not is_number(message.incarnation) or not is_number(message.number):
+        raise PeerFault(f"an advertisement numbered {shown(message.number)} of a life {shown(message.incarnation)}")
+    if is_open(message.filter):
+        raise PeerFault(f"{shown(message.filter)} is advertised, which cannot be routed")
+
+
+def check_advertisement_removed(message: AdvertisementRemoved) -> None:
+    """`PeerFault` unless an advertisement can have this number."""
+    if not is_number(message.number):
+        raise PeerFault(f"an advertisement numbered {shown(message.number)}")
+
+
+ADVERTISEMENT_CHECKS: dict[type, Callable[[Any], None]] = {
+    AdvertisementAdded: check_advertisement_added,
+    AdvertisementRemoved: check_advertisement_removed,
+    SubscriptionsComplete: check_subscriptions_complete,
+    DropSubscriptions: check_drop_subscriptions,
+}
+"""What packets carry besides where subscriptions go by advertisements."""

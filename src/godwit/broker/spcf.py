@@ -235,6 +235,13 @@ class ContextForwarding:
 
     # ------------------------------------------------------------ contexts here
 
+    def on_advertise(self, id: EntryId, filter: Filter) -> list[Answer]:
+        """What is advertised attracts nothing here: contexts do."""
+        return []
+
+    def on_unadvertise(self, id: EntryId) -> list[Answer]:
+        return []
+
     def set_context(self, client: NodeId, context: Attributes | None) -> list[Answer]:
         """The three cases of [spcf §3.1.2]: nothing to add, one to add and one to remove, one to add."""
         before, everyone = self.own.number_of_client(client), sorted(self.tables.incarnations)

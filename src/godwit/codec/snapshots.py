@@ -35,6 +35,7 @@ import msgspec
 from msgspec import Raw
 
 from godwit.broker import placements, reductions
+from godwit.broker.advertised import AdvertisedState
 from godwit.broker.authorisation import AuthorisationState
 from godwit.broker.broker_state import BrokerState
 from godwit.broker.effects import Closed, Input, LinkDown, TimerKey
@@ -128,6 +129,7 @@ STATES = TypeRegistry(
         GsfState,
         SpcfState,
         HopStreamState,
+        AdvertisedState,
         reductions.NothingState,
         reductions.SimpleState,
         placements.IdentityState,

@@ -61,7 +61,7 @@ class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
     reduction: Text = "covering"  # one of `broker.reductions.reductions()`, which packages may add to
     excess_max: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     advertisements: Literal["required", "optional", "off"] = "optional"
-    strategy: Literal["gsf", "spcf"] = "gsf"
+    strategy: Literal["gsf", "spcf", "advertised"] = "gsf"
     matching: Literal["source", "hops"] = "source"
     matcher: Literal["index", "bdd"] = "index"
     contexts_max: Count = CONTEXTS_MAX

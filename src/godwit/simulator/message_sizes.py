@@ -16,6 +16,7 @@ from godwit.broker.messages import (
     Accepted,
     Ack,
     Advertise,
+    AdvertisementAdded,
     Attach,
     Attached,
     Context,
@@ -70,7 +71,7 @@ def size_of(message: Any) -> int:
         return HEADER_BYTES + size_of(message.wish)
     if kind is Packet:
         return HEADER_BYTES + 12 * len(message.targets) + size_of(message.message)
-    if kind in (Subscribe, Advertise):
+    if kind in (Subscribe, Advertise, AdvertisementAdded):
         return 2 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size)
     if kind is FetchedEvents:
         return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)

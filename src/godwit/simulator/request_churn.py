@@ -53,7 +53,7 @@ class RequestChurn:
         self._requests = requests
         self._clients = clients
         self._ledger = ledger
-        self._has_advertisements = scenario.routing.family == "tree" and scenario.routing.advertisements != "off"
+        self._has_advertisements = scenario.routing.has_advertisements
 
     def plan(self) -> None:
         """When something changes."""

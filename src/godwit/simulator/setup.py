@@ -42,7 +42,7 @@ def broker_config(scenario: Scenario) -> BrokerConfig:
         family=routing.family,
         reduction=routing.reduction,
         excess_max=routing.excess_max,
-        advertisements=routing.advertisements if routing.family == "tree" else "off",
+        advertisements=routing.advertisements if routing.has_advertisements else "off",
         strategy=routing.strategy,
         matching=routing.matching,
         contexts_max=routing.contexts_max,

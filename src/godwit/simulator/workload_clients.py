@@ -80,7 +80,7 @@ class WorkloadClients:
         if name in self._numbers:
             if self._scenario.routing.advertisements == "required":
                 self.advertise(name)
-            elif self._scenario.routing.advertisements == "optional" and self._scenario.routing.family == "tree":
+            elif self._scenario.routing.advertisements == "optional" and self._scenario.routing.has_advertisements:
                 self._requests.note("advertisement", name, BY_COMING, TRUE)
         elif name in self._population.subscribers:
             for _ in range(self._scenario.clients.subscriptions):

@@ -29,14 +29,19 @@ class RoutingSection(msgspec.Struct, frozen=True, kw_only=True):
     family: Literal["tree", "graph"] = "tree"
     reduction: Text = "covering"  # tree family: one of `broker.reductions.reductions()`
     excess_max: Probability = 0.0  # merging: which share of a merged filter nobody may want; 0 is perfect merging
-    advertisements: Literal["required", "optional", "off"] = "optional"  # tree family
-    strategy: Annotated[Literal["gsf", "spcf"], NO_ASF] = (
-        "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4]
+    advertisements: Literal["required", "optional", "off"] = "optional"  # tree family, and strategy advertised
+    strategy: Annotated[Literal["gsf", "spcf", "advertised"], NO_ASF] = (
+        "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4; pubmob §4.1]
     )
     matching: Literal["source", "hops"] = "source"  # graph family: where events are matched [spcf §3.1.1]
     contexts_max: Least = 64  # spcf: contexts of its clients that a broker tells of before it sums them up
     quenching: bool = False  # sources hold the merged OR of all subscriptions [mobile §3.2]
     components: tuple[Text, ...] = ()  # of every broker, besides its own (mobility/extensions.py)
+
+    @property
+    def has_advertisements(self) -> bool:
+        """Whether brokers route by what publishers advertise."""
+        return self.advertisements != "off" and (self.family == "tree" or self.strategy == "advertised")
 
 
 def check_names(routing: RoutingSection, where: Where) -> None:
