@@ -412,6 +412,12 @@ def _broker_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[s
                     f"{where(('broker', key))} is {value!r}: only the family 'graph' has it; allowed is {default!r}, "
                     "or broker.family = 'graph'"
                 )
+    if broker.family == "graph" and broker.strategy == "advertised" and broker.advertisements == "off":
+        at = where(("broker", "advertisements"))
+        yield f"{at} is 'off': the strategy 'advertised' routes by them; allowed is 'required' or 'optional'"
+    if (broker.family, broker.strategy, broker.matching) == ("graph", "advertised", "hops"):
+        at = where(("broker", "matching"))
+        yield f"{at} is 'hops': the strategy 'advertised' matches at the source; allowed is 'source'"
     if broker.excess_max and broker.reduction != "merging":
         at = where(("broker", "excess_max"))
         yield f"{at} is {broker.excess_max}: only the reduction 'merging' lets in an excess; allowed is 0"

@@ -12,6 +12,7 @@ import pytest
 from godwit.baselines import HopRouting
 from godwit.broker import Broker, BrokerConfig
 from godwit.broker import families as module
+from godwit.broker.advertised import AdvertisementForwarding
 from godwit.broker.effects import Heard, Opened, Tell
 from godwit.broker.families import family_name, register_family
 from godwit.broker.graph import GraphRouting
@@ -43,7 +44,10 @@ def test_settings_choose_a_family(config: BrokerConfig, name: str, kind: type) -
     assert type(Broker("b", {}, config).routing) is kind
 
 
-@pytest.mark.parametrize(("strategy", "kind"), [("gsf", SubscriptionForwarding), ("spcf", ContextForwarding)])
+@pytest.mark.parametrize(
+    ("strategy", "kind"),
+    [("gsf", SubscriptionForwarding), ("spcf", ContextForwarding), ("advertised", AdvertisementForwarding)],
+)
 def test_settings_choose_whom_a_broker_of_a_graph_tells(strategy: Any, kind: type) -> None:
     routing = Broker("b", {}, BrokerConfig(family="graph", strategy=strategy)).routing
     assert isinstance(routing, GraphRouting)
@@ -59,7 +63,7 @@ def test_settings_choose_where_a_broker_of_a_graph_matches(strategy: Any, matchi
 
 
 def test_an_unknown_family_is_refused_with_the_names_of_those_that_exist() -> None:
-    with pytest.raises(ConfigurationError, match=r"no routing family 'ring': known are fixed_hops, graph, .*tree"):
+    with pytest.raises(ConfigurationError, match=r"no routing family 'ring': known are advertised, fixed_hops, graph, .*tree"):
         Broker("b", {}, BrokerConfig(family="ring"))
 
 
@@ -123,7 +127,9 @@ def test_the_broker_and_its_mobility_load_no_baseline() -> None:
 FILTERS = ["n > 3", "n < 3 AND k = 'a'", "k = 'b' OR n IN (1, 2)", "NOT (k = 'a')", "k LIKE '%a%'", "TRUE", "m IS NULL"]
 
 
-@pytest.mark.parametrize(("family", "strategy"), [("tree", "gsf"), ("graph", "gsf"), ("graph", "spcf")])
+@pytest.mark.parametrize(
+    ("family", "strategy"), [("tree", "gsf"), ("graph", "gsf"), ("graph", "spcf"), ("graph", "advertised")]
+)
 def test_a_broker_with_decision_diagrams_does_what_one_with_the_index_does(family: str, strategy: str) -> None:
     def deliveries(matcher: Any) -> list[Any]:
         config = BrokerConfig(family=family, strategy=strategy, matcher=matcher)  # type: ignore[arg-type]

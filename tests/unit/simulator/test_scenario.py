@@ -167,6 +167,14 @@ def test_a_wrong_key_or_value_is_refused_with_file_line_key_and_what_is_allowed(
         ('[overlay]\nkind = "file"\nfile = "ring"\n', "routing.family is 'tree', but the overlay has a cycle"),
         ('[overlay]\nkind = "file"\nfile = "bad"\n', "bad:1: "),
         ('[overlay]\nkind = "random_graph"\nbrokers = 6\ndegree = 3\n', "but the overlay has a cycle"),
+        (
+            f"{LINE}[routing]\nfamily = 'graph'\nstrategy = 'advertised'\nadvertisements = 'off'\n",
+            "routing.advertisements is 'off': the strategy 'advertised' routes by them",
+        ),
+        (
+            f"{LINE}[routing]\nfamily = 'graph'\nstrategy = 'advertised'\nmatching = 'hops'\n",
+            "routing.matching is 'hops': the strategy 'advertised' matches at the source",
+        ),
         (f"{LINE}[routing]\nexcess_max = 0.1\n", "s.toml:5: routing.excess_max is 0.1: only merging"),
         (f"{LINE}[faults]\nuntil_s = 16\n", "faults end with publishing at the latest, at 15 s"),
         (f"{LINE}[workload]\npredicates = 9\n", "workload.predicates is 9: allowed is a whole number from 1 to 3"),

@@ -44,6 +44,11 @@ def check_all(scenario: Scenario, where: settings.Where) -> None:
     routing, faults, workload = scenario.routing, scenario.faults, scenario.workload
     check_names(routing, where)
     check_routing(routing.family, routing.strategy, routing.matching, where)
+    if (routing.family, routing.strategy, routing.advertisements) == ("graph", "advertised", "off"):
+        at = where(("routing", "advertisements"))
+        raise ScenarioError(
+            f"{at} is 'off': the strategy 'advertised' routes by them; allowed is 'required' or 'optional'"
+        )
     check_unused_keys(scenario, where)
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(

@@ -63,3 +63,6 @@ def check_routing(family: str, strategy: str, matching: str, where: Where) -> No
                     f"{where(('routing', key))} is {value!r}: only the family 'graph' has it, and the family is "
                     f"{family!r}; allowed is {default!r} there"
                 )
+    if (strategy, matching) == ("advertised", "hops"):
+        key = where(("routing", "matching"))
+        raise ScenarioError(f"{key} is 'hops': the strategy 'advertised' matches at the source; allowed is 'source'")
