@@ -114,7 +114,7 @@ def awaits_nobody(patch: pytest.MonkeyPatch) -> None:
     """An advertisement counts as answered at once."""
     real = AdvertisementForwarding.on_advertise
 
-    def on_advertise(self, id, filter):  # type: ignore[no-untyped-def]
+    def on_advertise(self, id, filter):
         answers = real(self, id, filter)
         for own in self.own.values():
             own.awaited.clear()
@@ -132,7 +132,7 @@ def never_takes_back(patch: pytest.MonkeyPatch) -> None:
     """What an advertisement had attracted stays where it is, and no broker knows of it any more."""
     real = AdvertisementForwarding._remove
 
-    def remove(self, source, other, numbers):  # type: ignore[no-untyped-def]
+    def remove(self, source, other, numbers):
         real(self, source, other, numbers)
         return []
 

@@ -8,6 +8,7 @@ import pytest
 from godwit.reproduce import PAPERS, Setting, claims_of, pubmob
 from godwit.reproduce.city import AnalysedRun, Runs
 from godwit.reproduce.pubmob import Size
+from godwit.reproduce.pubmob_bounds import MODES
 from godwit.simulator.scenario import overlay_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def seen(runs: Runs) -> dict[str, AnalysedRun]:
     fast = {"clients.roaming.speeds_kmh": [100]}
     return {
         mode: runs.seen(mode, publishers=6, subscribers=12, duration_s=40, warmup_s=10, changes=fast)
-        for mode in (*pubmob.MODES, pubmob.BOTH)
+        for mode in (*MODES, pubmob.BOTH)
     }
 
 

@@ -28,7 +28,7 @@ def fixed_hops_family(
     name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
 ) -> HopRouting:
     """The routing of a broker that matches at every hop of a fixed overlay: `BrokerConfig(family="fixed_hops")`."""
-    return HopRouting(name, neighbours, config.overlay, strategy=config.strategy)
+    return HopRouting(name, neighbours, config.overlay, strategy="spcf" if config.strategy == "spcf" else "gsf")
 
 
 register_family("fixed_hops", fixed_hops_family)

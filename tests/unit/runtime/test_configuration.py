@@ -148,11 +148,11 @@ def test_every_fault_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         ),
         (
             "[broker]\nfamily = 'graph'\nstrategy = 'advertised'\nadvertisements = 'off'",
-            "broker.advertisements is 'off': the strategy 'advertised' routes by them",
+            "FILE:4: broker.advertisements is 'off': the strategy 'advertised' routes by them",
         ),
         (
             "[broker]\nfamily = 'graph'\nstrategy = 'advertised'\nmatching = 'hops'",
-            "broker.matching is 'hops': the strategy 'advertised' matches at the source",
+            "FILE:4: broker.matching is 'hops': the strategy 'advertised' matches at the source",
         ),
         ("[broker]\nexcess_max = 0.5", "FILE:2: broker.excess_max is 0.5: only the reduction 'merging'"),
         ("[broker]\nmatching = 'hops'", "FILE:2: broker.matching is 'hops': only the family 'graph' has it"),

@@ -275,7 +275,7 @@ def test_a_broker_works_on_one_message_after_the_other_and_acknowledgements_take
     world, _, b = pair()
     world.nodes["b"].work_s = 0.1
     publish = Publish(event({"x": 1}, publisher="p", sequence=1))
-    frames = [Frame(1, 0, publish), Frame(2, 0, publish), Ack(7)]
+    frames: list[Frame | Ack] = [Frame(1, 0, publish), Frame(2, 0, publish), Ack(7)]
     world.command("a", lambda machine, now: [Send("b", frame) for frame in frames])
     world.run(1.0)
     send(world, 8)
