@@ -251,8 +251,8 @@ class AdvertisementForwarding:
         numbers: list[Any] = self._index.match(event) if self.own else []
         return any(not self._by_number[number].awaited for number in numbers)
 
-    def meant(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> None:
-        """Nobody knows whom an event is meant for but the brokers that it goes to."""
+    def meant(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> list[tuple[NodeId, NodeId]] | None:
+        """All: whom an event is meant for is known only at the brokers that it goes to."""
         return None
 
     def settle_ways(self) -> list[Answer]:

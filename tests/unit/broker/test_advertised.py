@@ -181,15 +181,15 @@ def test_one_of_two_advertisements_that_is_answered_is_enough(net: Advertising) 
 
 def test_an_answer_to_an_advertisement_of_another_life_does_not_count(net: Advertising) -> None:
     net.advertise("a", "t > 20")
-    assert net.brokers["a"]._take("b", SubscriptionsComplete(7, 1)) == []
+    assert net.brokers["a"].take("b", SubscriptionsComplete(7, 1), 0.0) == []
     assert net.at("a").is_awaiting()
 
 
 def test_what_is_said_of_unknown_advertisements_does_no_harm(net: Advertising) -> None:
     routing = net.brokers["a"]
     for message in (AdvertisementRemoved(99), SubscriptionsComplete(1, 99), DropSubscriptions(HOT)):
-        assert routing._take("b", message) == []
-    assert routing._take("b", AdvertisementAdded(5, 1, HOT)) == []  # of another life
+        assert routing.take("b", message, 0.0) == []
+    assert routing.take("b", AdvertisementAdded(5, 1, HOT), 0.0) == []  # of another life
     assert routing.sizes()["advertised_elsewhere"] == 0
 
 
@@ -199,7 +199,7 @@ def test_a_broker_that_advertises_without_end_is_not_answered_and_gets_no_more_m
     monkeypatch.setattr("godwit.broker.advertised.ADVERTISEMENTS_HELD_MAX", 2)
     routing = net.brokers["a"]
     for number in (1, 2, 3):
-        answers = routing._take("b", AdvertisementAdded(1, number, parse(f"n = {number}")))
+        answers = routing.take("b", AdvertisementAdded(1, number, parse(f"n = {number}")), 0.0)
     assert [answer.record.kind for answer in answers] == ["refused"]
     assert routing.sizes()["advertised_elsewhere"] == 2
 
