@@ -201,6 +201,7 @@ SCRIPTS: dict[str, Callable[[], Network]] = {
     "routing_tree_covering_off": partial(tree, "covering", advertisements="off"),
     "routing_graph_gsf": partial(graph, "gsf"),
     "routing_graph_spcf": partial(graph, "spcf"),
+    "routing_graph_advertised": partial(graph, "advertised"),
     "routing_graph_spcf_summed_up": partial(graph, "spcf", contexts_max=1),
     **{f"routing_hops_{strategy}": partial(graph, strategy, matching="hops") for strategy in ("gsf", "spcf")},
     **{
