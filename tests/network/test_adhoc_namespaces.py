@@ -33,7 +33,8 @@ class Segment:
         for number, name in enumerate(NAMES, 1):
             space, outside = self.space(name), self._plug(name)
             self._add(("netns", "del", space), "netns", "add", space)
-            ip("link", "add", outside, "type", "veth", "peer", "name", "radio", "netns", space)
+            undo = ("link", "del", outside)  # its namespace may live until the last process in it is reaped
+            self._add(undo, "link", "add", outside, "type", "veth", "peer", "name", "radio", "netns", space)
             ip("link", "set", outside, "master", self._switch, "up")
             ip("-n", space, "addr", "add", f"10.77.0.{number}/24", "dev", "radio")
             for device in ("lo", "radio"):
