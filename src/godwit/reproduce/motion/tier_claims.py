@@ -35,7 +35,7 @@ __all__ = ["LawCounts", "law_counts", "listings", "nothing_is_lost"]
 
 
 class LawCounts(msgspec.Struct):
-    """What happened to random pairs: how many each tier matched, and how many a tier lost that the one above matched."""
+    """What happened to random pairs: how many each tier matched, and how many it lost that the one above matched."""
 
     pairs: int = 0
     top: int = 0
