@@ -361,7 +361,7 @@ def test_wrong_options_are_errors_that_say_what_is_allowed() -> None:
         async with in_node() as at:
             for urls, reason in [
                 ("ftp://x", "not an address of a broker"),
-                ([], "no address"),
+                ([], "not an address"),
                 ("http://", "not an address"),
             ]:
                 with pytest.raises(ClientError, match=f"InvalidValue.*{reason}"):

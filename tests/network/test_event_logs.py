@@ -384,7 +384,7 @@ def test_who_publishes_a_log_ends_with_its_input_and_another_goes_on(tmp_path: P
         (["sub", "--log", "LOG", "--retained"], "--retained cannot be used with --log"),
         (["pub", "--log", "LOG", "n=1"], "use only one of"),
         (["pub", "--log", "LOG", "--expires", "3"], "cannot be used with --log"),
-        (["pub", "--log", "nowhere"], "nowhere is no event log"),
+        (["pub", "--log", "nowhere"], "nowhere is not an event log"),
         (["pub", "--log", "LOG", "--name", "b"], "is published as 'a' already"),
         (["sub", "--log", "LOG", "--name", "b"], "is the log of client 'c'"),
     ],

@@ -119,7 +119,7 @@ def test_a_client_shows_who_it_is_with_its_intro(intro: Intro) -> None:
             async with at(running, "/ws") as socket:
                 await say(socket, intro, Attach("bob"))
                 refused = await heard(socket)
-                assert "no name for a client of ann" in refused.reason
+                assert "not a name for a client of ann" in refused.reason
             async with at(running, "/ws") as socket:
                 await say(socket, intro, Attach("ann/1"))
                 assert isinstance(await heard(socket), Attached)

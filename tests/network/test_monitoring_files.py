@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,6 +37,9 @@ VALUES = {
     "state": {"attached", "away"},
     "outcome": set(OUTCOMES),
 }
+BRIDGE: Any = SimpleNamespace(
+    is_up=True, waiting=0, connections=1, purged=0, tally=SimpleNamespace(counts={("out", "sent"): 1})
+)
 METRIC = re.compile(r"\b(?:godwit|process)_\w+|\bup\b")
 SELECTED = re.compile(r"\b((?:godwit|process)_\w+|up)\{([^}]*)\}")
 LABEL = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
@@ -59,6 +63,7 @@ def samples() -> Samples:
 
     async def scene() -> None:
         async with broker("b1", {"b2": None}, authenticator=Guarded()) as (running, client):
+            running.http.metrics.bridges = lambda: {"plant": BRIDGE}
             boss = {"authorization": "Bearer boss"}
             assert (await client.get("/metrics")).status_code == 401
             assert (await client.get("/metrics", headers={"authorization": "Bearer ann"})).status_code == 403
