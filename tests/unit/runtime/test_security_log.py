@@ -72,7 +72,7 @@ def test_a_name_of_another_user_is_a_refused_login() -> None:
     principal.origin = asyncio.run(
         AuditedAuthenticator(LocalAuthenticator(), "native", kept.log).admit(Credentials())
     ).origin
-    with pytest.raises(PeerFault, match="no name for a client of ann"):
+    with pytest.raises(PeerFault, match="not a name for a client of ann"):
         principal.checked(Attach("ben"))
     assert kept.log.logins == {("native", "name"): 1}
     assert kept.lines[0]["client"] == "ben"

@@ -88,7 +88,7 @@ def test_where_contexts_are_off_nothing_is_drawn() -> None:
         (TREE, ["contexts.attributes=17"], "contexts.attributes is 17: allowed is a whole number from 0 to 16"),
         (TREE, ["routing.strategy=spcf"], "routing.strategy is 'spcf': only the family 'graph' has it"),
         (TREE, ["routing.matching=hops"], "routing.matching is 'hops': only the family 'graph' has it"),
-        (TREE, ["routing.strategy=asf"], "'spcf' (ASF is the family 'tree' with routing.advertisements 'off')"),
+        (TREE, ["routing.strategy=asf"], "'advertised' (ASF is the family 'tree' with routing.advertisements 'off')"),
         (GRAPH, ["routing.contexts_max=7"], "routing.contexts_max is 7: only the family 'graph' with strategy 'spcf'"),
         (
             TREE,
