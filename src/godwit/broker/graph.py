@@ -18,7 +18,8 @@ subscriptions only.
    does not hear again is over at `Synced`, not before.
 4. Until a broker has told everything, nobody knows what it does not want: every event goes to it (`untold`).
 5. A newborn broker does not know yet who is there: what its clients publish is kept until its first link has been open
-   for `newborn_s` (`early`, `EARLY_MAX` events), and goes to each broker that it meets for the first time till then.
+   for `newborn_s` (`early`, `EARLY_MAX` events), and goes to each broker that it meets for the first time till then. A
+   broker that a past life of this one knew is no such broker: old events would reach subscriptions made since.
 6. When the way to a broker is lost for good or a broker starts a new life, packets may have died with it: every source
    sends a `ChannelTail`, by which targets see what they miss.
 7. Where a source could not send a packet again it may have been a subscription: the target asks to be told everything
@@ -457,8 +458,11 @@ class GraphRouting:
 
     # ------------------------------------------------------------ lives
 
-    def _meet(self, broker: NodeId, incarnation: int) -> list[Answer]:
-        """Whoever is new, or starts a new life, is told everything. (rules 3 to 6)"""
+    def _meet(self, broker: NodeId, incarnation: int, *, in_new_life: bool = False) -> list[Answer]:
+        """Whoever is new, or starts a new life, is told everything. (rules 3 to 6)
+
+        `in_new_life`: it is this broker that starts one.
+        """
         known = self.channels.incarnations.get(broker, 0)
         if incarnation <= known:
             return []
@@ -467,7 +471,7 @@ class GraphRouting:
         answers = self._tell_everything(broker, incarnation)
         if known:
             answers += self.channels.send_tails(besides=broker)
-        else:
+        elif not in_new_life:
             for event in self.early or ():
                 answers += self.channels.send((broker,), Publish(event))
         return [*answers, BrokerMet(broker, again=known > 0)] if self.further else answers
@@ -501,14 +505,12 @@ class GraphRouting:
         past = past if unsent is None else unsent
         answers += self._on_view_changed(now)
         for broker in sorted(incarnations):
-            answers += self._meet(broker, incarnations[broker])
+            answers += self._meet(broker, incarnations[broker], in_new_life=True)
         for targets, again in streamed:
             answers += self.tell(targets, again)
-        told = {event.id for event in self.early or ()}
         for packet in past:  # sent under the wrong number: its targets have dropped it
             message: Any = packet.message
-            is_untold = isinstance(message, Publish) and message.event.id not in told
-            if is_untold or type(message) in self.further:
+            if isinstance(message, Publish) or type(message) in self.further:
                 answers += self.channels.send(sorted(packet.targets), message)
         return answers
 
