@@ -192,12 +192,14 @@ class Authorisation:
         return effects
 
     def _end(self, client: NodeId, entry: _Entry, reason: str, now: float) -> list[Effect]:
-        """A client has no place here any more. (rule 3)"""
+        """A client has no place here any more. (rule 3)
+
+        It keeps an entry, without any right: it may be about to greet, and without an entry it would have every right.
+        """
         host, session = self.host, self.host.sessions.session(client)
-        if session is None:  # on its way, perhaps: it comes to nothing
-            entry.rights, entry.is_settled = entry.rights.without_any(), False
+        entry.rights, entry.is_settled, entry.revoked = entry.rights.without_any(), False, {}
+        if session is None:
             return []
-        self._drop(client)
         effects = [] if session.connection is None else host.unlink(session.connection)
         return effects + host.withdraw(host.sessions.end(client, now, reason), now, client)
 

@@ -207,6 +207,21 @@ def test_the_sessions_of_a_user_that_is_gone_end(family: str, present: bool) -> 
     assert net.got("bob c") == [1]
 
 
+def test_a_user_that_is_gone_before_its_client_greets_has_no_rights_and_later_ones_count() -> None:
+    net = Net()
+    net.come("c", "first", "ann", rights("TRUE"))
+    net.request("c", "first", Subscribe(("ann", "all"), parse("n > 0")))
+    net.hang_up("c", "first")
+    net.give("c", RightsGranted("ann", rights("TRUE")))  # it has connected again, and is let in
+    net.change("c", None)
+    net.come("c", "second", "ann", None)  # its greeting was under way
+    assert net.machine("c").sessions.authority.rights_of("ann") == rights("TRUE").without_any()
+    net.change("c", rights("n > 5"))
+    net.request("c", "second", Subscribe(("ann", "some"), parse("n > 6")))
+    net.change("c", rights("n > 8"))
+    assert [said.ended for said in net.hears("second", Revoked)] == [("some",)]
+
+
 def test_a_client_whose_name_is_no_longer_its_users_goes() -> None:
     net = Net()
     net.come("c", "x", "robot", rights("TRUE"))
