@@ -74,6 +74,12 @@ def test_every_document_is_read_and_written_as_it_was(record_property: Any) -> N
     assert same == DOCUMENTS
 
 
+def test_every_text_is_written_as_a_document_and_read_again_as_the_same() -> None:
+    for name, text in texts().items():
+        expression = parse_text(text)
+        assert parse_json(json.dumps(to_json(expression))) == expression, name
+
+
 def test_a_text_and_a_document_of_one_name_say_the_same() -> None:
     read: dict[str, Expression] = {name: parse_text(text) for name, text in texts().items()}
     for name, text in documents().items():
