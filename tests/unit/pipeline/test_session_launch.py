@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ def launcher(folder: Path) -> Path:
     script.write_text(LAUNCHER.format(pids=folder / "pids", us=os.getpid()))
     script.chmod(0o755)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def default_interrupts() -> Iterator[None]:
+    """An interrupt is a `KeyboardInterrupt`, whatever tests before in this process have made of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def ends(pid: int) -> bool:
