@@ -1,4 +1,4 @@
-"""Filters: what is said (events), what is wanted (filters), and how wants relate. Pure: no clock, no input or output.
+"""Events, filters, and how filters relate: match, cover, intersect, merge. Pure: no clock, no input or output.
 
 >>> from godwit.filters import event, parse
 >>> wanted = parse("kind = 'parking' AND cost < 3")

@@ -12,7 +12,7 @@ side that routing allows.
 
 The parts of an OR are not tried one by one: a part can be implied only if the conjunction speaks of the attribute of
 one of its literals, and names a value of it if it is a list. `_Implication` finds them by that, and keeps what it has
-worked out about the ORs of f while the conjunctions of g are held against it. What takes longest with large filters is
+worked out about the ORs of f while the conjunctions of g are compared with it. What takes longest with large filters is
 to take them apart: a broker holds a new one against many others, so the forms and indexes of the last few are kept.
 
 *Rules.*

@@ -1,30 +1,29 @@
-"""Contexts: what is true of a client rather than of what it says, and filters on it from either side.
+"""Contexts: attributes that describe a client, and filters on the context of a publisher or receiver.
 
-*Theory.* A context is a table of attributes, as an event's. A subscriber asks about the publisher's with `sender.x`; a
-publisher says whom it means with `Event.to`, a filter on the receiver's. A publisher's context travels with the event,
-as the attributes `sender.x`: so every filter is a filter on one table, and matching, covering and merging know nothing
-of contexts. What routing may know of them is taken out here: `sender_part` is what a filter asks of the publisher, said
-about the context alone.
+*Theory.* A context is a table of attributes, like an event. A subscriber tests the publisher's context with `sender.x`;
+a publisher addresses receivers with `Event.to`, a filter on their contexts. A publisher's context travels with the
+event, as the attributes `sender.x`. So every filter is a filter on one table, and matching, covering and merging need
+no knowledge of contexts. Routing by contexts uses `sender_part`: the condition of a filter on the publisher's context
+alone.
 
-Who has many clients describes their contexts by bounds: for each attribute a set that holds all its values. A few
-values are listed; more are the interval or the box around them, or everything when they are of several kinds. (An
-interval of texts holds less than the prefix that its ends share, so there are no prefixes.) Whether a filter *may*
-match one of the contexts is then asked with `may_match`. Which of many are best described together is chosen by
-`growth`: how much looser each of two becomes when one description does for both.
+A broker with many clients describes their contexts by bounds: for each attribute a set that contains all its values. A
+few values are listed; more become the interval or box around them, or everything if they are of several kinds. (An
+interval of texts is smaller than the common prefix of its ends, so there are no prefixes.) `may_match` tells whether a
+filter *may* match one of the described contexts. `growth` measures how much looser two descriptions become when they
+are merged, and so which ones to merge.
 
 *Rules.*
-1. `sender_part(f)` matches the context of whoever publishes something that `f` matches. It may match more, where `f`
-   ties content and context together by OR.
+1. `sender_part(f)` matches the context of every publisher of an event that `f` matches. It may match more, where `f`
+   joins content and context by OR.
 2. `all_of(content_part(f), of_sender(sender_part(f)))` matches what `f` matches, neither more nor less.
 3. `without_sender(f)` matches whatever `f` matches, and asks nothing about the publisher.
-4. Two contexts have one key when no filter tells them apart: the order of several values counts for nothing, nor does
-   one that is there twice; `1` and `1.0` are one value, `1` and `TRUE` are two.
+4. Two contexts have the same key if no filter distinguishes them: neither the order of several values nor a repeated
+   value counts; `1` and `1.0` are one value, `1` and `TRUE` are two.
 5. References to the subscriber's own context stay where they are: an open filter has open parts.
-6. `may_match` never says no of a context that is described and matches. Bounds around more contexts may match whatever
-   bounds around fewer may.
-7. An attribute that bounds do not name is missing in all that they describe.
+6. `may_match` is never false for a described context that matches. Adding contexts to bounds never makes it false.
+7. An attribute that bounds do not name is missing in every described context.
 8. A bound lists at most `LISTED_MAX` values, however many contexts there are.
-9. `growth` is symmetric and not negative, and 0 for two descriptions that are the same.
+9. `growth` is symmetric and not negative, and 0 for equal descriptions.
 
 *Paper.* [spcf §3]. *Symbols.* f_ctx → `sender_part`; f_msg → `content_part`; c → a context.
 *Departures.* The paper's context filters stand beside the content filter; ours stand in it. It sends every
@@ -93,7 +92,7 @@ CONTEXT_MAX = 64
 CONTEXT_BYTES_MAX = 4_096
 """How large a context may be: the bytes of its names and texts, and eight for each value."""
 AUTHORS = 2
-"""Who writes what brokers tell each other of a client's context: the client, and the server that vouches for it."""
+"""Number of authors of a context that brokers exchange: the client, and the server that asserts attributes."""
 CONTEXT_NAME_MAX = NAME_LENGTH_MAX - len(SENDER)
 """How many characters an attribute's name has at most: with `sender.` before it, it is one of an event's."""
 LISTED_MAX = 16
@@ -132,7 +131,7 @@ def why_no_name(name: str) -> str | None:
 
 
 def why_too_large(context: Attributes, *, authors: int = 1) -> str | None:
-    """Why nobody takes a context of this size from so many authors, or None."""
+    """Why a context of this size and number of authors is refused, or None."""
     if len(context) > authors * CONTEXT_MAX:
         return _too_many(context, authors)
     if (size := size_of(context)) > authors * CONTEXT_BYTES_MAX:
@@ -181,7 +180,7 @@ def _key(value: Value | tuple[Value, ...]) -> tuple[Any, ...]:
 
 
 def stamped(event: Event, context: Attributes) -> Event:
-    """The event of a publisher in this context: what it says of its sender is this and nothing else."""
+    """The event with this context as its only `sender.` attributes."""
     attributes = {name: value for name, value in event.attributes.items() if not name.startswith(SENDER)}
     attributes.update((intern(SENDER + name), value) for name, value in context.items())
     return replace(event, attributes=attributes)

@@ -3,7 +3,7 @@
 *Rules.*
 1. true and false, in any case, are bools; a number is one as JSON has it, so that 007 is a text; an empty cell is
    nothing; all else is a text.
-2. A number of very many digits is an infinite float, which no event may hold: who makes one of it is told so.
+2. A number of very many digits is an infinite float, which an event refuses with an error.
 """
 
 import re

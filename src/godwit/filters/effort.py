@@ -7,9 +7,9 @@ up the answer is the safe one: `covers` says no, `intersects` yes, a merge is no
 
 *Rules.*
 1. Steps are counted, not timed: the same question gives the same answer on every machine and in every replay.
-2. An answer that is remembered costs the steps that it took first. So what somebody has asked before changes nothing.
-3. Whoever spends looks at `is_over` before the next piece of work that can be large, so that no question takes much
-   more than it was given.
+2. A cached answer costs the steps of its first computation, so earlier questions do not change an answer.
+3. Code that spends steps tests `is_over` before each piece of work that can be large, so no question takes much more
+   than its limit.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ REMEMBERED_EFFORT_MAX = 8_000
 
 
 class Effort:
-    """So many steps are left."""
+    """A number of steps that is left."""
 
     __slots__ = ("_given", "left")
 
@@ -33,7 +33,7 @@ class Effort:
         self.left = steps_max
 
     def spend(self, steps: int) -> bool:
-        """Take so many steps; whether they were left."""
+        """Spend steps. Returns whether they were left."""
         self.left -= steps
         return self.left >= 0
 
@@ -64,7 +64,7 @@ class Answers(Generic[Answer]):
         return len(self._known)
 
     def ask(self, f: Any, g: Any, effort: Effort) -> Answer:
-        """The answer, which is that of so many steps in any case; `effort` pays for it, and may be over then."""
+        """The answer for this number of steps, cached or not. `effort` pays for it, and may be used up then."""
         known = self._known.get((f, g))
         if known is None:
             mine = Effort(REMEMBERED_EFFORT_MAX)
@@ -87,7 +87,7 @@ Made = TypeVar("Made")
 class Derived(Generic[Subject, Made]):
     """What was derived from single filters, remembered with its steps, the latest `count_max` of them. (rule 2)
 
-    A filter of a thousand literals is held against many others, and taken apart in the same way each time.
+    A filter of a thousand literals is compared with many others, and decomposed in the same way each time.
     """
 
     def __init__(self, derive: Callable[[Subject, Effort], Made], count_max: int) -> None:

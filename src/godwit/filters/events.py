@@ -138,7 +138,7 @@ def _value_object(name: str, value: Mapping[str, Any]) -> Value | None:
 
 
 def _members(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an object that is no single value is flattened to."""
+    """The flattened form of an object that is not a single value."""
     if not is_geojson_geometry(value):
         return value
     try:

@@ -2,7 +2,7 @@
 
 *Theory.* For an attribute with the values V a literal says one of three things: `Some(attr, S)`: some v in V lies in S;
 `Only(attr, S)`: V is not empty and every v lies in S; `Missing(attr)`: V is empty. There is no NOT node: negation is
-carried out at once, down to the literals, where it maps `Some(S)` to `Only(not S)` and back. A missing attribute thus
+carried out at once, down to the literals, where it maps `Some(S)` to `Only(not S)` and back. So a missing attribute
 matches neither a comparison nor its negation, which is SQL's three-valued logic without a third value.
 
 Two literals on one attribute are two literals: `zip > 1000 AND zip < 2000` may be met by two different zips of one

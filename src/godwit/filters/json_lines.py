@@ -109,7 +109,7 @@ def _carried(data: Mapping[str, Any]) -> dict[str, Any]:
     """What an event carries besides its attributes."""
     strange = [name for name in data if name not in FIELDS and name not in IGNORED]
     if strange:
-        raise BadEvent(f"{strange[0]!r} is nothing that an event has: allowed are {', '.join(FIELDS)}")
+        raise BadEvent(f"{strange[0]!r} is not a field of events; allowed are {', '.join(FIELDS)}")
     kind, to = data.get("content_type"), data.get("to")
     if kind is not None and not isinstance(kind, str):
         raise BadEvent("content_type: a text")

@@ -3,7 +3,7 @@
 *Theory.* Nobody knows which events will come, so all values of a hull count alike: numbers and times by length,
 finite sets by count, regions by area. Texts that share a prefix or suffix are taken to go on in `FAN_OUT` ways. A set
 that cannot be measured (a substring, a complement, an interval without end) counts as nothing unless it is the whole
-hull, so that what is let in besides is over- rather than underestimated.
+hull, so that the excess is over- rather than underestimated.
 """
 
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Why one filter covers another, or not; why two intersect, or not: for people who ask.
+"""Why one filter covers another, or not; why two intersect, or not: explanations for people.
 
 *Theory.* `algebra.covers(f, g)` takes g apart into conjunctions and looks in each for literals that imply those of f.
 `why_covers` goes the same way and writes down what it finds: for each literal that f wants, the literal of g that gives

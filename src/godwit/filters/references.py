@@ -33,7 +33,7 @@ from godwit.filters.values import ORDERED_KINDS, Kind, Point, Value, checked_val
 LOCATION = "location"
 
 Vicinity = Callable[[Value, int], ValueSet]
-"""Gives the places that lie at most so many steps from a place."""
+"""Returns the places within a number of steps from a place."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -171,7 +171,7 @@ def sets_made(values: OpenSet, context: Attributes, vicinity: Vicinity | None = 
 
 
 def _choices(values: OpenSet, context: Attributes) -> Iterable[tuple[Any, ...]]:
-    """The operands with values in place of references, as often as it takes to try all that may matter."""
+    """The operands with values instead of references, as often as it takes to try all that may matter."""
     each: list[tuple[Any, ...]] = []
     for operand in values.operands:
         if not isinstance(operand, Reference):

@@ -106,7 +106,7 @@ class Circle(Region):
 
 @cache
 def load_shapely() -> Any:
-    """Shapely. Whoever serves others calls this first, so that nobody waits for it later."""
+    """Import Shapely. A server calls this when it starts, so that no client waits for the import."""
     return import_module("shapely")
 
 

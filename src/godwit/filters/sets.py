@@ -47,7 +47,7 @@ PATTERN_LENGTH_MAX = 1_024
 VALUES_PER_STEP = 8
 CHARACTERS_PER_STEP = 256
 PATTERN_CHARACTERS_PER_STEP = 16
-"""So many values, characters of a text and characters of a pattern weigh as much as one literal more."""
+"""Numbers of values, characters of a text and characters of a pattern that weigh as much as one literal."""
 VALUES_ONE_BY_ONE_MAX = 16  # of an attribute: a pattern looks at more of them all at once
 
 

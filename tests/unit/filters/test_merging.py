@@ -2,8 +2,11 @@
 
 import pytest
 
+from godwit.filters import merging
+from godwit.filters.effort import Effort
 from godwit.filters.events import event
 from godwit.filters.filters import FALSE, LITERALS_MAX, TRUE, And, Or, all_of, any_of, missing, only, present, some
+from godwit.filters.language import parse
 from godwit.filters.merging import merge, merge_all, merged, simplify, weaken
 from godwit.filters.references import Reference
 from godwit.filters.references import interval as open_interval
@@ -286,3 +289,12 @@ def test_weakening_huge_filters_takes_bounded_time():
     assert weaken(nested, 20).size <= 20
     assert isinstance(simplify(nested), Or)
     assert isinstance(grid, And)
+
+
+def test_an_alternative_is_compared_with_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    monkeypatch.setattr(merging, "_hull", lambda *both: compared.append(1))  # nothing can be merged
+    count = 100
+    alternatives = [parse(f"a = {number} AND b = {2 * number}") for number in range(count)]
+    merge_all(alternatives, excess_max=0.5, effort=Effort(10**9))
+    assert 0 < len(compared) <= 10 * count  # and not with all before it

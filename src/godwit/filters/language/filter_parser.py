@@ -32,12 +32,14 @@ from godwit.filters.language.operands import (
 )
 from godwit.filters.language.scanning import (
     ARITHMETIC,
+    DOUBLE_EQUALS,
     END,
     FAULT,
     MATCHES,
     REGULAR_EXPRESSION,
     Fault,
     complaint,
+    is_double_equals,
     offset_of,
 )
 
@@ -410,5 +412,7 @@ class FilterParser:
             raise Fault(REGULAR_EXPRESSION, word)
         if kind == "NULL":
             raise Fault(NO_NULL, word, expected)
+        if self._at and is_double_equals(self._words[self._at - 1], word):
+            raise Fault(DOUBLE_EQUALS, word, expected)
         shown = word if len(word) <= SHOWN_LENGTH_MAX else f"{word[:SHOWN_LENGTH_MAX]}…"
         raise Fault(f"{shown} has no place here", word, expected)

@@ -214,12 +214,16 @@ def _value(operand: Spelled, what: str) -> Value | Reference:
             f"{what} takes values, and {operand.word} '…' is a topic pattern: ask LIKE {operand.word} '…'", operand.word
         )
     if type(operand) is Attribute:
-        raise Fault(
-            f"{what} takes values, and {operand.word} is an attribute; a text stands in 'single quotes'",
-            operand.word,
-            ("a value",),
-        )
+        is_quoted = operand.word.startswith('"')
+        said = f"{what} takes values, and {operand.word} is an attribute; a text stands in 'single quotes'"
+        raise Fault(_single_quotes(operand.word) if is_quoted else said, operand.word, ("a value",))
     raise Fault(f"{what} takes values, and {operand.word} is none; WITHIN takes a region", operand.word, ("a value",))
+
+
+def _single_quotes(word: str) -> str:
+    """What to tell somebody who wrote a text in double quotes."""
+    text = word[1:-1].replace('""', '"').replace("'", "''")
+    return f"did you mean '{text}'? Text takes single quotes; double quotes are an attribute name"
 
 
 def _region(operand: Spelled) -> ValueSet:
@@ -232,11 +236,9 @@ def _region(operand: Spelled) -> ValueSet:
 
 def _not_comparable(left: Spelled, op: str, right: Spelled) -> Fault:
     if type(left) is Attribute and type(right) is Attribute:
-        return Fault(
-            f"{left.word} and {right.word} are attributes: to compare two {EXACT_PART} (a text stands in '…')",
-            right.word,
-            ("a value",),
-        )
+        said = f"{left.word} and {right.word} are attributes: to compare two {EXACT_PART} (a text stands in '…')"
+        is_quoted = right.word.startswith('"')
+        return Fault(_single_quotes(right.word) if is_quoted else said, right.word, ("a value",))
     for operand in (left, right):
         if isinstance(operand, Topics):
             return Fault(f"{operand.word} '…' is a topic pattern: ask LIKE {operand.word} '…'", operand.word)

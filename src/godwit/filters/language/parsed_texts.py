@@ -1,10 +1,10 @@
-"""Filters remembered by their texts, for whoever is told the same text again and again.
+"""A cache of parsed filters by their texts.
 
 *Rules.*
-1. All texts together have at most so many bytes, and one of more than a sixteenth of that is not remembered. A filter
+1. All texts together have a limit of bytes, and a text of more than a sixteenth of it is not cached. A filter
    takes more memory than its text, up to about `BYTES_PER_BYTE` times as much.
-2. A text that is not a filter is not remembered.
-3. What goes first was asked for longest ago.
+2. A text that does not parse is not cached.
+3. The least recently used text is dropped first.
 """
 
 from godwit.filters.filters import Filter

@@ -35,7 +35,7 @@ def parse(text: str, *, places: Mapping[str, Region] | None = None, bytes_max: i
 
 
 def parse_if_filter(text: str) -> Filter | None:
-    """The filter that `text` says; None if it says none, for a reader who knows another way to read it."""
+    """Parse a filter; None if the text is not one, for callers that try another language next."""
     check_size(text, TEXT_BYTES_MAX)
     words = words_of(text)
     try:

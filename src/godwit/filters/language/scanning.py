@@ -5,7 +5,8 @@ in the text a word stands, because only an error has to say it: then the text is
 their offsets. A hundred thousand filters are read at the start of a run, and nearly all of them are right.
 
 *Rules.*
-1. Every character that is not blank belongs to a word. One that begins no word is a word of its own, of kind `FAULT`.
+1. Every character that is not blank belongs to a word. A character that begins no word becomes a separate word, of kind
+   `FAULT`.
 2. A text of more than `WORDS_MAX` words is refused before it is parsed.
 """
 
@@ -39,7 +40,7 @@ class Word(str):
 
 
 class Fault(Exception):
-    """The text is wrong at an offset, which is 0 if `at` is a word that does not know where it stands."""
+    """The text is wrong at an offset, which is 0 for a word without a position."""
 
     def __init__(self, message: str, at: str | int, expected: tuple[str, ...] = ()) -> None:
         super().__init__(message, at, expected)
@@ -51,6 +52,11 @@ class Fault(Exception):
 def offset_of(word: str) -> int:
     """The offset at which a word begins; 0 if it does not know."""
     return word.start_pos if isinstance(word, Word) else 0
+
+
+def is_double_equals(first: str, second: str) -> bool:
+    """Whether two words that know where they stand are the two halves of ==."""
+    return first == second == "=" and offset_of(second) == offset_of(first) + 1
 
 
 class _Kinds(dict[str, str]):
@@ -113,8 +119,9 @@ def located(text: str, words: list[str], kinds: list[str]) -> list[str]:
 EXACT_PART = "belongs to the exact part of a subscription; a filter compares one attribute with values"
 ARITHMETIC = f"arithmetic {EXACT_PART}"
 REGULAR_EXPRESSION = f"a regular expression {EXACT_PART}; LIKE takes a pattern"
+DOUBLE_EQUALS = "use = instead of =="
 MATCHES = "MATCHES"
-"""What stands between a text and a regular expression, in an exact part. It is no reserved word."""
+"""What stands between a text and a regular expression, in an exact part. It is not a reserved word."""
 EXACT_FUNCTIONS = ("abs", "count", "distance", "length", "lower", "round", "trim", "upper")
 """The functions of `languages.native`, so that a filter that calls one is told where it belongs."""
 
@@ -130,5 +137,5 @@ _INSTEAD = {
 
 
 def complaint(character: str) -> str:
-    """What is said about a character that begins no word."""
+    """Error message for a character that begins no token."""
     return _INSTEAD.get(character, f"the character {character!a} has no meaning here")

@@ -252,7 +252,8 @@ ERRORS = [
     ("x > 5 5", 7, "5 has no place", "AND, OR or the end of the filter"),
     ("(x > 5 5", 8, "5 has no place", "AND, OR or )"),
     ("x y", 3, "y has no place", "a comparison (= <> < <= > >= BETWEEN IN LIKE IS WITHIN), AND, OR"),
-    ("x == 5", 4, "= has no place", "a value"),
+    ("x == 5", 4, "use = instead of ==", "a value"),
+    ("x = = 5", 5, "= has no place", "a value"),
     ("x NOT 5", 7, "5 has no place", "BETWEEN, IN, LIKE or WITHIN"),
     ("x IN 5", 6, "5 has no place", "("),
     ("x IN (1 2)", 9, "2 has no place", "a comma or )"),
@@ -267,7 +268,10 @@ ERRORS = [
     ("ANY TRUE", 1, "ANY speaks of the values of an attribute", ""),
     ("x = NULL", 5, "NULL is not a value: ask IS NULL", "a value"),
     ("a < b", 5, "exact part of a subscription", "a value"),
-    ('sym = "A"', 7, "a text stands in '…'", "a value"),
+    ('sym = "A"', 7, "did you mean 'A'? Text takes single quotes; double quotes are an attribute name", "a value"),
+    ("""sym = "it's \"\"A\"\"\"""", 7, "did you mean 'it''s \"A\"'? Text takes single quotes", "a value"),
+    ('sym IN ("A")', 9, "did you mean 'A'?", "a value"),
+    ("sym = A", 7, "sym and A are attributes", "a value"),
     ("x IN (A, B)", 7, "A is an attribute", "a value"),
     ("a + 1 > 3", 3, "arithmetic belongs to the exact part of a subscription", ""),
     ("a -1 > 3", 3, "arithmetic belongs", ""),
@@ -411,3 +415,10 @@ def test_long_patterns_that_are_no_patterns_are_read() -> None:
     long = "a" * 60_000
     assert parse(f"x LIKE '{long}%'") == Some("x", starts_with(long))
     assert parse(to_text(Some("x", ends_with(long)))) == Some("x", ends_with(long))
+
+
+@pytest.mark.parametrize("text", ["x = point(8.5 a)", "x = point(8.5 AND 3)"])
+def test_behind_a_number_in_a_function_another_number_may_come(text: str) -> None:
+    with pytest.raises(FilterSyntaxError) as caught:
+        parse(text)
+    assert str(caught.value).endswith("expected a number, a comma or )")
