@@ -1,7 +1,7 @@
 """Matching: which of many subscriptions does this event match?
 
 `NaiveMatcher` asks every filter, `IndexMatcher` is the fast one, `BddMatcher` does it SPEAR's way; all three give the
-same answers. They are loaded when they are first named, so that nobody pays for a matcher that is not used.
+same answers. They are imported when they are first used, so that an unused matcher costs nothing.
 """
 
 from importlib import import_module

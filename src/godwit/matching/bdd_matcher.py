@@ -4,7 +4,7 @@
 in one diagram with many roots, where equal sub-functions are one node: what subscriptions have in common is stored,
 and decided, once. An event gives each variable its truth (`literals.py`); then every node takes the value of one of
 its two children, children first. Nodes are kept as flat arrays ordered by height, so that this is one NumPy step per
-height and not one Python step per node. In a batch a value is a word of bits, one bit per event.
+height and not one Python step per node. In a batch a value is a machine word, one bit per event.
 
 The diagram itself is built by CUDD, through `dd.cudd`, or by the pure Python of `dd.autoref` where there is no
 compiled `dd`.

@@ -7,7 +7,7 @@ attribute. What such an event matches was found before, and is the same until a 
 1. Only events of at most `ATTRIBUTES_MAX` attributes are remembered, each one text of at most `TEXT_MAX` characters or
    one whole number: of these two that are equal match the same. (`True` equals 1, and does not.)
 2. Every change of the subscriptions forgets all.
-3. At most `EVENTS_MAX` are remembered, of at most `MATCHES_MAX` matches each. Whoever gets a list does not change it.
+3. At most `EVENTS_MAX` are remembered, of at most `MATCHES_MAX` matches each. Callers must not change a returned list.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Counting the matches of a batch without writing them down, and what subscriptions with equal filters share.
 
-*Theory.* Who asks only how many subscriptions an event matches does not need to know which: the kernel that finds them
-writes them to one small piece of memory again and again, and what they weigh is added up. A weight above one is for a
-filter that several subscriptions have: it is one row of the index, found once, and `expand` writes all who have it.
+*Theory.* A count of matches does not need their list: the kernel writes the matches to one small piece of memory again
+and again, and adds up their weights. A row of the index has a weight above one if several subscriptions share its
+filter: it is found once, and `expand` writes all of them.
 """
 
 import numpy as np

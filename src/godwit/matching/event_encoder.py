@@ -329,7 +329,7 @@ class Encoder:
         events: list[Longs],
         codes: list[Longs],
     ) -> None:
-        """The codes of values that are no texts.
+        """The codes of other values than texts.
 
         `of_kind` are their labels where nothing of their kind is compared with, `here` is where points lie.
         """

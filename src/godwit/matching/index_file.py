@@ -56,7 +56,7 @@ FilePath = str | os.PathLike[str]
 
 
 class Metadata(msgspec.Struct, array_like=True):
-    """All of an index that is no array."""
+    """All of an index except the arrays."""
 
     made_by: str  # a fingerprint of the code: who lays out otherwise cannot read this
     given: int

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
-from godwit.matching import batch_kernels, counting, masks
+from godwit.matching import batch_kernels, counting, kernel_cache, late_kernels, masks
 from godwit.matching.event_encoder import Batch, Encoder, multi_arrays
 from godwit.matching.filter_compiler import Compiler
 from godwit.matching.kernels import COMPILED, DEAD
@@ -122,6 +122,8 @@ class IndexMatcher(Matcher):
             layout.tests[place : place + count].sort()
         compiler.taken()
         self._encoder.changed()
+        if kernel_cache.is_postponed():
+            late_kernels.note_rows(layout.row_count)
         layout.place(compiler.slots, moves, rows_before, nodes_before)
         layout.make_ready(len(compiler.slots))
         self._numbering = None
@@ -430,7 +432,7 @@ class IndexMatcher(Matcher):
 
     @classmethod
     def load(cls, path: "str | os.PathLike[str]", verify: bool = False) -> "IndexMatcher":
-        """The index in a file, its pages shared with all who load it.
+        """The index in a file, its pages shared by all processes that load it.
 
         With `verify` every byte is checked, not only the metadata.
         """

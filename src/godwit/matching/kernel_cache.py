@@ -10,16 +10,29 @@ with a read-only root and without HOME, Numba raises an error at import. This mo
 2. Compiled code is loaded and run. So a folder that is not beside the modules must belong to this user, and nobody else
    may write to it.
 3. Without such a folder nothing is compiled: a broker starts at once, and matches with NumPy and Python.
+4. A program that calls `postpone` before the kernels are imported has them without Numba at first, and with it when
+   `late_kernels.py` has loaded it: Numba takes 130 MB of memory and half a second, which an idle broker saves.
+   `GODWIT_NUMBA=1` asks for it at once, `GODWIT_NUMBA=0` for none at all.
 """
 
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["CACHE", "COMPILED", "cache_folder", "has_compiled_kernels", "kernels_used"]
+__all__ = [
+    "CACHE",
+    "COMPILED",
+    "cache_folder",
+    "end_postponement",
+    "has_compiled_kernels",
+    "is_postponed",
+    "kernels_used",
+    "postpone",
+]
 
 VARIABLE = "NUMBA_CACHE_DIR"
 MODULES = Path(__file__).parent
@@ -71,14 +84,37 @@ def _is_ours_alone(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & others_write
 
 
-_IS_WANTED = os.environ.get("GODWIT_NUMBA", "1") != "0"
+_WANTED = os.environ.get("GODWIT_NUMBA", "")
+_IS_WANTED = _WANTED != "0"
 _IS_INSTALLED = find_spec("numba") is not None
 CACHE = cache_folder() if _IS_WANTED and _IS_INSTALLED else None
 COMPILED = CACHE is not None
+KERNELS = "godwit.matching.kernels"
+
+
+class _Postponed:
+    is_so = False
+
+
+def postpone() -> None:
+    """Load Numba when there is much to match. Without effect where the kernels are imported already. (rule 4)"""
+    _Postponed.is_so = COMPILED and _WANTED != "1" and KERNELS not in sys.modules
+
+
+def is_postponed() -> bool:
+    """Whether the kernels run without Numba until it is loaded."""
+    return _Postponed.is_so
+
+
+def end_postponement() -> None:
+    """The compiled kernels are in use."""
+    _Postponed.is_so = False
 
 
 def kernels_used() -> str:
     """Which kernels run in this process, and why, in words for a log."""
+    if _Postponed.is_so:
+        return "NumPy, until there is more to match; then compiled by Numba"
     if COMPILED:
         return "compiled by Numba"
     if not _IS_WANTED:

@@ -23,13 +23,24 @@ import numpy as np
 from godwit.matching import kernel_cache
 from godwit.matching.kernel_cache import CACHE
 
-COMPILED = kernel_cache.COMPILED
+COMPILED = kernel_cache.COMPILED and not kernel_cache.is_postponed()
+POSTPONED: list[tuple[Any, dict[str, Any]]] = []
+"""Functions that are to be compiled later, each with Numba's options."""
 
 
-def _compiler(**options: Any) -> Any:
-    """Numba's decorator, or one that leaves a function as it is."""
-    if not COMPILED:
-        return lambda function: function
+def compiler(**options: Any) -> Any:
+    """Numba's decorator, or one that leaves a function as it is, and notes it if it is to be compiled later."""
+
+    def leave(function: Any) -> Any:
+        if kernel_cache.is_postponed():
+            POSTPONED.append((function, options))
+        return function
+
+    return numba_decorator(**options) if COMPILED else leave
+
+
+def numba_decorator(**options: Any) -> Any:
+    """Numba's decorator, with the folder for what it compiles."""
     if CACHE is not None and CACHE.name != "__pycache__":
         os.environ.setdefault("NUMBA_CACHE_DIR", str(CACHE))  # Numba reads it when it is imported
     from numba import njit
@@ -37,8 +48,8 @@ def _compiler(**options: Any) -> Any:
     return njit(**options)
 
 
-compiled: Any = _compiler(cache=True, nogil=True, boundscheck=False)
-inlined: Any = _compiler(inline="always", boundscheck=False)  # for what the loops do for every single test
+compiled: Any = compiler(cache=True, nogil=True, boundscheck=False)
+inlined: Any = compiler(inline="always", boundscheck=False)  # for what the loops do for every single test
 
 ABSENT = -1
 FIRST_MULTI = 16
@@ -99,18 +110,19 @@ CODE, START, LENGTH, ROOM = 0, 1, 2, 3
 NO_CODE = -1
 
 
-if COMPILED:
+@compiled
+def hash_of(code):
+    """Where to start looking for a code."""
+    return np.int64((np.uint64(code) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20))
 
-    @compiled
-    def hash_of(code):
-        """Where to start looking for a code."""
-        return np.int64((np.uint64(code) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20))
 
-else:
+def hash_plain(code):
+    """The same without Numba, where an overflow would be worth a warning."""
+    return np.int64((int(code) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 20)
 
-    def hash_of(code):
-        """The same without Numba, where an overflow would be worth a warning."""
-        return np.int64((int(code) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 20)
+
+if not COMPILED:
+    hash_of = hash_plain
 
 
 @compiled
@@ -175,7 +187,7 @@ def member(label, start, count, tests):
 
 @inlined
 def label_passes(kind, a, b, label, tests):
-    """Whether one label passes a test that is no node."""
+    """Whether one label passes a test other than a node."""
     if kind == RANGE:
         good = a <= label <= b
     elif kind == OUTSIDE:

@@ -5,7 +5,7 @@ four questions: put one in, take one out, match one event, match a batch.
 
 *Rules.*
 1. Ids come back in an order that depends only on the calls made before, never on hashing.
-2. A subscription with `expires=t` matches while `now < t`; `expire(now)` takes out what is over, and it then costs
+2. A subscription with `expires=t` matches while `now < t`; `expire(now)` removes expired subscriptions, which then cost
    nothing.
 3. A call that fails changes nothing.
 """
@@ -36,7 +36,7 @@ times, places and missing values, are the fast way."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """Who matches what in a batch: event number i matches `ids[offsets[i]:offsets[i + 1]]`."""
+    """Matches of a batch: event number i matches `ids[offsets[i]:offsets[i + 1]]`."""
 
     offsets: npt.NDArray[np.int64]
     ids: npt.NDArray[Any]
@@ -142,7 +142,7 @@ class Matcher(ABC):
         self._insert(id, filter)
 
     def expire(self, now: float) -> list[SubscriptionId]:
-        """Take out all subscriptions whose time is over, and name them in the order they ended."""
+        """Remove expired subscriptions, and return them in the order in which they expired."""
         gone: list[SubscriptionId] = []
         while self._due and self._due[0][0] <= now:
             at, _, id = heapq.heappop(self._due)
@@ -164,7 +164,7 @@ class Matcher(ABC):
         return self._match_batch(columns, batch_length(columns))
 
     def count_batch(self, columns: Columns, now: float | None = None) -> npt.NDArray[np.int64]:
-        """How many subscriptions each event of a batch matches, which is faster to find than who they are."""
+        """Number of matches of each event of a batch: faster than the matches themselves."""
         if now is not None and self._due:
             self.expire(now)
         return self._count_batch(columns, batch_length(columns))

@@ -48,9 +48,21 @@ from godwit.matching.kernels import (
     write_hulls,
 )
 
-__all__ = ["match_one"]
+__all__ = ["DEMAND", "match_one"]
 
 Array = npt.NDArray[Any]
+
+
+class Demand:
+    """How much was asked of this kernel. `late_kernels.py` decides by it whether to load Numba."""
+
+    def __init__(self) -> None:
+        self.matched = 0  # events so far
+        self.rows = 0  # of the largest index
+        self.may_not_wait = False  # for Numba: others wait for the thread that matches
+
+
+DEMAND = Demand()
 
 
 def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
@@ -63,6 +75,7 @@ def match_one(codes, multi_slots, multi_starts, multi_codes, multi_labels,
 
     Returns how many of each. The arguments are those of the compiled kernel; it needs no `alive`, `sure`, `survivors`.
     """
+    DEMAND.matched += 1
     several = len(multi_slots) > 0
     counts[1] = 0
     x[codes >> 32] = codes & 0xFFFFFFFF

@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class PackedColumn(ABC):
-    """A column that is no list of values: one of the classes below."""
+    """A column in packed form, not a list of values: one of the classes below."""
 
     __slots__ = ()
 

@@ -45,3 +45,20 @@ def test_it_remembers_no_more_than_so_many(matcher, monkeypatch):
         assert matcher.match(event({"topic": "news", "n": number})) == ["a"]
         assert matcher.match(event({"topic": "news" * 100, "n": number})) == []
     assert len(matcher._remembered) <= 3
+
+
+def test_neither_long_texts_nor_long_answers_are_remembered(matcher):
+    long, longer = "x" * caching_matcher.TEXT_MAX, "x" * (caching_matcher.TEXT_MAX + 1)
+    before = len(matcher._remembered)
+    assert matcher.match(event({"topic": longer})) == []
+    assert len(matcher._remembered) == before
+    assert matcher.match(event({"topic": long})) == []
+    assert len(matcher._remembered) == before + 1
+    matcher.add_many([(number, parse("topic = 'crowd'")) for number in range(caching_matcher.MATCHES_MAX)])
+    crowd = event({"topic": "crowd"})
+    assert len(matcher.match(crowd)) == len(matcher._remembered[("topic", "crowd"),]) == caching_matcher.MATCHES_MAX
+    matcher.add("one more", parse("topic = 'crowd'"))
+    assert len(matcher.match(crowd)) == caching_matcher.MATCHES_MAX + 1
+    assert matcher._remembered == {}
+    assert caching_matcher.TEXT_MAX * caching_matcher.EVENTS_MAX <= 2**20
+    assert caching_matcher.MATCHES_MAX * caching_matcher.EVENTS_MAX <= 2**20

@@ -32,6 +32,13 @@ def test_patterns_of_any_length_are_found_as_if_each_were_asked(letters: str, le
     assert sorted(zip(numbers.tolist(), slots.tolist(), strict=True)) == expected
 
 
+def test_patterns_that_were_added_lately_are_found() -> None:
+    held = laid_out(["ab", "cd", "zz"])
+    assert held.fresh
+    assert held.in_text("abcd") == [0, 1]
+    assert held.in_text("x") == []
+
+
 class Counted:
     """An array of bytes that counts how often it is looked into."""
 
