@@ -63,7 +63,7 @@ class ClientQueries:
         return found
 
     def remember(self, text: str, language: str, found: Query | FilterError) -> None:
-        """What a text says, for whoever sends it again."""
+        """The parsed query of a text, cached."""
         key = (text, language)
         if len(text) > self._bytes_max // SHARE or key in self._known:
             return

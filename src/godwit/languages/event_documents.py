@@ -5,7 +5,7 @@ the bytes are to be read. What is read has attributes, which brokers route by, a
 (publisher, number, topic, time) the transport adds.
 
 *Rules.*
-1. What is no well-formed document is a `BadEvent`, of XML with line and column.
+1. A document that is not well formed is a `BadEvent`, for XML with line and column.
 2. A document does not say who sent it: a root element that is called as a sender's attribute is refused.
 """
 
@@ -44,7 +44,7 @@ class Document(NamedTuple):
 
 
 def mode_of(content_type: str | None, names: Iterable[str], binary: BinaryMode) -> Mode:
-    """How a body is to be read that has this type, and headers of these names; "": it is no document."""
+    """How a body is to be read that has this type, and headers of these names; "" if it is not a document."""
     kind = (content_type or "").partition(";")[0].strip().lower()
     if kind == cloud_events.STRUCTURED:
         return "structured"

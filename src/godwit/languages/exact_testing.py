@@ -1,4 +1,4 @@
-"""Run the exact tests of one subscription, and say what came of it."""
+"""Run the exact tests of one subscription; returns the outcome."""
 
 from collections.abc import Callable, Sequence
 

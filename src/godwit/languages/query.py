@@ -6,12 +6,12 @@ edge of the network. What passes the first and fails the second is a negative re
 
 *Rules.*
 1. An event that a query wants passes its routable filter: `exact implies routable`, in every language.
-2. A query whose routable filter says all has no test.
-3. A test has a bounded number of steps (`Subject.effort`). One that uses them up raises `QueryTooCostly`; what becomes
-   of the subscription then is decided by whoever runs the test.
+2. A query whose routable filter is exact has no test.
+3. A test has a bounded number of steps (`Subject.effort`). One that uses them up raises `QueryTooCostly`; the caller
+   decides what happens to the subscription.
 4. A query is data and the code of its language. Nothing that a client sends is run as code.
-5. A test that asks for the subscriber's own context says so (`Query.references`). Who runs it gives the context of the
-   moment (`Subject.context`), or refuses the query.
+5. A test that needs the subscriber's own context lists the attributes in `Query.references`. The caller provides the
+   present context (`Subject.context`), or refuses the query.
 6. Certainty never errs: an event that passes the routable filter and is certain passes the test.
 7. A query that no event can match has FALSE as its routable filter, as far as its language can tell.
 """
@@ -76,7 +76,7 @@ class Subject:
         self.effort = Effort(self.steps_max)
 
     def spend(self, steps: int) -> None:
-        """Take so many steps of the test. (rule 3)"""
+        """Spend steps of the test. (rule 3)"""
         if not self.effort.spend(steps):
             raise QueryTooCostly(f"a test of more than {self.steps_max} steps")
 
@@ -131,7 +131,7 @@ class Query:
         return told
 
     def assumed_bounds(self) -> AssumedBounds | None:
-        """Filters that often decide in place of the test, computed at each call; None where there are none.
+        """Filters that often decide instead of the test, computed at each call; None where there are none.
 
         Tests may have a method `assumed_bounds()` that tells them.
         """

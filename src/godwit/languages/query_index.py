@@ -33,7 +33,7 @@ from godwit.languages.query import Query, Subject
 from godwit.languages.single_values import SpecialCases, split_filter, with_special
 from godwit.matching import IndexMatcher
 
-__all__ = ["Outcome", "QueryIndex", "match_queries"]
+__all__ = ["QueryIndex", "QueryMatches", "match_queries"]
 
 STRUCTURES_MAX = 1_024
 STRUCTURE_FROM = 8  # tests: to learn the structure of a document takes about as long
@@ -45,8 +45,8 @@ SubscriptionId = Hashable
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What happened to an event: who wants it, who does not after all, and whose test failed."""
+class QueryMatches:
+    """Result for one event: subscriptions that match, residues, and failed tests."""
 
     wanted: list[SubscriptionId] = field(default_factory=list)
     residues: list[SubscriptionId] = field(default_factory=list)
@@ -86,7 +86,7 @@ class _Learned:
         self.special = SpecialCases()  # and of which it must be known whether they are as usual
         self.changes = 0  # of subscriptions, after which `ids` was begun
         self.met = {ALWAYS: True, NEVER: False}  # whether they meet the assumptions of a number
-        self.ids: dict[int, tuple[SubscriptionId, ...]] = {}  # by row: who wants them if they pass it
+        self.ids: dict[int, tuple[SubscriptionId, ...]] = {}  # by row: its subscriptions
 
 
 class QueryIndex:
@@ -213,13 +213,13 @@ class QueryIndex:
 
     # ------------------------------------------------------------ matching
 
-    def match(self, event: Event | Subject) -> Outcome:
-        """Who wants an event. A `Subject` brings what is known of it already."""
+    def match(self, event: Event | Subject) -> QueryMatches:
+        """Subscriptions that match an event. A `Subject` carries what is already computed about it."""
         subject = event if isinstance(event, Subject) else Subject(event)
         learned = self._learned_of(subject, 0)
         return self._outcome(subject, learned, self._matcher.match(self._named(subject.event, learned)))
 
-    def match_many(self, events: Iterable[Event | Subject]) -> list[Outcome]:
+    def match_many(self, events: Iterable[Event | Subject]) -> list[QueryMatches]:
         """The same for some events, one step after the other for all of them: so what a step reads is still near."""
         subjects = [event if isinstance(event, Subject) else Subject(event) for event in events]
         learned = [self._learned_of(subject, 0) for subject in subjects]
@@ -227,12 +227,12 @@ class QueryIndex:
         found = [self._matcher.match(event) for event in named]
         return [self._outcome(*each) for each in zip(subjects, learned, found, strict=True)]
 
-    def _outcome(self, subject: Subject, learned: _Learned, found: list[Any]) -> Outcome:
-        """What becomes of an event that passes these rows."""
+    def _outcome(self, subject: Subject, learned: _Learned, found: list[Any]) -> QueryMatches:
+        """Result for an event that passes these rows."""
         if learned.structure is None and len(found) >= STRUCTURE_FROM:
             learned = self._learned_of(subject, len(found))
         known, rows = learned.ids.get, frozenset[int]()
-        outcome = Outcome()
+        outcome = QueryMatches()
         wanted = outcome.wanted
         for row in found:
             ids: Collection[SubscriptionId] | None = known(row)
@@ -243,7 +243,7 @@ class QueryIndex:
         return outcome
 
     def _decided(
-        self, row: int, rows: frozenset[int], learned: _Learned, subject: Subject, outcome: Outcome
+        self, row: int, rows: frozenset[int], learned: _Learned, subject: Subject, outcome: QueryMatches
     ) -> Collection[SubscriptionId]:
         """The subscriptions of a row that want the event, of all rows that it passes. What is true of all events of
         this structure is remembered."""
@@ -300,7 +300,7 @@ class QueryIndex:
         known = dict(zip(learned.names, learned.values(attributes), strict=True))
         return Event(with_special(known, learned.special))
 
-    def _tested(self, subject: Subject, entry: _Entry, outcome: Outcome) -> Collection[SubscriptionId]:
+    def _tested(self, subject: Subject, entry: _Entry, outcome: QueryMatches) -> Collection[SubscriptionId]:
         """The subscriptions of a query that want the event by its test."""
         try:
             if entry.query.wants(subject):
@@ -358,7 +358,7 @@ def _rows(number: int, entry: _Entry) -> list[tuple[int, Filter]]:
 
 def match_queries(
     queries: Iterable[tuple[SubscriptionId, Query]], events: Iterable[Event]
-) -> Iterator[tuple[Event, Outcome]]:
+) -> Iterator[tuple[Event, QueryMatches]]:
     """Each event, and which of the queries want it. A test that fails is in the outcome, not an exception."""
     index = QueryIndex()
     index.add_many(queries)

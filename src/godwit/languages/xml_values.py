@@ -7,7 +7,7 @@ for the text '1050' asks for the number 1050: the one text that is held as this 
 
 *Rules.*
 1. Numbers are doubles, as in XPath: `number_of` rounds. Beyond doubles they are the largest one.
-2. Whoever compares with a literal reads the literal by `number_of` too, so that both sides are rounded alike.
+2. For a comparison with a literal, the literal is read by `number_of`, too, so that both sides are rounded alike.
 3. Only space, tab and line ends are white space in XML. A no-break space is a character like any other.
 """
 

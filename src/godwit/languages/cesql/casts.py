@@ -1,9 +1,9 @@
 """Values of CESQL: what an attribute of an event is in an expression, and casts between types. [CESQL §3.1, §3.7]
 
 *Theory.* CESQL has Boolean, Integer (32 bits) and String; a value of any other type is a String. Attributes of
-CloudEvents have no other numbers than these. Events of other publishers may: a number that is no 32-bit integer keeps
-its value in comparisons and IN (`price < 3` holds for 2.5), and is an error in arithmetic and in functions, which take
-integers only.
+CloudEvents have no other numbers than these. Events of other publishers may: a number that is not a 32-bit integer
+keeps its value in comparisons and IN (`price < 3` holds for 2.5), and is an error in arithmetic and in functions, which
+take integers only.
 
 *Rules.*
 1. Each value has one text, and `values_with_text` finds all values of an event that have a given text. Equal values

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from godwit.errors import FilterSyntaxError
 from godwit.filters import FALSE
 from godwit.languages.cesql.builtin_functions import BOOLEAN, FUNCTIONS, INTEGER, STRING, function_for
-from godwit.languages.cesql.evaluation import ExactTest
+from godwit.languages.cesql.evaluation import ExpressionTest
 from godwit.languages.cesql.expression_parser import UnknownFunction, parse_expression
 from godwit.languages.cesql.expression_printer import expression_text
 from godwit.languages.cesql.expressions import (
@@ -51,7 +51,7 @@ class CesqlLanguage:
         if bounds.is_exact or bounds.upper == FALSE:
             return Query(CESQL, expression_text(expression), bounds.upper)
         called = tuple((name, operators[name]) for name in dict.fromkeys(_called(expression)) if name in operators)
-        return Query(CESQL, expression_text(expression), bounds.upper, ExactTest(expression, called))
+        return Query(CESQL, expression_text(expression), bounds.upper, ExpressionTest(expression, called))
 
 
 def _unknown(written: str, count: int, operators: Mapping[str, Operator]) -> UnknownFunction:

@@ -68,7 +68,7 @@ from godwit.languages.cesql.like_sets import like_pattern
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.query import Subject
 
-__all__ = ["ExactTest", "Failure", "Outcome", "evaluate", "evaluate_text"]
+__all__ = ["ExpressionOutcome", "ExpressionTest", "Failure", "evaluate", "evaluate_text"]
 
 CHARACTERS_PER_STEP = 256
 PATTERN_CHARACTERS_PER_STEP = 16
@@ -87,7 +87,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExpressionOutcome:
     """The value of an expression, and the errors that occurred."""
 
     value: Scalar
@@ -99,26 +99,28 @@ class Outcome:
         return self.value is True and not self.failures
 
 
-def evaluate(expression: Expression, event: Event, operators: Mapping[str, Operator] = NO_OPERATORS) -> Outcome:
+def evaluate(
+    expression: Expression, event: Event, operators: Mapping[str, Operator] = NO_OPERATORS
+) -> ExpressionOutcome:
     """The outcome of an expression for an event, after all errors."""
     failures: list[Failure] = []
     subject = Subject(event)
     in_any_case = {**{name.upper(): one for name, one in operators.items()}, **operators}
     evaluation = _Evaluation(subject, in_any_case, failures, _has_several(expression, event.attributes))
     value = evaluation.whole(expression)
-    return Outcome(False if isinstance(value, _Failed) else value, tuple(failures))
+    return ExpressionOutcome(False if isinstance(value, _Failed) else value, tuple(failures))
 
 
-def evaluate_text(text: str, event: Event, operators: Mapping[str, Operator] = NO_OPERATORS) -> Outcome:
+def evaluate_text(text: str, event: Event, operators: Mapping[str, Operator] = NO_OPERATORS) -> ExpressionOutcome:
     """The same for the text of an expression. A text that is none is an error, too."""
     try:
         return evaluate(parse_expression(text), event, operators)
     except FilterSyntaxError as error:
-        return Outcome(False, (Failure(PARSE, str(error)),))
+        return ExpressionOutcome(False, (Failure(PARSE, str(error)),))
 
 
 @dataclass(frozen=True, slots=True)
-class ExactTest:
+class ExpressionTest:
     """Whether an expression is TRUE for an event, without an error. Equal expressions have equal tests."""
 
     expression: Expression

@@ -35,7 +35,7 @@ DEPTH_MAX = 100
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 Scalar = bool | int | float | str
-"""A Boolean, an Integer or a String. Events may also bear numbers that are no 32-bit integers: see `casts.py`."""
+"""A Boolean, an Integer or a String. Events may also have other numbers than 32-bit integers: see `casts.py`."""
 
 
 @dataclass(frozen=True, slots=True)

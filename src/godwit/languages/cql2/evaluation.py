@@ -20,12 +20,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import shapely
 
 from godwit.errors import BadValue, FilterError
 from godwit.filters import Event, Value
 from godwit.filters.events import values_of
 from godwit.filters.geometries import GEOJSON, Geometry
+from godwit.filters.regions import load_shapely
 from godwit.filters.sets import ValueSet
 from godwit.filters.values import checked_value, identity
 from godwit.languages.comparisons import holds
@@ -55,7 +55,14 @@ from godwit.languages.cql2.expressions import (
     operands_of,
     sort_of,
 )
-from godwit.languages.cql2.geometry_literals import Shape, geometries_of_event, positions_of, related, shape_of
+from godwit.languages.cql2.geometry_literals import (
+    Shape,
+    geometries_of_event,
+    is_shape,
+    positions_of,
+    related,
+    shape_of,
+)
 from godwit.languages.cql2.instants import ENDS, FIRST, LAST, moment_of
 from godwit.languages.cql2.text_folding import folded, pattern_set
 from godwit.languages.operators import Operator
@@ -322,7 +329,7 @@ def _as_values(name: str, result: Any) -> Values:
         return tuple(value for each in result for value in _as_values(name, each))
     if isinstance(result, np.bool_):
         return (bool(result),)
-    if isinstance(result, shapely.Geometry):
+    if is_shape(result):
         return (result,)
     try:
         return (checked_value(result),)
@@ -437,8 +444,8 @@ def _element(item: Expression, operators: Operators) -> Callable[[Subject], Any]
 
 def _key(value: Any) -> Any:
     """By what elements of arrays compare."""
-    if isinstance(value, shapely.Geometry):
-        return shapely.normalize(value).wkb
+    if is_shape(value):
+        return load_shapely().normalize(value).wkb
     return (Interval, *value) if type(value) is tuple else identity(value)
 
 
@@ -465,13 +472,13 @@ def _shapes(expression: Expression, operators: Operators) -> Operand:
     match expression:
         case Geometry() | BBox():
             shape = shape_of(expression)
-            shapely.prepare(shape)
+            load_shapely().prepare(shape)
             held = (shape,)
             return lambda subject: held
         case Property(name=name):
             return lambda subject: _shapes_of(subject, name)
     operand = _operand(expression, operators)
-    return lambda subject: tuple(value for value in operand(subject) if isinstance(value, shapely.Geometry))
+    return lambda subject: tuple(value for value in operand(subject) if is_shape(value))
 
 
 def _shapes_of(subject: Subject, name: str) -> tuple[Shape, ...]:

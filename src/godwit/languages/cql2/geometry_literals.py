@@ -7,44 +7,58 @@ came in (`filters/geometries.py`). The flattened one is read from its text, once
 1. A text counts as a geometry only if the event's four edges hold its bounding box: routing goes by the edges, and an
    event whose edges say something else must not match here what it could not reach.
 2. Relations are those of the plane, in two dimensions: heights are left out.
-3. Where Shapely cannot decide (a polygon that crosses itself, say), the answer is unknown.
+3. Shapely is loaded with the first geometry, as for filters (`filters/regions.py`).
+4. Where Shapely cannot decide (a polygon that crosses itself, say), the answer is unknown.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
-
-import shapely
-from shapely.errors import ShapelyError
 
 from godwit.errors import BadValue
 from godwit.filters import Event, Point
 from godwit.filters.events import values_of
 from godwit.filters.geometries import COLLECTION, EDGES, GEOJSON, Geometry
+from godwit.filters.regions import load_shapely
 from godwit.languages.cql2.expressions import BBox
 
-__all__ = ["DECIDERS", "Shape", "checked_bbox", "geometries_of_event", "positions_of", "related", "shape_of"]
+__all__ = [
+    "DECIDERS",
+    "Shape",
+    "checked_bbox",
+    "geometries_of_event",
+    "is_shape",
+    "positions_of",
+    "related",
+    "shape_of",
+]
 
 Shape = Any
 """A Shapely geometry."""
 
 DECIDERS: dict[str, Callable[[Shape, Shape], Any]] = {
-    "s_intersects": shapely.intersects,
-    "s_equals": shapely.equals,
-    "s_touches": shapely.touches,
-    "s_within": shapely.within,
-    "s_overlaps": shapely.overlaps,
-    "s_crosses": shapely.crosses,
-    "s_contains": shapely.contains,
+    "s_intersects": lambda a, b: load_shapely().intersects(a, b),
+    "s_equals": lambda a, b: load_shapely().equals(a, b),
+    "s_touches": lambda a, b: load_shapely().touches(a, b),
+    "s_within": lambda a, b: load_shapely().within(a, b),
+    "s_overlaps": lambda a, b: load_shapely().overlaps(a, b),
+    "s_crosses": lambda a, b: load_shapely().crosses(a, b),
+    "s_contains": lambda a, b: load_shapely().contains(a, b),
 }
 
 _BUILDERS: dict[str, Callable[[Any], Shape]] = {
-    "Point": shapely.Point,
-    "MultiPoint": shapely.MultiPoint,
-    "LineString": shapely.LineString,
-    "MultiLineString": shapely.MultiLineString,
-    "Polygon": lambda rings: shapely.Polygon(rings[0], rings[1:]),
-    "MultiPolygon": lambda areas: shapely.MultiPolygon([(area[0], area[1:]) for area in areas]),
+    "Point": lambda places: load_shapely().Point(places),
+    "MultiPoint": lambda places: load_shapely().MultiPoint(places),
+    "LineString": lambda places: load_shapely().LineString(places),
+    "MultiLineString": lambda places: load_shapely().MultiLineString(places),
+    "Polygon": lambda rings: load_shapely().Polygon(rings[0], rings[1:]),
+    "MultiPolygon": lambda areas: load_shapely().MultiPolygon([(area[0], area[1:]) for area in areas]),
 }
+
+
+def is_shape(value: Any) -> bool:
+    """Whether a value is a geometry. Before Shapely is loaded there are none. (rule 3)"""
+    return "shapely" in sys.modules and isinstance(value, load_shapely().Geometry)
 
 
 def checked_bbox(box: BBox) -> BBox:
@@ -63,35 +77,39 @@ def shape_of(literal: Geometry | BBox) -> Shape:
             return _box(west, south, east, north)
         parts = (_box(west, south, max(180.0, west), north), _box(min(-180.0, east), south, east, north))
         return (
-            shapely.GeometryCollection(parts) if any(part.area == 0 for part in parts) else shapely.MultiPolygon(parts)
+            load_shapely().GeometryCollection(parts)
+            if any(part.area == 0 for part in parts)
+            else load_shapely().MultiPolygon(parts)
         )
     if literal.kind == COLLECTION:
-        return shapely.GeometryCollection([shape_of(member) for member in literal.coordinates])
+        return load_shapely().GeometryCollection([shape_of(member) for member in literal.coordinates])
     return _BUILDERS[literal.kind](literal.coordinates)
 
 
 def _box(west: float, south: float, east: float, north: float) -> Shape:
     """A box, also one without width or height."""
     if west < east and south < north:
-        return shapely.box(west, south, east, north)
+        return load_shapely().box(west, south, east, north)
     if west == east and south == north:
-        return shapely.Point(west, south)
-    return shapely.LineString([(west, south), (east, north)])
+        return load_shapely().Point(west, south)
+    return load_shapely().LineString([(west, south), (east, north)])
 
 
 def positions_of(shape: Shape) -> int:
     """How many positions a geometry has: what a test of it costs."""
-    return int(shapely.get_num_coordinates(shape))
+    return int(load_shapely().get_num_coordinates(shape))
 
 
 def geometries_of_event(event: Event, name: str) -> tuple[Shape, ...]:
     """The geometries that an event has under a name. (rule 1)"""
     attributes = event.attributes
     found = [
-        shapely.Point(value.lon, value.lat) for value in values_of(attributes.get(name, ())) if type(value) is Point
+        load_shapely().Point(value.lon, value.lat)
+        for value in values_of(attributes.get(name, ()))
+        if type(value) is Point
     ]
     for text in values_of(attributes.get(f"{name}/{GEOJSON}", ())):
-        shape = shapely.from_geojson(text, on_invalid="ignore") if type(text) is str else None
+        shape = load_shapely().from_geojson(text, on_invalid="ignore") if type(text) is str else None
         if shape is not None and not shape.is_empty and _is_bounded(event, name, shape):
             found.append(shape)
     return tuple(found)
@@ -105,8 +123,8 @@ def _is_bounded(event: Event, name: str, shape: Shape) -> bool:
 
 
 def related(relation: str, left: Shape, right: Shape) -> bool | None:
-    """Whether two geometries are in a relation; None when that cannot be decided. (rule 3)"""
+    """Whether two geometries are in a relation; None when that cannot be decided. (rule 4)"""
     try:
         return bool(DECIDERS[relation](left, right))
-    except ShapelyError:
+    except load_shapely().errors.ShapelyError:
         return None

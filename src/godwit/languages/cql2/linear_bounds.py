@@ -24,7 +24,7 @@ def solved(sign: str, left: Arithmetic, value: float) -> ValueSet | None:
 
 
 def _undone(step: Arithmetic, result: Range) -> tuple[Expression, Range | None]:
-    """The operand of a step that is no constant, and its range when the step's result is in a range."""
+    """The non-constant operand of a step, and its range when the step's result is in a range."""
     is_left = is_constant(step.right)
     operand, other = (step.left, step.right) if is_left else (step.right, step.left)
     if not is_constant(other):

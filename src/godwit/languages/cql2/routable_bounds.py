@@ -111,7 +111,7 @@ def bounds_where(truth: bool, expression: Expression, operators: Operators) -> B
 
 
 def _bounds_of_part(expression: Expression, operators: Operators) -> TruthBounds:
-    """The bounds of a condition that is no combination."""
+    """The bounds of a simple condition."""
     match expression:
         case Truth(value=value):
             return TruthBounds(ALWAYS, NEVER) if value else TruthBounds(NEVER, ALWAYS)

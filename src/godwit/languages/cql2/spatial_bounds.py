@@ -100,7 +100,7 @@ def _region(constant: Geometry | BBox, edges: Edges) -> tuple[ValueSet, bool]:
 
 
 def _simple_polygon(constant: Geometry) -> ValueSet | None:
-    """A constant as a region; None if it is no polygon that a region can say."""
+    """A constant as a region; None if it is not a polygon that a region can represent."""
     if constant.kind != "Polygon" or len(constant.coordinates) != 1:
         return None
     corners = [position[:2] for position in constant.coordinates[0]]

@@ -1,7 +1,7 @@
 """CASEI and ACCENTI: texts without their case, or without their accents.
 
-CASEI is Unicode's full case folding, ACCENTI takes a text apart and leaves the marks out. Values that are no texts
-stay as they are.
+CASEI is Unicode's full case folding, ACCENTI takes a text apart and leaves the marks out. Other values than texts are
+unchanged.
 
 CASEI can be undone (`folded_texts.py`): with the list of all spellings, `CASEI(name) = CASEI('bern')` is a plain
 filter, and needs no further test.

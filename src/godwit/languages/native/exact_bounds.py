@@ -381,7 +381,7 @@ def _solved(term: Term, result: Range) -> Filter:
 
 
 def _undone(term: Arithmetic, result: Range) -> tuple[Term, Range | None]:
-    """The operand of arithmetic that is no constant, and its range when the result is in a range."""
+    """The non-constant operand of arithmetic, and its range when the result is in a range."""
     first, steps = term.first, term.steps
     found: Range | None = result
     while steps and found is not None:

@@ -1,7 +1,7 @@
 """Operands of the exact part while they are read, and which of them can meet.
 
-An operand is one of a filter, or a term that filters do not know. What is wrong with two operands whatever the event is
-said here, so that nobody waits for events that a mistyped comparison can never match.
+An operand is one of a filter, or a term that filters do not know. Errors of two operands that do not depend on the
+event are reported here, so that a mistyped comparison does not wait for events that it can never match.
 """
 
 from typing import NamedTuple

@@ -21,7 +21,7 @@ from godwit.filters.language import literals, operands
 from godwit.filters.language.literals import Claim
 from godwit.filters.language.operands import SET_FUNCTIONS, Named, Pair, Topics
 from godwit.filters.language.parsing import CLIENT_TEXT_BYTES_MAX, with_places
-from godwit.filters.language.scanning import MATCHES, Fault, Word
+from godwit.filters.language.scanning import DOUBLE_EQUALS, MATCHES, Fault, Word, is_double_equals
 from godwit.filters.sets import OneOf
 from godwit.filters.values import kind_name
 from godwit.languages.native.built_in_functions import COUNT, FUNCTIONS, PRODUCT, SUM, calculated
@@ -124,6 +124,8 @@ class _Parser:
             raise Fault(said, 0 if is_blank else word, expected)
         if word.type == "NULL":
             raise Fault("NULL is not a value: ask IS NULL or IS NOT NULL", word, expected)
+        if self._at and is_double_equals(self._words[self._at - 1], word):
+            raise Fault(DOUBLE_EQUALS, word, expected)
         shown = word if len(word) <= SHOWN_LENGTH_MAX else f"{word[:SHOWN_LENGTH_MAX]}…"
         raise Fault(f"{shown} has no place here", word, expected)
 
@@ -247,7 +249,7 @@ class _Parser:
         return found
 
     def _is_matches(self) -> bool:
-        """Whether the word after an operand is MATCHES, which is no reserved word."""
+        """Whether the word after an operand is MATCHES, which is not a reserved word."""
         return self._word.type == "NAME" and self._word.upper() == MATCHES
 
     def _operand(self, found: Read, word: Word) -> Operand:

@@ -1,7 +1,9 @@
 """XPath 1.0 as one of the languages: the filter to route by, and the test, which lxml runs.
 
 *Rules.*
-1. An expression is compiled once. It is asked of the document node: `alert/info` and `/alert/info` are the same.
+1. An expression is compiled once, and a long one for each test: one of 300 comparisons would take 144 KB, and compiling
+   it takes a tenth of the time of its test. It is asked of the document node: `alert/info` and `/alert/info` are the
+   same.
 2. What it gives is taken as a truth value, by XPath's `boolean()`.
 3. lxml cannot be stopped within an expression. So the steps of a test are estimated before it, from the size of the
    document and what is known of the expression (`parsing.py`), and a test that would take more than it may is not
@@ -38,8 +40,9 @@ NODES_PER_STEP = 20  # that lxml looks at in a microsecond
 CHARACTERS_PER_NODE = 50  # that it reads in that time
 COMPARED_PER_NODE = 100  # characters that it compares in that time
 OPEN_STEPS = 1_000
+COMPILED_PER_STEP = 2  # parts of an expression that lxml compiles in a microsecond, at least
 BYTES_PER_NODE = 8  # of a document, at least
-KEPT_PARTS_MAX = 256  # of an expression that is kept as it was understood: one of 300 comparisons takes 100 KB
+KEPT_PARTS_MAX = 256  # of an expression that is kept compiled, and as it was understood: that takes 244 KB for 300
 SMALL_BYTES_MAX, SMALL_DEPTH = 4_096, 16  # of documents whose size is not worth to find out
 
 
@@ -73,15 +76,20 @@ class XPathTest:
 
     def ready(self) -> Any:
         """What lxml evaluates: whether the expression is true, so that no objects are made for nodes that it finds."""
-        if not self._decides:
-            self._decides.append(self._compiled_as(f"boolean({self.expression})"))
-        return self._decides[0]
+        if self._decides:
+            return self._decides[0]
+        decides = self._compiled_as(f"boolean({self.expression})")
+        if self.parts <= KEPT_PARTS_MAX:
+            self._decides.append(decides)
+        return decides
 
     def steps(self, size: "_Size") -> int:
         """About how long the test takes at most, in steps. (rule 3)"""
         looks = self.parts * size.nodes + self.strings * size.characters // CHARACTERS_PER_NODE
         looks += self.searched * size.characters // COMPARED_PER_NODE
         steps = int(1 + looks * size.nodes ** (self.degree - 1) // NODES_PER_STEP)
+        if self.parts > KEPT_PARTS_MAX:
+            steps += self.parts // COMPILED_PER_STEP
         return max(steps, OPEN_STEPS) if self.is_open else steps
 
     def compiled(self) -> Any:
@@ -107,12 +115,12 @@ class XPathTest:
         return certainty_of_document_query(read.said, _target(read, self.operators), routable)
 
     def assumed_bounds(self) -> AssumedBounds | None:
-        """Filters that often decide in place of evaluation."""
+        """Filters that often decide instead of evaluation."""
         read = self._read()
         return assumed_bounds_of_document_query(read.said, _target(read, self.operators))
 
     def _read(self) -> Understood:
-        """What the text says. That of a long one is not kept, and found out again by whoever asks, once or twice."""
+        """The parsed text. That of a long one is not cached, and parsed again when it is needed, once or twice."""
         if self.readings:
             return self.readings[0]
         read = understood(self.text, self.operators)

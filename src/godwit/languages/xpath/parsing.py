@@ -6,7 +6,7 @@ which claims about filters are known, with `Unknown` for what XQL has not.
 
 *Rules.*
 1. Names are bound to namespaces by the query's prologue; an unbound prefix is an error. In the tree names have their
-   namespace in place of a prefix, and `namespaces` has all that are named, '' for none.
+   namespace instead of a prefix, and `namespaces` has all that are named, '' for none.
 2. Functions that XPath applies to the first node of a set (`contains(a, 'x')`) hold only if they hold for some node:
    `Weak`, and the same where there is one node.
 3. `degree` is the power of the document's size with which evaluation grows: each axis that leads to many nodes (`//`,

@@ -42,7 +42,7 @@ class XqlTest:
         return certainty_of_document_query(self.said, FilterTarget(operators=self.operators), routable)
 
     def assumed_bounds(self) -> AssumedBounds | None:
-        """Filters that often decide in place of evaluation."""
+        """Filters that often decide instead of evaluation."""
         return assumed_bounds_of_document_query(self.said, FilterTarget(operators=self.operators))
 
 

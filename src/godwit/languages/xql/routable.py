@@ -420,7 +420,7 @@ def _is_part(text: str) -> bool:
 
 
 def _is_kept(text: str) -> bool:
-    """Whether a text that has this in it still has it with one space in place of all white space."""
+    """Whether a text that contains this still does after all white space is replaced by one space."""
     return text != "" and normalised(text) == text
 
 

@@ -38,7 +38,7 @@ ANY = "*"
 class Element:
     """Child elements of a name: `book`, `my:book`, `*:book`, `my:*`, `*`. No prefix: names without one.
 
-    XPath has namespaces in place of prefixes: `{urn:x}`, `{}` for none.
+    XPath has namespaces instead of prefixes: `{urn:x}`, `{}` for none.
     """
 
     name: str

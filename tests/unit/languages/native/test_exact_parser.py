@@ -111,6 +111,7 @@ ERRORS = [
     ("a <\n b c", 4, "c has no place", "AND, OR or the end of the filter"),
     ("(a < b", 7, "ends too early", ")"),
     ("a < b)", 6, ") has no place", "the end of the filter"),
+    ("a < b AND c == d", 14, "use = instead of ==", "an attribute"),
     ("a + 1 = NULL", 9, "NULL is not a value", ""),
     ("lower(x", 8, "ends too early", "a comma or )"),
     ("near(x, 5) > a", 1, "there is no function near", "abs, count, distance, length, lower, round, sounds_like"),

@@ -13,7 +13,7 @@ from godwit.filters.language.parsing import parse_if_filter
 from godwit.languages import Operator, Query, Subject, parse_query
 from godwit.languages.native.exact_test import ExactTest
 from godwit.runtime.grants import Grants
-from tests.unit.filters.test_language_parsing import ERRORS, SETS
+from tests.unit.filters.language.test_parsing import ERRORS, SETS
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,8 @@ def test_a_long_expression_takes_little_memory_and_knows_the_same() -> None:
     query, short = parse_query(long, "xpath"), parse_query("//b=1", "xpath")
     assert query.test.readings == []  # type: ignore[union-attr]
     assert short.test.readings != []  # type: ignore[union-attr]
+    assert query.test.ready() is not query.test.ready()  # type: ignore[union-attr]
+    assert short.test.ready() is short.test.ready()  # type: ignore[union-attr]
     certainty = query.certainty()
     assert certainty is not None
     assert query.certainty() == certainty
