@@ -13,10 +13,10 @@ The alternative that the paper names and rejects, to flood subscriptions instead
 3. *No gap.* A broker that has added an advertisement awaits `SubscriptionsComplete` from every other. Until then an
    event that this advertisement alone announces goes to those awaited, too. An event that no advertisement here
    announces (its publisher has just left, or never advertised) goes to everybody. So the modes of publishers differ in
-   what their moves cost and in how long events go to brokers in vain, and in no delivery.
+   what their moves cost and in how long events go to brokers needlessly, and in no delivery.
 4. What another broker holds of ours is exactly what we told it and did not take back, in the order of the channel.
    `DropSubscriptions` takes back a class in one message.
-5. Numbers count within one life of a broker. What is said of an advertisement of another life is ignored. With a new
+5. Numbers count within one life of a broker. Messages about an advertisement of another life are ignored. With a new
    life of a broker all that was told to it and by it is forgotten, and all our advertisements await it again; so they
    do whenever it tells everything from the start.
 6. Nothing that another broker says of an unknown advertisement or class does any harm.
@@ -238,7 +238,7 @@ class AdvertisementForwarding:
     # ------------------------------------------------------------ events
 
     def homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
-        """Whoever has a subscription that matches; and whom rule 3 adds."""
+        """The brokers with a matching subscription, and those that rule 3 adds."""
         numbers: list[Any] = self._index.match(event) if self.own else []
         if not numbers:
             return set(self.tables.incarnations)

@@ -21,6 +21,8 @@ lets in is allowed at that moment, and only what waits in a queue must be looked
    brokers that have not heard of each other's event, the later one counts, as for any retained event.
 6. Rights that come back bring nothing back: the client subscribes again.
 7. A client whose rights are unknown here has every right: brokers without users tell none.
+8. So the rights of a client that is about to greet are not forgotten, even if others greet meanwhile: for
+   `GREETS_WITHIN_S` after they were told, which is longer than any driver takes to hand on a greeting.
 
 *Paper.* None.
 """
@@ -42,10 +44,19 @@ from godwit.filters.filters import TRUE, Filter
 from godwit.filters.language import to_text
 from godwit.trace import Record
 
-__all__ = ["NAME_GONE", "USER_GONE", "Authorisation", "AuthorisationState", "RightsChanged", "RightsGranted"]
+__all__ = [
+    "GREETS_WITHIN_S",
+    "NAME_GONE",
+    "USER_GONE",
+    "Authorisation",
+    "AuthorisationState",
+    "RightsChanged",
+    "RightsGranted",
+]
 
 SHOWN_CHARS_MAX = 200
 ENTRIES_MIN = 1_024  # clients; from here on, at each power of two, those without a session are looked for
+GREETS_WITHIN_S = 600.0
 USER_GONE = "the user was removed"
 NAME_GONE = "the name is no longer this user's"
 
@@ -77,6 +88,7 @@ class RightsEntryState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The rights of one client."""
 
     rights: ClientRights
+    granted_at: float = 0.0  # when it was last about to greet
     is_settled: bool = False  # its session holds nothing that they do not cover
     revoked: dict[str, RevocationState] = {}
 
@@ -84,12 +96,13 @@ class RightsEntryState(msgspec.Struct, frozen=True, omit_defaults=True):
 class AuthorisationState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The rights of all clients here, by name."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     entries: dict[NodeId, RightsEntryState] = {}
 
 
 class _Entry(msgspec.Struct):
     rights: ClientRights
+    granted_at: float
     is_settled: bool = False
     revoked: dict[str, RevocationState] = {}
 
@@ -121,7 +134,7 @@ class Authorisation:
         if not self._entries:
             return None
         entries = {
-            client: RightsEntryState(entry.rights, entry.is_settled, dict(entry.revoked))
+            client: RightsEntryState(entry.rights, entry.granted_at, entry.is_settled, dict(entry.revoked))
             for client, entry in self._entries.items()
         }
         return AuthorisationState(entries)
@@ -129,7 +142,7 @@ class Authorisation:
     def restore(self, state: AuthorisationState | None) -> None:
         """Know these rights."""
         for client, entry in state.entries.items() if state is not None else ():
-            self._put(client, _Entry(entry.rights, entry.is_settled, dict(entry.revoked)))
+            self._put(client, _Entry(entry.rights, entry.granted_at, entry.is_settled, dict(entry.revoked)))
 
     # ------------------------------------------------------------ questions
 
@@ -164,10 +177,12 @@ class Authorisation:
         if input.rights.is_everything and not input.rights.user:
             self._drop(input.client)
         elif entry is None or entry.rights.user != input.rights.user:
-            self._put(input.client, _Entry(input.rights))
-            self._forget_old()
-        elif entry.rights != input.rights:
-            entry.rights, entry.is_settled = input.rights, False
+            self._put(input.client, _Entry(input.rights, now))
+            self._forget_old(now)
+        else:
+            entry.granted_at = now
+            if entry.rights != input.rights:
+                entry.rights, entry.is_settled = input.rights, False
         return []
 
     def on_rights_changed(self, input: RightsChanged, now: float) -> list[Effect]:
@@ -203,14 +218,15 @@ class Authorisation:
         effects = [] if session.connection is None else host.unlink(session.connection)
         return effects + host.withdraw(host.sessions.end(client, now, reason), now, client)
 
-    def _forget_old(self) -> None:
-        """Forget clients that have no session here and await none."""
+    def _forget_old(self, now: float) -> None:
+        """Forget clients that have no session here, await none, and are not about to greet. (rule 8)"""
         count = len(self._entries)
         if count < ENTRIES_MIN or count & (count - 1):
             return
-        sessions, newest = self.host.sessions, next(reversed(self._entries))
-        for client in list(self._entries):
-            if client != newest and sessions.session(client) is None and not sessions.is_awaited(client):
+        sessions = self.host.sessions
+        for client, entry in list(self._entries.items()):
+            is_greeting = now - entry.granted_at <= GREETS_WITHIN_S
+            if not is_greeting and sessions.session(client) is None and not sessions.is_awaited(client):
                 self._drop(client)
 
     def _on_session_changed(self, client: NodeId, effects: list[Effect], now: float) -> None:

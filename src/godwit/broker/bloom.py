@@ -17,8 +17,8 @@ up once where those of its shape are, so that a test costs one look in a table a
 *Paper.* [spcf §3.1.1]: the contexts that a publisher's filter matches are encoded in a Bloom filter.
 
 *Departures.* Sizes are whole bytes. The paper says neither how large its filters are nor how they hash. Written here
-for want of a library: those that are kept up hold millions of elements in memory or files of their own, bring compiled
-code, and do not say how their bytes look; what is needed is some hundred bits in a message.
+because no library fits: those that are kept up hold millions of elements in memory or files of their own, bring
+compiled code, and do not say how their bytes look; what is needed is some hundred bits in a message.
 """
 
 import math
@@ -102,9 +102,8 @@ def check_bloom(wire: bytes) -> None:
 class _Masks(dict[str, int]):
     """By element, the bits that it sets in a filter of one shape; found when they are first asked for."""
 
-    def __init__(self, count: int, hashes: int) -> None:
-        super().__init__()
-        self.count, self.hashes = count, hashes
+    count: int
+    hashes: int
 
     def __missing__(self, element: str) -> int:
         mask = 0
@@ -120,7 +119,9 @@ class _Masks(dict[str, int]):
 
 @lru_cache(maxsize=SHAPES_MAX)
 def _masks(count: int, hashes: int) -> _Masks:
-    return _Masks(count, hashes)
+    masks = _Masks()
+    masks.count, masks.hashes = count, hashes
+    return masks
 
 
 def _words(element: str) -> tuple[int, ...]:

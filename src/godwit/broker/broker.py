@@ -407,7 +407,7 @@ class Broker:
         return [effect for on_unlinked in self._tables.on_unlinked for effect in on_unlinked(connection)]
 
     def _on_bye(self, connection: str, now: float) -> list[Effect]:
-        """A client leaves for good."""
+        """A client leaves permanently."""
         client = self.sessions.client_of(connection)
         afterwards = [] if client is None else [on_leave(client) for on_leave in self._tables.on_leave]
         effects = self.unlink(connection)

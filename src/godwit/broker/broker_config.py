@@ -18,6 +18,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     family: str = "tree"  # or "graph", or another of families.py
     reduction: str = "covering"  # tree family: see reductions.py
     excess_max: float = 0.0  # imperfect merging lets in at most this share besides
+    open_filters: Literal["each", "united"] = "united"  # tree family: how neighbours hear of filters on clients' states
     advertisements: Literal["required", "optional", "off"] = "optional"
     strategy: Literal["gsf", "spcf", "advertised"] = "gsf"  # graph family: who hears of a subscription
     matching: Literal["source", "hops"] = "source"  # graph family: where an event is matched (graph.py, hop_stream.py)

@@ -30,10 +30,10 @@ __all__ = ["CHOICES_MAX", "EFFORT_MAX", "NOT_ALLOWED", "BeyondGrants", "ClientRi
 CHOICES_MAX = 1_000
 EFFORT_MAX = 20_000  # steps of holding one filter against rights
 NOT_ALLOWED = "you are not allowed to"
-"""The beginning of every refusal for want of a right."""
+"""The beginning of every refusal because of a missing right."""
 
 BeyondGrants = Literal["refuse", "narrow"]
-"""What becomes of a subscription that exceeds the rights."""
+"""How a subscription that exceeds the rights is handled."""
 
 
 class ClientRights(msgspec.Struct, frozen=True):

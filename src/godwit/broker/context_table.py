@@ -10,7 +10,7 @@ its subscriptions ask the same of a sender. A subscription here belongs to the *
 part; a class knows whom it has been told to (`SenderClass`).
 
 *Rules.*
-1. A number means one description for ever: none is used twice in one life of a broker.
+1. A number always means the same description: none is used twice in one life of a broker.
 2. Each context of a client here lies within the description of its number.
 3. A step that adds a number comes before one that only takes another away.
 4. A summary names at most `LISTED_MAX` values of an attribute, and at most `CONTEXT_MAX` attributes. Contexts

@@ -8,7 +8,7 @@ all its pairs of neighbouring characters, so each pair is a bit, and one operati
 *Rules.*
 1. What is left out covers nothing that is asked for, and is covered by nothing that is asked for.
 2. Candidates come in an order that depends on nothing but the order of `add` and `remove`.
-3. Each filter that is looked at is a step of the effort. When that is over there are no more candidates.
+3. Each filter that is looked at is a step of the effort. When the effort is used up there are no more candidates.
 4. Signs do not depend on the process: the steps are the same in a replay.
 """
 
@@ -84,7 +84,7 @@ def signs_of(filter: Filter) -> Signs:
 
 
 def _signs_of_set(attribute: str, values: ValueSet) -> int:
-    """The pairs of characters that every text of a set holds. What is no set of texts lies in no pattern."""
+    """The pairs of characters that every text of a set holds. Other sets than those of texts match no pattern."""
     match values:
         case Prefix(text=text) | Suffix(text=text) | Substring(text=text):
             return _signs_of_text(attribute, text)

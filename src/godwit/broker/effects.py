@@ -28,6 +28,7 @@ __all__ = [
     "Notify",
     "Opened",
     "Reconfigured",
+    "Restarted",
     "Send",
     "StartTimer",
     "StopTimer",
@@ -105,6 +106,10 @@ class Reconfigured(msgspec.Struct, frozen=True):
 
 class ComponentInput(msgspec.Struct, frozen=True):
     """The base of inputs that only brokers with a certain component know. (`component.py`: `Handlers.inputs`)"""
+
+
+class Restarted(ComponentInput, frozen=True):
+    """The driver was started again: it has made this machine from what its disk holds, which may not be all it had."""
 
 
 class TailLost(ComponentInput, frozen=True):

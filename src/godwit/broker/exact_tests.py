@@ -1,4 +1,4 @@
-"""The exact tests of a session: its filters on the client's own context, as they are in the context of now.
+"""The exact tests of a session: its filters on the client's own context, in the present context.
 
 *Theory.* A change of context changes all of them, and most are not asked for before the next change. So nothing is
 worked out when the context changes; a test is bound when somebody asks for it, and kept until the next change.
@@ -48,7 +48,7 @@ class ExactTests:
         return iter(self.open)
 
     def __getitem__(self, name: str) -> Filter:
-        """The test of a subscription in the context of now."""
+        """The test of a subscription in the present context."""
         found = self._bound.get(name)
         if found is None:
             assert self._binding is not None, "who has put it has said what it means"

@@ -19,6 +19,7 @@ from godwit.broker.messages import NodeId
 from godwit.broker.routing import Routing
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.tree import TreeRouting
+from godwit.errors import ConfigurationError
 from godwit.matching.caching_matcher import CachingMatcher
 from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.matcher import Matcher
@@ -116,6 +117,10 @@ def _of_graph(
 def _advertised(
     name: NodeId, incarnation: int, neighbours: Mapping[NodeId, float], config: BrokerConfig, checks: Checks
 ) -> Routing:
+    if config.matching == "hops":  # hops between a subscriber and an advertiser do not hear of the subscription
+        raise ConfigurationError("matching is 'hops': the strategy 'advertised' matches at the source")
+    if config.advertisements == "off":
+        raise ConfigurationError("advertisements is 'off': the strategy 'advertised' routes by them")
     return _of_graph(name, incarnation, neighbours, config, checks, AdvertisementForwarding())
 
 

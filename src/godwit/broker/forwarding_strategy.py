@@ -63,10 +63,10 @@ class Forwarding(Protocol):
         """Become part of a broker."""
 
     def on_subscribe(self, id: EntryId, filter: Filter) -> list[Answer]:
-        """A client here wants something, or something else: tell whoever must know."""
+        """A local client has subscribed, or changed a filter: tell the brokers that must know."""
 
     def on_unsubscribe(self, id: EntryId) -> list[Answer]:
-        """A client here wants nothing more under `id`: tell whoever knows of it."""
+        """A local client has ended the subscription `id`: tell the brokers that know of it."""
 
     def on_advertise(self, id: EntryId, filter: Filter) -> list[Answer]:
         """A client here is going to publish something, or something else."""
@@ -81,7 +81,7 @@ class Forwarding(Protocol):
         """The brokers that must get an event published here, which matches these subscriptions of theirs."""
 
     def knows_all(self, event: Event) -> bool:
-        """Whether no broker gets an event for want of knowledge: whether each has told what may match it."""
+        """Whether no broker gets an event only because its subscriptions are unknown."""
 
     def meant(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> list[tuple[NodeId, NodeId]] | None:
         """Of the subscriptions that match, home and client of those that `Event.to` may be meant for; None: all."""

@@ -1,7 +1,7 @@
 """What every broker should know: small tables, a copy at each broker, that agree when all is quiet.
 
-*Theory.* A table maps keys to values. Whoever changes an entry stamps it, higher than what it knew of the key, and of
-two versions the higher (stamp, name of the broker) is true everywhere. So it makes no difference in which order
+*Theory.* A table maps keys to values. A broker that changes an entry stamps it, higher than what it knew of the key,
+and of two versions the higher (stamp, name of the broker) is true everywhere. So it makes no difference in which order
 versions come, how often, or on which way. A broker tells its neighbours what is news to it, and they theirs; it does
 not tell a neighbour what came from there. Entries are numbered here in the order in which they were learned, and for
 each neighbour it is known up to which number it was told. Links keep what they were given until it has come; so a
@@ -12,7 +12,7 @@ neighbour that was out of reach is told the rest, and only one that has lost its
 2. No stamp is used twice for a key, as long as a broker that loses its disk is away for a microsecond. An entry never
    goes back to an older version. What was removed leaves a tombstone, which is told as any version.
 3. When every link has been open for long enough and nobody changes anything, all brokers hold the same.
-4. Each table has a bound of entries and one of bytes. What is said here beyond them is refused. What others say is
+4. Each table has a bound of entries and one of bytes. Local entries beyond them are refused. What others say is
    taken up to twice the bound (they may have said it before they heard of each other), then dropped on record.
 5. `TOMBSTONES_MAX` tombstones are kept of all tables, the latest. A broker that was cut off while more than so many
    entries were removed may bring an old one back.

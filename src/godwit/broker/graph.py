@@ -20,8 +20,8 @@ subscriptions only.
 5. A newborn broker does not know yet who is there: what its clients publish is kept until its first link has been open
    for `newborn_s` (`early`, `EARLY_MAX` events), and goes to each broker that it meets for the first time till then. A
    broker that a past life of this one knew is no such broker: old events would reach subscriptions made since.
-6. When the way to a broker is lost for good or a broker starts a new life, packets may have died with it: every source
-   sends a `ChannelTail`, by which targets see what they miss.
+6. When the path to a broker is lost permanently or a broker starts a new life, packets may have died with it: every
+   source sends a `ChannelTail`, by which targets see what they miss.
 7. Where a source could not send a packet again it may have been a subscription: the target asks to be told everything
    once it has no gap, and until it has heard it rule 4 holds.
 8. No answer depends on the order of a set or on hashing: targets and subscriptions are sorted.
@@ -92,7 +92,7 @@ ENTRIES_MAX = 1_000_000  # from one broker
 class GraphState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The tables of one broker. The indexes follow from them."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     topology: TopologyState
     channels: ChannelsState
     open: tuple[NodeId, ...]
@@ -253,7 +253,7 @@ class GraphRouting:
         return [*self.local.values(), *remote, *early]
 
     def held_back(self) -> list[Message]:
-        """Packets parked for want of a way, and what came early or before its turn."""
+        """Packets parked because there is no path, and packets that arrived early."""
         channels = self.channels
         held: list[Message] = [packet for parked in channels.parked.values() for packet in parked]
         for source, incoming in channels.incoming.items():
@@ -459,7 +459,7 @@ class GraphRouting:
     # ------------------------------------------------------------ lives
 
     def _meet(self, broker: NodeId, incarnation: int, *, in_new_life: bool = False) -> list[Answer]:
-        """Whoever is new, or starts a new life, is told everything. (rules 3 to 6)
+        """A new broker, or one in a new life, is told everything. (rules 3 to 6)
 
         `in_new_life`: it is this broker that starts one.
         """

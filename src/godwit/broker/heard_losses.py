@@ -44,6 +44,11 @@ class HeardLosses:
             return None
         return min(since for number, since in self._losses if number > after)
 
+    @property
+    def last(self) -> float | None:
+        """Since when the last loss may have cost something; None: there was none."""
+        return self._losses[-1][1] if self._losses else None
+
     def snapshot(self) -> HeardLossesState:
         """All that is known."""
         return HeardLossesState(self.count, tuple(self._losses))

@@ -7,9 +7,9 @@ So a broker sends hop by hop only while the network is *calm*, and otherwise thr
 need no agreement.
 
 *Calm.* The *view* of a broker is what it knows of all links (`Topology.view`). When it has not changed for `calm_s`,
-the broker tells those on its new ways its subscriptions, and then everybody `ViewReached`. Whoever has heard that from
-all, for its own view, is *complete*: it knows the subscriptions of everybody that this view asks for. It says so to
-all. When all are complete in its view, a broker is calm, until its view changes.
+the broker tells those on its new ways its subscriptions, and then everybody `ViewReached`. A broker that has received
+that from all, for its own view, is *complete*: it knows the subscriptions of everybody that this view asks for. It says
+so to all. When all are complete in its view, a broker is calm, until its view changes.
 
 *The stream.* What a calm broker sends is numbered. It keeps it until its targets have confirmed it; they are asked
 `confirm_s` after the first, or when there are `ASK_AT`. A hop whose view is another one drops a `HopPacket`: the view
@@ -20,8 +20,8 @@ Bloom filter. A hop passes over subscribers that are not in it. Whom the filter 
 delivery leaves out [spcf §3.1.1, note 3].
 
 *Rules.*
-1. Link states are flooded before anything else is sent, also to neighbours whose links are down for a while. So
-   whoever gets a message knows the view that its source had.
+1. Link states are flooded before anything else is sent, also to neighbours whose links are down for a while. So the
+   receiver of a message knows the view of its source.
 2. Ways are the same in both directions (`Topology.symmetric`). So what a broker tells another has passed all that lie
    between them. With rule 1: in its view, a hop on the way to a target knows of the target's subscriptions whatever
    the source knows, or later news. By later news the target does not want the event any more.

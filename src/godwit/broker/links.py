@@ -3,11 +3,11 @@
 *Theory.* Each end numbers the messages it sends 1, 2, 3, … and keeps them in its outbox until the other end has
 acknowledged them, cumulatively. A connection begins with a `Hello` each way, which says what has come so far; what has
 not is sent again. So a connection that breaks and another that takes its place lose nothing and double nothing. Frames
-may also get lost, doubled and overtaken while the connection stands: early ones are held, late ones dropped, a gap is
-reported at once by an `Ack` and filled by sending again, hole after hole, and a timer asks again when all is silent.
+may also be lost, duplicated and reordered while the connection is open: early ones are held, late ones dropped, a gap
+is reported at once by an `Ack` and filled by sending again, hole after hole, and a timer asks again when all is silent.
 
-Each end also measures how long a message takes there and its acknowledgement back: `round_trip_s`, for whoever has to
-know how old news is (δ of [rebeca §5.3]). It goes up at once and down slowly. A greeting is answered at once; other
+Each end also measures how long a message takes there and its acknowledgement back: `round_trip_s`, for components that
+need the age of messages (δ of [rebeca §5.3]). It goes up at once and down slowly. A greeting is answered at once; other
 acknowledgements may wait for `ack_s`, which is taken off as far as the quickest answer on this connection allows.
 
 An end that has lost its disk comes back as another *incarnation*. The other end sees that in the `Hello`, starts its
@@ -22,7 +22,8 @@ sent, or was acknowledged what never came (`knows_more`). Then this end begins a
    never otherwise. Past `outbox_max` no event enters it, and that is recorded as lost.
 3. No frame is sent or handled on a connection before the peer's `Hello` has come on it.
 4. An acknowledgement is late by `ack_s` at most, or goes with the next frame.
-5. What is in flight is bounded by `window`, and so is what is held early.
+5. What is in flight is bounded by `window`, and so is what is held early. That belongs to the connection: it counts as
+   received when the gap before it is filled, and until then the other end keeps it.
 
 *Departures.* [rebeca §2.1] takes error-free FIFO links for granted ("a common assumption that can be relieved later");
 this module is what they stand on.
@@ -146,7 +147,7 @@ class Link:
         return effects
 
     def give_up(self) -> list[Message]:
-        """Empty the outbox for good and return what was in it: the peer will not wait for it."""
+        """Empty the outbox permanently and return its content: the peer will not wait for it."""
         undelivered = list(self.outbox)
         self.first += len(self.outbox)
         self.outbox.clear()

@@ -31,7 +31,7 @@ class ShedLoad(ComponentInput, frozen=True):
 
 
 class LoadShedding:
-    """Lets go of sessions and events when the driver says so."""
+    """Drops sessions and events at the request of the driver."""
 
     label = "load_shedding"
     host: Host
@@ -48,7 +48,7 @@ class LoadShedding:
         """Nothing to take over."""
 
     def on_shed_load(self, input: ShedLoad, now: float) -> list[Effect]:
-        """Let go of that many bytes, as far as there are any to let go."""
+        """Free that many bytes, as far as possible."""
         sessions, excess = self.host.sessions, input.bytes
         effects: list[Effect] = []
         away = [session for session in sessions if session.connection is None]

@@ -8,8 +8,7 @@ everything again, and hears everything again. Until then what either had told st
 Events that come twice are known by their own ids: at sessions, and at clients.
 
 The driver says that the tail is lost (`TailLost`), when its disk tells; or a neighbour's `Hello` shows it. A client
-that knows more than its session is told so without others: it may err, or lie, and only its session is concerned
-(`sessions.py`).
+that knows more than its session is told alone: it may err, or lie, and only its session is concerned (`sessions.py`).
 
 Events that were only on their way through this broker are lost with the tail, too, and their senders have forgotten
 them. Any client in the network may have missed one. So all brokers are told of the loss, by a table that they share
@@ -24,7 +23,10 @@ get that receipt at once (`ReceiptUpdate`).
    here, and at every broker that hears of the loss. A session that moves meanwhile takes it along. It says so once for
    each loss, and one that begins afterwards says nothing.
 4. Of clients that are connected `TOLD_AT_ONCE` are told at a time, so that others do not wait for all of them.
-5. A neighbour's word begins a life once in `LIVES_GAP_S` at most. Until then its link is closed, and tried again.
+5. Only a start loses inputs: afterwards all that comes is in memory. So a neighbour's word begins a life only before
+   this broker has, since its start (`Restarted`), begun a life or agreed with that neighbour on what went between them.
+   Later it is wrong, and costs the neighbour its link; nobody else notices.
+6. It begins a life once in `LIVES_GAP_S` at most. Until then its link is closed, and tried again.
 """
 
 from itertools import islice
@@ -33,27 +35,31 @@ from typing import ClassVar
 import msgspec
 
 from godwit.broker.component import Handlers
-from godwit.broker.effects import Close, Effect, StartTimer, TailLost, Tell, TimerKey, Trace
+from godwit.broker.effects import Close, Effect, Restarted, StartTimer, TailLost, Tell, TimerKey, Trace
 from godwit.broker.gossip import LOSSES, Gossip
 from godwit.broker.gossip_messages import Fact, LostInputs
 from godwit.broker.host import Host
 from godwit.broker.links import Link
 from godwit.broker.messages import Bye, Message, NodeId, ReceiptUpdate
+from godwit.errors import PeerFault
 from godwit.trace import Record
 
 __all__ = ["LOST_TAIL", "LostTail", "LostTailState"]
 
 LOST_TAIL = "this broker has lost its last inputs, and begins another life"
 LIVES_GAP_S = 10.0
+WRONG = "your Hello knows of messages that were never sent here, and this broker has lost none since it was started"
 TOLD_AT_ONCE = 128
 LOSSES_TIMER = "losses"
 
 
 class LostTailState(msgspec.Struct, frozen=True, tag=True):
-    """Clients that were connected when a loss was heard of, and are still to be told."""
+    """Clients that were connected when a loss was heard of, and are still to be told; what is known since the start."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     untold: tuple[NodeId, ...]
+    agreed: tuple[NodeId, ...]  # neighbours
+    has_begun: bool  # a life
 
 
 class LostTail:
@@ -65,24 +71,37 @@ class LostTail:
     def __init__(self, gossip: Gossip) -> None:
         self._gossip = gossip
         self._untold: dict[NodeId, None] = {}
+        self._agreed: dict[NodeId, None] = {}  # neighbours whose links were open since the start
+        self._has_begun = False  # a life, since the start
 
     def join(self, host: Host) -> Handlers:
-        """Hear of it from the driver, and from links."""
+        """Handle the reports of the driver and of links."""
         self.host = host
         return Handlers(
-            inputs={TailLost: self.on_tail_lost},
+            inputs={TailLost: self.on_tail_lost, Restarted: self.on_restarted},
             facts={LOSSES: self.on_fact},
             timers={LOSSES_TIMER: self._on_losses_due},
             on_peer_knows_more=self.on_peer_knows_more,
+            on_link_open=self._on_link_open,
         )
 
     def snapshot(self) -> LostTailState | None:
-        """Who is still to be told."""
-        return LostTailState(tuple(self._untold)) if self._untold else None
+        """Who is still to be told, and whose word counts."""
+        if not (self._untold or self._agreed or self._has_begun):
+            return None
+        return LostTailState(tuple(self._untold), tuple(self._agreed), self._has_begun)
 
     def restore(self, state: LostTailState | None) -> None:
-        """Have these to tell."""
+        """Have these to tell, and know this."""
         self._untold = {} if state is None else dict.fromkeys(state.untold)
+        self._agreed = {} if state is None else dict.fromkeys(state.agreed)
+        self._has_begun = state is not None and state.has_begun
+
+    def on_restarted(self, input: Restarted, now: float) -> list[Effect]:
+        """The driver was started again: its disk may have lost something. (rule 5)"""
+        self._agreed.clear()
+        self._has_begun = False
+        return []
 
     def on_tail_lost(self, input: TailLost, now: float) -> list[Effect]:
         """The driver's disk has lost its last inputs."""
@@ -90,12 +109,17 @@ class LostTail:
 
     def on_peer_knows_more(self, link: Link, knows: int, now: float) -> list[Effect]:
         """A neighbour knows of something between us that we do not; `knows`: our life, as it knows it."""
+        if self._has_begun or link.peer in self._agreed:  # rule 5
+            raise PeerFault(WRONG)
         host, now_ms = self.host, int(now * 1_000)
-        if now_ms - host.incarnation < LIVES_GAP_S * 1_000 and host.incarnation <= now_ms:  # rule 5
+        if now_ms - host.incarnation < LIVES_GAP_S * 1_000 and host.incarnation <= now_ms:  # rule 6
             effects: list[Effect] = [Close(link.peer, LOST_TAIL), *link.on_down(now)]
             host.carry_out(host.routing.on_peer_down(link.peer, now), effects, now)
             return effects
         return self._begin_life(max(now_ms, knows + 1, host.incarnation + 1), 0.0, link.peer, now)
+
+    def _on_link_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
+        self._agreed[peer] = None
 
     def on_fact(self, fact: Fact, effects: list[Effect], now: float) -> None:
         """Another broker has lost its last inputs."""
@@ -119,7 +143,7 @@ class LostTail:
         return [*effects, StartTimer((LOSSES_TIMER,), now)] if self._untold else effects
 
     def _begin_life(self, incarnation: int, since: float, by: NodeId, now: float) -> list[Effect]:
-        host = self.host
+        host, self._has_begun = self.host, True
         detail = f"by what {by} knows" if by else "by the disk"
         effects: list[Effect] = [Trace(Record("tail_lost", by, number=incarnation, detail=detail))]
         for session in [session for session in host.sessions if session.connection is not None]:

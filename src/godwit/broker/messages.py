@@ -155,7 +155,7 @@ class Context(msgspec.Struct, frozen=True, tag=True):
 
 
 class Retain(msgspec.Struct, frozen=True, tag=True):
-    """Publish the event, and keep it for whoever subscribes later: the last one of `key`; with `clear`, keep none."""
+    """Publish the event, and keep it for later subscribers: the last one of `key`; with `clear`, keep none."""
 
     event: Event
     key: str
@@ -170,7 +170,8 @@ class Note(msgspec.Struct, frozen=True, tag=True):
 
 
 class SubscribeQuery(msgspec.Struct, frozen=True, tag=True):
-    """Subscribe by a filter to route by, and keep the queries with my session, for whoever tests them for me."""
+    """Subscribe by a filter to route by, and keep the queries with my session, for the broker or gateway that tests
+    them."""
 
     subscribe: Subscribe
     queries: tuple[tuple[str, str], ...]  # language and text of each; all of them must want an event
@@ -243,7 +244,7 @@ class ChannelTail(msgspec.Struct, frozen=True, tag=True):
 class ContextAdded(msgspec.Struct, frozen=True, tag=True):
     """Clients of mine are in this context: tell me what may match it, then `SubscriptionsComplete`. [spcf §3.1.2]
 
-    Whoever was in the context `replaces` of mine is in this one now, and that one is over; 0: none.
+    Clients in the context `replaces` are in this one now, and that one has ended; 0: none.
     """
 
     incarnation: int  # of mine: numbers mean something within it
@@ -376,7 +377,8 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     session: str = ""  # the session that `received` counts in, as `Attached` named it; "" when there was none
     quench: bool = False  # tell me by `Quench` what anybody wants
     receipt: int = 0  # the number of the last receipt of that session that came
-    attempt: int = 0  # counts a client's greetings: of two brokers that claim its session the higher one is right
+    attempt: int = 0  # counts a client's greetings, by two in the mode presubscribe: of two brokers that claim its
+    # session the higher one is right
     home: NodeId = ""  # the broker where that session was last, as `Attached` named it
     since: int = 0  # the attempt that led to that `Attached`
     wanted: "tuple[Subscribe | Advertise, ...]" = ()  # for another broker than `home`: all that the session may hold
@@ -537,7 +539,7 @@ class FetchEvents(msgspec.Struct, frozen=True, tag=True):
 class FetchedEvents(msgspec.Struct, frozen=True, tag=True):
     """All I have of `publisher` above `after`, up to `through`, is what I sent on this connection before, and `items`.
 
-    `through` is below what was asked for when not all of it fits into one answer.
+    `through` is below the requested number if not all of it fits into one answer.
     """
 
     publisher: NodeId
@@ -553,6 +555,6 @@ class Quench(msgspec.Struct, frozen=True, tag=True):
 
 
 class Bye(msgspec.Struct, frozen=True, tag=True):
-    """From a client: I leave for good, end my session. From a broker: I close this connection for `reason`."""
+    """From a client: I leave permanently, end my session. From a broker: I close this connection for `reason`."""
 
     reason: str = ""

@@ -12,7 +12,7 @@ group is new and when its last entry has gone, and a placement answers with the 
 *Covering.* A group that no told filter covers is told (a *root*); any other hangs under one that covers it. When a root
 is told, roots that it covers are taken back; when a root goes, what hangs under it finds another cover or is told
 first. *Merging* keeps *bundles*: the filters in a bundle are told as one filter that covers them all; a bundle that
-loses a filter is merged again.
+loses a filter is merged again, and the neighbour hears only how that ends.
 
 *Effort.* To place a group takes at most `PLACING_EFFORT_MAX` steps, and so does whatever must be placed again when one
 goes, all together. After that a filter is told although another may cover it: the neighbour knows more than it must.
@@ -96,7 +96,7 @@ class GroupState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class IdentityState(msgspec.Struct, frozen=True, tag=True):
-    """What is told, and the entries and their groups."""
+    """The forwarded filters, and the entries and their groups."""
 
     version: ClassVar[int] = 1
     told: dict[EntryId, Filter]
@@ -142,12 +142,13 @@ class MergingState(msgspec.Struct, frozen=True, tag=True):
 class ToldFilters:
     """The filters that a neighbour has been told, by id, and the ids that are made for them by `maker`."""
 
-    __slots__ = ("filters", "ids_made", "maker")
+    __slots__ = ("_before", "filters", "ids_made", "maker")
 
     def __init__(self, maker: str) -> None:
         self.maker = maker
         self.filters: dict[EntryId, Filter] = {}
         self.ids_made = 0
+        self._before: dict[EntryId, Filter | None] | None = None  # while changes are watched
 
     def new_id(self) -> EntryId:
         """An id that was never used before."""
@@ -156,13 +157,33 @@ class ToldFilters:
 
     def tell(self, id: EntryId, filter: Filter) -> Change:
         """Tell a filter under an id, perhaps instead of the one before."""
+        if self._before is not None:
+            self._before.setdefault(id, self.filters.get(id))
         self.filters[id] = filter
         return id, filter
 
     def take_back(self, id: EntryId) -> Change:
-        """Take back what was told under an id."""
+        """Withdraw the filter of an id."""
+        if self._before is not None:
+            self._before.setdefault(id, self.filters.get(id))
         del self.filters[id]
         return id, None
+
+    def watch(self) -> Mapping[EntryId, Filter | None]:
+        """Start recording changes: a view of the forwarded filter of each id that has changed since."""
+        self._before = {}
+        return self._before
+
+    def changed(self, last: EntryId) -> list[Change]:
+        """The changes since then, each id once: new filters first, `last` at their end, then withdrawn ones.
+
+        A filter may be told and taken back again on the way. Each such message would make the next broker merge again,
+        and tell more of them: at the end of a long way there would be thousands.
+        """
+        before, self._before = self._before or {}, None
+        ids = sorted((id for id, filter in before.items() if filter != self.filters.get(id)), key=last.__eq__)
+        tells: list[Change] = [(id, self.filters[id]) for id in ids if id in self.filters]
+        return tells + [(id, None) for id in ids if id not in self.filters]
 
     def restore(self, filters: Mapping[EntryId, Filter], ids_made: int) -> None:
         """Have told these, and made so many ids."""
@@ -387,13 +408,21 @@ class BundledGroups:
         del bundle.groups[group.filter]
         rest = list(bundle.groups.values())
         del self.bundles[bundle.id]
-        changes: list[Change] = []
+        before = self._told.watch()
         for other in rest:  # merged again, and told before the old bundle goes
             if other.id == bundle.id:
                 other.id = self._told.new_id()
-            changes += self.place(other, effort)
-        changes.append(self._told.take_back(bundle.id))
-        return changes
+            self.place(other, effort)
+        made = [each for each in (self.bundle_of[other.filter] for other in rest) if before.get(each.id, ()) is None]
+        if made:  # one of them goes on as the old one: often nothing changes for the neighbour, or the filter alone
+            self._told.take_back(made[0].id)
+            del self.bundles[made[0].id]
+            made[0].id = bundle.id
+            self.bundles[bundle.id] = made[0]
+            self._told.tell(bundle.id, made[0].filter)
+        else:
+            self._told.take_back(bundle.id)
+        return self._told.changed(last=bundle.id)
 
     def standing_for(self, group: Group) -> Filter:
         return self.bundle_of[group.filter].filter

@@ -33,6 +33,7 @@ under its rules. Newest per key and the budgets are ours.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -180,6 +181,27 @@ class Queue:
     def waiting(self) -> list[QueuedEvent]:
         """All that is not confirmed, as it would wait elsewhere."""
         return [*self._waiting_of_sent(), *self._waiting_unsent()]
+
+    def after(self, number: int) -> list[QueuedEvent]:
+        """What is not confirmed and has a higher number than this; it takes no longer than there are such."""
+        found: list[QueuedEvent] = []
+        for item in reversed(self._waiting.values()):
+            if item.number <= number:
+                break
+            found.append(QueuedEvent(item.number, item.event, item.subscriptions, item.queued_at))
+        for sent, queued_at, _ in reversed(self._sent):
+            if sent.number <= number:
+                break
+            found.append(QueuedEvent(sent.number, sent.event, sent.subscriptions, queued_at))
+        found.reverse()
+        return found
+
+    def missing(self, numbers: Iterable[int], count: int) -> list[int]:
+        """The first so many of these numbers whose events are not in the queue any more."""
+        if count <= 0:
+            return []
+        sent = {delivery.number for delivery, _, _ in self._sent}
+        return list(islice((number for number in numbers if number not in sent and number not in self._waiting), count))
 
     def restore(self, items: Iterable[QueuedEvent]) -> None:
         """Let items wait that waited elsewhere; they have their numbers already. Some were sent, and may have come."""

@@ -16,9 +16,9 @@ The last three are one class, `Grouped`: entries with equal filters are one grou
 decides which groups are told.
 
 *Rules.*
-1. At every moment, and after every single change in the order they are returned, what is told covers every entry.
-   So nothing falls between two messages on a FIFO link.
-2. What is told for no entry is nothing.
+1. At every moment, and after every single change in the order they are returned, the forwarded filters cover every
+   entry. So nothing is lost between two messages on a FIFO link.
+2. Without entries nothing is forwarded.
 3. The same calls give the same changes.
 
 *Paper.* [rebeca §2.2] names simple, identity ("combine filters that are equal"), covering and merging.
@@ -91,7 +91,7 @@ class NothingState(msgspec.Struct, frozen=True, tag=True):
 
 
 class SimpleState(msgspec.Struct, frozen=True, tag=True):
-    """What is told, and under which id each entry is."""
+    """The forwarded filters, and the id of each entry."""
 
     version: ClassVar[int] = 1
     told: dict[EntryId, Filter]
@@ -176,7 +176,7 @@ class Simple:
         return [self._told.tell(mine, filter)]
 
     def share(self, key: Hashable, other: Hashable, filter: Filter) -> bool:
-        """Let what was told for `other` stand for `key`, too, if it is this filter; whether it does."""
+        """Let the forwarded filter of `other` stand for `key`, too, if it is this filter; returns whether it does."""
         id = self._ids.get(other)
         if id is None or key in self._ids or self.told[id] != filter:
             return False

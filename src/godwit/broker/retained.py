@@ -1,14 +1,14 @@
-"""Retained events: of each key the last one, for whoever subscribes later. A table that every broker has (`gossip.py`).
+"""Retained events: the last one of each key, for later subscribers. A table that every broker has (`gossip.py`).
 
 *Theory.* `Retain` publishes an event as ever and puts it into the table, in the place of the one with the same key;
-`clear` takes that one out. Whoever subscribes with `retained` gets, before anything else comes for that subscription,
-the events of the table that it matches, marked with the attribute `retained`.
+`clear` takes that one out. A client that subscribes with `retained` gets, before anything else comes for that
+subscription, the events of the table that it matches, marked with the attribute `retained`.
 
 *Rules.*
 1. The marked copy comes even if the session has had the event before: it was asked for. If the event itself is still on
    its way, it does not come a second time.
 2. Filters on the client's own context and an event's `to` count as for any event.
-3. An event whose time is over goes, at each broker by its own clock. What is left of it is its stamp, so that no
+3. An expired event is removed, at each broker by its own clock. What is left of it is its stamp, so that no
    earlier one comes back.
 4. What there is no room for is refused, with the publishing of it (`Limits.retained_max`, `retained_bytes_max`).
 5. One user has no more than its share of them (`Limits.user_share`): past it, the same.

@@ -184,6 +184,15 @@ class Session:
         self._told = NO_RECEIPT  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last receipt was written
 
+    def is_meant_by(self, attach: Attach) -> bool:
+        """Whether a client that greets means this session: it knows the name, or has heard of none since it came here.
+
+        A session gets another name when its broker loses its last inputs, and the client may not have heard of that.
+        Where the client has greeted others since, one of them may have its session: then only the name counts.
+        """
+        is_last = not attach.tried or attach.attempt == self.attempt + 1
+        return attach.session == self.name or (self.attempt > attach.since and is_last)
+
     def adopt_advertisements(self, advertisements: Mapping[str, Filter]) -> None:
         """The client says from now on what it publishes: this, besides what it has said before."""
         self.advertisements.update(advertisements)
@@ -241,7 +250,7 @@ class Session:
                 self.dwell_s = DWELL_MARGIN * shortest or None
 
     def adopt_context(self, context: Context | None, asserted: Attributes, binding: Binding | None, now: float) -> None:
-        """The session has come to its client, which has brought along its context of now."""
+        """The session has arrived at its client, which has sent its present context."""
         if context is not None:
             self.context, self.context_since = context, now
             self._estimate_dwell()
@@ -265,7 +274,7 @@ class Session:
                 self.notes[note.key] = note.value
 
     def wants(self, name: str, event: Event) -> bool:
-        """Whether the event matches a subscription, in the client's context of now."""
+        """Whether the event matches a subscription, in the client's present context."""
         return self.exact.get(name, self.subscriptions[name].filter).matches(event)
 
     # ------------------------------------------------------------ snapshots

@@ -19,14 +19,14 @@ with the reason and call `detach`.
 1. A request is handled once: number `accepted + 1` is new, a lower one is acknowledged again, a higher one is a fault.
 2. A refused request counts as handled and changes nothing.
 3. At most one connection is attached to a session: the newest.
-4. A client says with `Attach` which receipt of its session came last. What was told in one that did not come is told
-   again in the next: over all receipts that come, each event is counted once.
+4. A client says with `Attach` which receipt of its session came last. The content of a receipt that was lost is
+   repeated in the next: over all receipts that come, each event is counted once.
 5. A refusal that the client may have missed is told again before the next `Attached`.
 6. An event is queued once, however often it comes; subscriptions count while `now < expires`.
 7. `PeerFault` is raised before anything is changed.
 8. All that grows is bounded by `Limits`, for one client and for all clients of a user (`user_quotas.py`).
 9. A filter on the client's own context is tested here, as an event arrives, in the context of that moment: routing
-   lets through more. What routing let through in vain is out of context, and recorded. [rebeca §5.1] So is an
+   lets through more. An event that routing forwarded needlessly is out of context, and recorded. [rebeca §5.1] So is an
    event's `to`: a client whose context it does not match does not get the event, and that is recorded. [spcf §3]
 10. What the server asserts of a client's context (`BrokerConfig.asserted`) nobody else says: a `Context` with it is
    refused, and events bear what the driver vouches for. A session without a connection keeps what it had last.
@@ -166,7 +166,7 @@ class Sessions:
     # ------------------------------------------------------------ what is vouched for
 
     def vouch(self, connection: str, asserted: Attributes) -> list[Effect]:
-        """A connection is there, and its driver vouches for this of whoever comes over it."""
+        """A connection is open, and its driver asserts this context of its client."""
         strange = [name for name in asserted if name not in self.asserted]
         if strange:
             allowed = ", ".join(self.asserted) or "none"
@@ -180,7 +180,7 @@ class Sessions:
         return []
 
     def vouched(self, connection: str) -> Attributes:
-        """What is vouched for of whoever says `Attach` over a connection; it is asked for then, and forgotten."""
+        """The asserted context of the client that sends `Attach` over a connection; it is used then, and forgotten."""
         return self._vouched.pop(connection, {})
 
     def sayable(self, context: Context | None) -> Context | None:

@@ -22,7 +22,7 @@ each client is of whom they have told a subscription. The exact test of `to` is 
 4. What is not known lets through: a client in no context that we know of may be meant by every `to`.
 5. Order: a context is added before a client is said to be in it, and removed after the client is said to be in another.
    A subscription is told before it is said where its client is.
-6. Numbers of contexts count within one life of a broker. What is said of a context of another life is ignored. With a
+6. Numbers of contexts count within one life of a broker. Messages about a context of another life are ignored. With a
    new life of a broker all that was told to it and by it is forgotten, and all our contexts await it again; so they do
    whenever it tells everything from the start.
 7. Nothing that another broker says of an unknown context, client or class does any harm.
@@ -96,7 +96,7 @@ CONTEXTS_HELD_MAX = 4_096  # of another broker; one more is not answered, and so
 class SpcfState(msgspec.Struct, frozen=True, tag=True):
     """The contexts here and elsewhere, and whom the subscriptions here were told to."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     own: OwnContextsState
     awaiting: dict[int, tuple[NodeId, ...]]
     others: dict[NodeId, OtherBrokerState]
@@ -267,7 +267,8 @@ class ContextForwarding:
     # ------------------------------------------------------------ events
 
     def homes(self, event: Event, found: Iterable[tuple[NodeId, EntryId]]) -> set[NodeId]:
-        """Whoever has a subscription that matches, of a client that may be meant; and whom rule 3 adds."""
+        """The brokers with a matching subscription of a client that the event may be addressed to, and those that
+        rule 3 adds."""
         number = self.own.number_of(context_of(event))
         if not number:
             return set(self.tables.incarnations)

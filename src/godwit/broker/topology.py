@@ -31,10 +31,9 @@ moment: a hop that is not on the path from source to target in its own view send
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from heapq import heappop, heappush
 
 import msgspec
-import rustworkx
 
 from godwit.broker.messages import LinkState, NodeId
 from godwit.errors import PeerFault
@@ -70,9 +69,6 @@ class TopologyState(msgspec.Struct, frozen=True):
 class Topology:
     """The link states that one broker knows, and the way to everyone."""
 
-    _graph: Any
-    _numbers: dict[NodeId, int]  # in the graph
-    _names: list[NodeId]  # by number
     link_costs: dict[NodeId, dict[NodeId, int]]  # of the links that count, in thousandths
     _hops_of: dict[NodeId, dict[NodeId, NodeId]]
     _parent_of: dict[NodeId, NodeId | None]  # of this broker, in the tree of a source
@@ -267,7 +263,7 @@ class Topology:
 
     def _tree(self, source: NodeId) -> dict[NodeId, NodeId]:
         """Parents in the tree of `source`, the nearest nodes first."""
-        if source not in self._numbers:
+        if source not in self.link_costs:
             return {}
         distances = self.distances(source)
         if self.symmetric:
@@ -283,8 +279,16 @@ class Topology:
 
     def distances(self, source: NodeId) -> dict[NodeId, int]:
         """How far each broker is from `source`, in thousandths of a cost."""
-        lengths = rustworkx.dijkstra_shortest_path_lengths(self._graph, self._numbers[source], float)
-        return {source: 0, **{self._names[number]: int(length) for number, length in lengths.items()}}
+        found: dict[NodeId, int] = {}
+        near = [(0, source)]
+        while near:
+            distance, node = heappop(near)
+            if node not in found:
+                found[node] = distance
+                for other, cost in self.link_costs[node].items():
+                    if other not in found:
+                        heappush(near, (distance + cost, other))
+        return found
 
     # ------------------------------------------------------------ the links that count
 
@@ -292,26 +296,19 @@ class Topology:
         """Put a link state into the database, and the links that it makes or ends into the graph. (rule 2)"""
         broker = state.broker
         self.states[broker] = state
-        if broker not in self._numbers:
-            self._numbers[broker] = self._graph.add_node(broker)
-            self._names.append(broker)
-            self.link_costs[broker] = {}
-        own, number = self.link_costs[broker], self._numbers[broker]
+        own = self.link_costs.setdefault(broker, {})
         for other in [other for other in own if other not in state.neighbours]:
-            self._graph.remove_edge(number, self._numbers[other])
             del own[other], self.link_costs[other][broker]
         for other, cost in state.neighbours.items():
             back = self.states[other].neighbours.get(broker) if other in self.states else None
             if back is not None:
                 thousandths = round(max(cost, back) * 1_000)
-                self._graph.add_edge(number, self._numbers[other], thousandths)
                 own[other] = self.link_costs[other][broker] = thousandths
         self._hops_of, self._parent_of, self._own_tree, self._partitions = {}, {}, None, {}
 
     def _draw(self) -> None:
         """Make graph and caches from the database."""
-        self._graph = rustworkx.PyGraph(multigraph=False)
-        self._numbers, self._names, self.link_costs = {}, [], {}
+        self.link_costs = {}
         states, self.states = self.states, {}
         for state in states.values():
             self.keep(state)

@@ -89,7 +89,7 @@ Entries = dict[NodeId, dict[EntryId, Filter]]
 class TreeState(msgspec.Struct, frozen=True, tag=True):
     """The tables of one broker. The matcher follows from them."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     in_subs: dict[NodeId, dict[EntryId, Filter]]  # by source: this broker's own clients, then every neighbour
     in_ads: dict[NodeId, dict[EntryId, Filter]]
     out_subs: dict[NodeId, AnyState]  # of the reduction, by neighbour
@@ -274,10 +274,11 @@ class TreeRouting:
                 here.append(key)
             else:
                 towards[key[0]] = None
-        answers: list[Answer] = [
-            Forward(n, message) for n in (self.neighbours if self.floods else towards) if n != source
-        ]
+        answers: list[Answer] = []
+        if towards or self.floods:  # in an order that does not depend on how the matcher came to hold what it holds
+            answers += [Forward(n, message) for n in self.neighbours if n != source and (n in towards or self.floods)]
         if here:
+            here.sort()  # for the same reason
             answers.append(DeliverLocally(event, here))
         return answers
 

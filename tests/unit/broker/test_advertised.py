@@ -233,3 +233,15 @@ def test_a_restored_broker_has_the_same_tables(net: Advertising) -> None:
         again = restored(net.brokers[name], advertised_routing(name))
         assert again.snapshot() == net.brokers[name].snapshot()
         assert again.sizes() == net.brokers[name].sizes()
+
+
+def test_what_is_not_advertised_any_more_is_not_found_any_more(net: Advertising) -> None:
+    net.advertise("a", "t > 20", entry="warm")
+    net.advertise("a", "t > 50", entry="hot")
+    net.ask("leaf", "t > 50")
+    net.sent()
+    assert net.say("a", t=60) == ["leaf"]
+    net.unadvertise("a", entry="hot")
+    net.sent()
+    assert net.say("a", t=60) == ["leaf"]
+    assert net.at("a").knows_all(event({"t": 60}))

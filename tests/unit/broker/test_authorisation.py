@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from godwit.broker.authorisation import RightsChanged, RightsGranted
+from godwit.broker.authorisation import GREETS_WITHIN_S, RightsChanged, RightsGranted
 from godwit.broker.client_rights import BeyondGrants, ClientRights
 from godwit.broker.messages import (
     Accepted,
@@ -333,6 +333,7 @@ def test_rights_of_clients_without_a_session_are_forgotten_in_time() -> None:
     net.come("c", "x", "ann", rights("kind = 'news'"))
     for number in range(5_000):
         net.give("c", RightsGranted(f"bob/{number}", rights("TRUE", user="bob")))
+        net.now += 1.0
     authorisation = net.machine("c").components["authorisation"]
     assert len(authorisation.snapshot().entries) <= 1_025
     assert authorisation.rights_of("ann") == rights("kind = 'news'")
@@ -344,7 +345,23 @@ def test_clients_without_a_session_are_looked_for_at_powers_of_two(monkeypatch: 
     for number in range(8):
         net.give("c", RightsGranted(f"bob/{number}", rights("TRUE", user="bob")))
         known.append(len(net.machine("c").components["authorisation"].snapshot().entries))
+        net.pass_time(GREETS_WITHIN_S + 1)
     assert known == [1, 2, 3, 1, 2, 3, 1, 2]
+
+
+def test_a_client_whose_greeting_comes_after_those_of_many_others_has_no_right_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("godwit.broker.authorisation.ENTRIES_MIN", 4)
+    net = Net()
+    net.give("c", RightsGranted("ann", rights("kind = 'news'")))
+    net.give("c", RightsGranted("eve", rights("TRUE", user="eve")))
+    net.change("c", None, "eve")  # the user is removed before its client greets
+    for number in range(30):
+        net.give("c", RightsGranted(f"bob/{number}", rights("TRUE", user="bob")))
+    authorisation = net.machine("c").components["authorisation"]
+    assert authorisation.rights_of("ann") == rights("kind = 'news'")
+    assert authorisation.rights_of("eve").subscribe == FALSE
 
 
 def test_rights_are_in_snapshots() -> None:

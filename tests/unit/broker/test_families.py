@@ -54,6 +54,18 @@ def test_settings_choose_whom_a_broker_of_a_graph_tells(strategy: Any, kind: typ
     assert type(routing.forwarding) is kind
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"matching": "hops"}, "matching is 'hops': the strategy 'advertised' matches at the source"),
+        ({"advertisements": "off"}, "advertisements is 'off': the strategy 'advertised' routes by them"),
+    ],
+)
+def test_settings_that_the_strategy_advertised_cannot_keep_are_refused(settings: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Broker("b", {}, BrokerConfig(family="graph", strategy="advertised", **settings))
+
+
 @pytest.mark.parametrize("strategy", ["gsf", "spcf"])
 @pytest.mark.parametrize("matching", ["source", "hops"])
 def test_settings_choose_where_a_broker_of_a_graph_matches(strategy: Any, matching: Any) -> None:

@@ -475,3 +475,11 @@ def test_a_hello_with_a_negative_number_is_a_fault_and_changes_nothing(field: in
 def test_lives_and_numbers_start_at_one(hello: Hello) -> None:
     with pytest.raises(PeerFault):
         opened().on_hello(hello, 0.0)
+
+
+def test_what_a_past_life_sent_too_early_is_not_taken_for_the_next_one() -> None:
+    link = opened()
+    assert arrive(link, frame(2))[0] == []
+    link.on_hello(Hello(2, 1, 0, 1, True), 0.0)  # the peer has forgotten everything, and says so on the same connection
+    assert arrive(link, frame(1))[0] == [1]
+    assert link.received == 1

@@ -3,12 +3,15 @@
 import pytest
 
 from godwit.broker import lost_tail
-from godwit.broker.effects import Effect, StartTimer, TailLost, Tell, TimerDue
-from godwit.broker.gossip import LOSSES
+from godwit.broker.effects import Arrived, Effect, Restarted, StartTimer, TailLost, Tell, TimerDue, Trace
+from godwit.broker.gossip import LOSSES, Gossip
 from godwit.broker.gossip_messages import Fact, LostInputs
-from godwit.broker.lost_tail import LIVES_GAP_S, LOSSES_TIMER, LOST_TAIL, LostTail
-from godwit.broker.messages import Receipt, ReceiptUpdate
+from godwit.broker.limits import Limits
+from godwit.broker.lost_tail import LIVES_GAP_S, LOSSES_TIMER, LOST_TAIL, WRONG, LostTail
+from godwit.broker.messages import Attach, Hello, Receipt, ReceiptUpdate
+from godwit.broker.session import Session
 from godwit.testing.machine_network import Machines, machines
+from godwit.trace import Record
 from tests.snapshots import reborn
 
 SETTLES_S = 120.0
@@ -85,6 +88,62 @@ def test_every_connection_is_closed_with_the_reason() -> None:
     closed = {effect.peer: effect.reason for effect in effects if type(effect).__name__ == "Close"}
     assert set(closed) == {"a", "c", "sb", "pb"}
     assert set(closed.values()) == {LOST_TAIL}
+
+
+LIES = {  # what a says to b that b never sent, never received, or never was
+    "it has received": lambda link: Hello(link.peer_incarnation, link.incarnation, 10**6, 1, heard=True),
+    "it was acknowledged": lambda link: Hello(link.peer_incarnation, link.incarnation, 0, 1, True, 10**6),
+    "it has met": lambda link: Hello(link.peer_incarnation, link.incarnation + 1, 0, 1, heard=True),
+}
+
+
+def lie(net: Machines, how: str) -> dict[str, str]:
+    """a tells b a lie; which connections b closes, and why."""
+    effects = net.give("b", Arrived("a", LIES[how](net.machine("b").links["a"])))
+    return {effect.peer: effect.reason for effect in effects if type(effect).__name__ == "Close"}
+
+
+@pytest.mark.parametrize("how", LIES)
+@pytest.mark.parametrize("family", ["tree", "graph"])
+def test_a_neighbour_that_lies_loses_its_link_and_nobody_else_waits(family: str, how: str) -> None:
+    net = chain(family)
+    assert lie(net, how) == {"a": WRONG}
+    assert net.recorded("tail_lost") == []
+
+
+@pytest.mark.parametrize("how", LIES)
+@pytest.mark.parametrize("family", ["tree", "graph"])
+def test_a_broker_that_was_started_again_must_believe_a_neighbour_before_it_has_agreed_with_it(
+    family: str, how: str
+) -> None:
+    net = chain(family)
+    net.put("b", Restarted())
+    assert lie(net, how) == {"a": LOST_TAIL, "c": LOST_TAIL, "sb": LOST_TAIL, "pb": LOST_TAIL}
+    assert len(net.recorded("tail_lost")) == 1
+
+
+@pytest.mark.parametrize("how", LIES)
+def test_events_of_others_are_not_held_back_for_a_neighbour_that_lies(how: str) -> None:
+    net = chain("tree")
+    lie(net, how)
+    before = net.now
+    net.ask("pb", net.clients["pb"].publish({"n": 1}, net.now))
+    net.run()
+    assert net.notified("sb") == net.notified("sc") == [("pb", 1)]
+    assert net.now == before
+
+
+def test_a_broker_begins_one_life_for_each_start_by_what_neighbours_say() -> None:
+    net = chain("tree")
+    net.put("b", Restarted())
+    assert LOST_TAIL in lie(net, "it has received").values()
+    net.run()
+    for peer in ("a", "c"):
+        net.join("b", peer)
+    net.run()
+    net.brokers["b"] = reborn(net.machine("b"))  # a snapshot keeps what is known since the start
+    assert lie(net, "it has received") == {"a": WRONG}
+    assert len(net.recorded("tail_lost")) == 1
 
 
 def line(family: str) -> Machines:
@@ -189,3 +248,45 @@ def test_a_session_that_moves_before_its_client_is_told_takes_the_loss_along(fam
     net.attach("sd", "c")
     net.pass_time(SETTLES_S)
     assert net.clients["sd"].receipts[-1].lost_since == 5.0
+
+
+@pytest.mark.parametrize("mode", ["relocate", "junction"])
+def test_a_session_that_got_another_name_before_its_client_heard_of_it_goes_on(mode: str) -> None:
+    net = machines("a-b b-c", family="tree")
+    net.pass_time(SETTLES_S)
+    net.ask("sub", net.attach("sub", "c", mode=mode).subscribe("all", "n >= 0", net.now))
+    net.attach("pa", "a")
+    net.pass_time(SETTLES_S)
+    net.detach("sub")
+    net.blocked.add(("b", "sub"))
+    net.attach("sub", "b")  # its session comes here, and it does not hear so
+    net.pass_time(SETTLES_S)
+    net.detach("sub")
+    net.blocked.clear()
+    net.ask("pa", net.clients["pa"].publish({"n": 1}, net.now))
+    net.pass_time(SETTLES_S)
+    net.put("b", TailLost(1_000_000, 5.0))
+    for a, b in (("a", "b"), ("b", "c")):
+        net.join(a, b)
+    net.pass_time(SETTLES_S)
+    net.attach("sub", "b")
+    net.pass_time(SETTLES_S)
+    assert net.notified("sub") == [("pa", 1)]
+    assert net.clients["sub"].receipts[-1].session_lost
+
+
+def test_a_session_from_before_its_client_was_elsewhere_is_not_the_one_it_means() -> None:
+    session = Session("sub", "b/1/1", Limits())
+    session.attempt = 3
+    assert session.is_meant_by(Attach("sub", session="b/1/1", attempt=9, since=8))  # by its name
+    assert not session.is_meant_by(Attach("sub", session="c/1/1", attempt=5, since=4))  # it was at c since
+    assert session.is_meant_by(Attach("sub", session="c/1/1", attempt=5, since=2))  # nowhere since
+    assert session.is_meant_by(Attach("sub", session="c/1/1", attempt=4, since=2, tried=("d",)))  # not at d since
+    assert not session.is_meant_by(Attach("sub", session="c/1/1", attempt=5, since=2, tried=("d",)))  # perhaps at d
+
+
+def test_a_loss_that_cannot_be_told_to_others_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = chain("tree")
+    monkeypatch.setattr(Gossip, "put", lambda self, table, key, value, now: "the table is full")
+    effects = net.give("b", TailLost(7_000, 1.0))
+    assert Trace(Record("lost", detail="the table is full")) in effects

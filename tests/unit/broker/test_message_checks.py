@@ -1,8 +1,12 @@
 """What is kept in mind of events that were checked: only small ones, so that memory does not grow with peers."""
 
+from math import nan
+
 import pytest
 
 from godwit.broker import message_checks
+from godwit.broker.messages import Request, SetSessionExpiry
+from godwit.errors import PeerFault
 from godwit.filters.events import Event
 
 
@@ -20,3 +24,13 @@ from godwit.filters.events import Event
 def test_only_small_events_are_kept_in_mind(event: Event, is_kept: bool) -> None:
     message_checks.check_event(event)
     assert (message_checks._known.get(id(event)) is event) is is_kept
+
+
+@pytest.mark.parametrize(("seconds", "is_allowed"), [(0, True), (0.0, True), (None, True), (-0.1, False), (nan, False)])
+def test_a_session_may_end_with_its_connection_but_not_before(seconds: float | None, is_allowed: bool) -> None:
+    request = Request(1, SetSessionExpiry(seconds))
+    if is_allowed:
+        message_checks.check_request(request)
+    else:
+        with pytest.raises(PeerFault, match=r"SetSessionExpiry\.seconds"):
+            message_checks.check_request(request)

@@ -33,14 +33,19 @@ MOVES = [
 ]
 
 
+def section(page, name):
+    """The paragraph about a type that has no row, with the table that it announces."""
+    parts = page.split("\n\n")
+    at = next(at for at, part in enumerate(parts) if f"A {name}" in part or part.startswith(name))
+    return "\n".join(parts[at : at + 2 if parts[at].endswith(":") else at + 1])
+
+
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_each_type_and_each_of_its_fields_is_in_the_reference(kind):
     page = PAGE.read_text(encoding="utf-8")
     name = f"`{kind.__name__}`"
     rows = [line for line in page.split("\n") if line.startswith(f"| {name} ")]
-    about = (
-        rows[0] if rows else next(part for part in page.split("\n\n") if f"A {name}" in part or part.startswith(name))
-    )
+    about = rows[0] if rows else section(page, name)
     missing = [field.name for field in msgspec.structs.fields(kind) if f"`{field.name}`" not in about]
     assert not missing
 

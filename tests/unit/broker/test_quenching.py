@@ -79,6 +79,7 @@ def test_while_nobody_asks_nothing_is_worked_out_and_nothing_is_missed() -> None
     assert isinstance(told, Tell)
     assert told.message.filter.covers(LOW)
     assert told.message.filter.covers(HIGH)
+    assert quenching.snapshot().missed == ()  # it is in the filter now
 
 
 def test_what_comes_while_nobody_asks_is_bounded() -> None:

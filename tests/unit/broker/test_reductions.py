@@ -212,12 +212,23 @@ def test_a_wider_bundle_swallows_what_it_covers() -> None:
     assert shown(out.add(2, EVE, RIGHT)) == [("1", parse("x BETWEEN 0 AND 9")), ("2", None)]
 
 
-def test_a_bundle_that_loses_a_filter_is_merged_anew_before_it_goes() -> None:
+def test_a_bundle_that_loses_a_filter_is_merged_anew_and_its_own_filter_is_told_last() -> None:
     out = filled(merging("b"), LEFT, RIGHT, parse("x BETWEEN 9 AND 12"))
     assert told(out) == [parse("x BETWEEN 0 AND 12")]
+    [old] = out.told
     changes = out.remove(1)
-    assert changes[-1][1] is None
-    assert told(out) == [LEFT, parse("x BETWEEN 9 AND 12")]
+    assert [filter for _, filter in changes] == [parse("x BETWEEN 9 AND 12"), LEFT]
+    assert changes[-1][0] == old
+    assert sorted(map(str, told(out))) == sorted(map(str, [LEFT, parse("x BETWEEN 9 AND 12")]))
+
+
+def test_a_filter_that_is_replaced_in_a_large_bundle_takes_few_messages() -> None:
+    slices = [parse(f"x BETWEEN {4 * number} AND {4 * number + 4}") for number in range(20)]
+    out = filled(merging("b"), *slices)
+    assert told(out) == [parse("x BETWEEN 0 AND 80")]
+    changes = out.add(3, ("c", "3"), parse("x BETWEEN 12 AND 17"))
+    assert [filter for _, filter in changes] == [parse("x BETWEEN 16 AND 80"), parse("x BETWEEN 0 AND 17")]
+    assert len(out.add(0, ("c", "0"), parse("x BETWEEN 0 AND 5"))) <= 2
 
 
 def test_perfect_merging_lets_in_nothing_besides() -> None:
@@ -276,11 +287,14 @@ def test_filters_that_would_be_too_big_together_are_told_one_by_one() -> None:
     assert told(filled(merging("b"), big, other)) == [big, other]
 
 
-def test_names_of_bundles_are_not_used_twice() -> None:
+def test_a_bundle_keeps_its_name_while_it_has_filters_and_no_name_is_used_twice() -> None:
     out = filled(merging("b"), LEFT, RIGHT)
-    assert shown(out.remove(1)) == [("3", LEFT), ("1", None)]
-    assert shown(out.add(1, BOB, RIGHT)) == [("3", parse("x BETWEEN 0 AND 9"))]
-    assert shown(out.remove(0)) == [("4", RIGHT), ("3", None)]
+    assert shown(out.remove(1)) == [("1", LEFT)]
+    assert shown(out.add(1, BOB, RIGHT)) == [("1", parse("x BETWEEN 0 AND 9"))]
+    assert shown(out.remove(0)) == [("1", RIGHT)]
+    assert shown(out.remove(1)) == [("1", None)]
+    [(name, filter)] = shown(out.add(0, ANN, LEFT))
+    assert (int(name) > 3, filter) == (True, LEFT)
 
 
 # ------------------------------------------------------------ effort

@@ -6,6 +6,7 @@ import pytest
 
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, Trace
 from godwit.broker.limits import Limits
+from godwit.broker.message_checks import TRIED_MAX
 from godwit.broker.messages import (
     Accepted,
     Advertise,
@@ -443,6 +444,14 @@ def test_a_malformed_attach_is_a_fault_and_changes_nothing(message: Any) -> None
     with pytest.raises(PeerFault):
         sessions.attach("c2", read(message), 0.0)
     assert repr(sessions.snapshot()) == before
+
+
+def test_an_attach_may_name_as_many_brokers_that_were_tried_as_is_allowed() -> None:
+    sessions = subscribed()
+    sessions.detach("c1", 0.0)
+    sessions.attach("c2", read(Attach("ann", tried=("b",) * TRIED_MAX)), 0.0)
+    with pytest.raises(PeerFault, match=f"{TRIED_MAX} at most"):
+        sessions.attach("c3", read(Attach("ann", tried=("b",) * (TRIED_MAX + 1))), 0.0)
 
 
 @pytest.mark.parametrize("message", [Received(0), Received(-1), Received(3), Received("1"), None])  # type: ignore[arg-type]
