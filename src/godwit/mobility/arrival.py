@@ -3,19 +3,19 @@
 *Theory.* `TRANSITIONS` is the life of an arrival. An arrival begins by asking: of a client that brings nothing, first
 what it wants, then for the session itself. What else differs between modes is asked of the mode's policy
 (`ArrivalVariant`). The session comes in parts. In the graph family it may have to wait
-until all brokers have flushed (`transfer_barrier.py`). Then the client is let in, with its session (`done`) or with a
+until all brokers have flushed (`transfer_barrier.py`). Then the client is attached, with its session (`done`) or with a
 new one (`lost`); or the client is elsewhere and nothing stays here (`superseded`).
 
 *Rules.*
-1. What it brings is bounded by the same limits as a session: a wish beyond them is left out. The client says it again
-   when it is let in, and hears why not.
+1. What it brings is bounded by the same limits as a session: a wish beyond them is left out. The client sends it again
+   when it is attached, and gets the reason.
 2. A filter that was replaced while the session was on its way is wanted besides the new one, since the session may hold
    either; where both together are too large, the new one alone.
 3. Of what is replayed, as much is kept as a queue may hold. What is left out is recorded.
-4. A client that was let in elsewhere while it was looked for here, and comes back, is looked for again: what is left
-   of the time for the old search is not that of this one, and the session would be given up too early.
+4. If a client was attached elsewhere while its session was searched here, and comes back, the search begins again: what
+   is left of the time for the old search is not that of this one, and the session would be given up too early.
 5. Every change of phase is in `TRANSITIONS`; any other is a fault of this program. What can be done with an arrival is
-   asked of the same table (`may`): its client is let in with the session exactly where `FINISH` is allowed.
+   asked of the same table (`may`): its client is attached with the session exactly where `FINISH` is allowed.
 6. A broker may be superseded in any phase, while a session is still on its way to it: `superseded_by` is no phase.
    Nor is `knows_wishes`: a part of the session may come before anybody has said what the client wants.
 """
@@ -206,7 +206,7 @@ class Arrival:
 
     @property
     def is_coming(self) -> bool:
-        """Whether a part of the session is here, so that its client can be let in with it."""
+        """Whether a part of the session is here, so that its client can be attached with it."""
         return self.may(Step.FINISH)
 
     def step(self, step: Step) -> None:
@@ -226,7 +226,7 @@ class Arrival:
         return Relocate(attach.client, attach.home, broker, attach.attempt, incarnation)
 
     def look_around(self) -> None:
-        """Others are asked for the session, whoever has it."""
+        """Others are asked for the session."""
         self.asks += 1
 
     def learn(self, wanted: tuple[Subscribe | Advertise, ...]) -> None:
@@ -242,7 +242,7 @@ class Arrival:
         self.flushes, self.gives_up_at = flushes, gives_up_at
 
     def was_elsewhere(self, attach: Attach) -> bool:
-        """Whether a client that comes again was let in elsewhere since, as its greeting says."""
+        """Whether a returning client was attached elsewhere since, by its greeting."""
         return attach.since != self.attach.since and self.phase is not Phase.FLUSHING
 
     def come_again(self, attach: Attach, connection: str, asserted: Attributes) -> None:
@@ -276,7 +276,7 @@ class Arrival:
         return True
 
     def wait_until(self, gives_up_at: float) -> None:
-        """The session is given up at that time, and not as was said before. (rule 4)"""
+        """Change the time at which the session is given up. (rule 4)"""
         self.gives_up_at = gives_up_at
 
     def look_at(self, home: NodeId) -> None:

@@ -11,6 +11,7 @@ When the state changes, a `FollowUpdate` follows the same way and each broker re
 no further than to the first broker for which the change makes no difference: then it makes none behind it either.
 
 `FollowedFilters` keeps these entries, beside the subscriptions of a `TreeRouting`: they are `FurtherEntries` of it.
+What a neighbour is told of them, and how entries of many clients are told as one, is in `told_follows.py`.
 
 *Rules.*
 1. An entry is told to a neighbour iff the neighbour has advertised something that the filter may want in some state; so
@@ -22,8 +23,8 @@ no further than to the first broker for which the change makes no difference: th
 5. With flooding nobody is told anything.
 
 *Paper.* [rebeca §5.1 to §5.3, Table 2]. *Symbols.* F_i → the entry from B_i at B_(i+1); δ_i → `delays[B_i]`.
-*Departures.* These entries are not reduced: no two clients move alike. Ordinary ones are as before. The paper sends the
-places to add and to remove; we send the state, and each broker works out both.
+*Departures.* The paper sends the places to add and to remove at each hop; of one client we send the state, and each
+broker works out both. Of many clients, the places to add and to remove are sent (`FollowPlaces`).
 """
 
 from collections.abc import Collection, Iterable
@@ -32,125 +33,71 @@ from typing import Any, ClassVar
 import msgspec
 
 from godwit.broker.further_entries import TreeTables
-from godwit.broker.message_checks import check_dwell, check_size, check_values, shown
+from godwit.broker.message_checks import check_dwell, check_values, shown
 from godwit.broker.messages import EntryId, NodeId
 from godwit.broker.routing import Answer, Demand, Forward
 from godwit.broker.tree import ENTRIES_MAX, HERE
-from godwit.errors import PeerFault
-from godwit.filters.contexts import AUTHORS
+from godwit.errors import BadValue, PeerFault
+from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, size_of
 from godwit.filters.effort import Effort
-from godwit.filters.events import Attributes
+from godwit.filters.events import Attributes, values_of
 from godwit.filters.filters import Filter
-from godwit.filters.references import is_open, references_of
-from godwit.mobility.move_messages import Follow, FollowUpdate, Unfollow
-from godwit.mobility.possible_values import Movements, Possibilities, State
+from godwit.filters.references import is_open
+from godwit.filters.values import checked_value, distinct_sorted, identity
+from godwit.mobility.followed_entry import Followed, FollowedState, names_of
+from godwit.mobility.move_messages import Follow, FollowPlaces, FollowUpdate, Unfollow
+from godwit.mobility.possible_values import Movements, State
+from godwit.mobility.told_follows import UNITED_BYTES_MAX, FollowGroupState, Key, ToldFollows
 
-__all__ = ["Followed", "FollowedFilters", "FollowedFiltersState", "FollowedState"]
+__all__ = ["FollowedFilters", "FollowedFiltersState"]
 
 SLACK = 1.25
 SPENT_S_MAX = 1e9
-Key = tuple[NodeId, EntryId]
-
-
-class FollowedState(msgspec.Struct, frozen=True):
-    """An open filter from one source. What it comes to here follows from it."""
-
-    filter: Filter
-    values: Attributes
-    dwell_s: float | None
-    spent_s: float | None
-    link_s: float | None
 
 
 class FollowedFiltersState(msgspec.Struct, frozen=True, tag=True):
-    """The entries of one broker, and under which ids its neighbours know them."""
+    """The entries of one broker, and as what its neighbours know them."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     followed: dict[NodeId, dict[EntryId, FollowedState]]
-    told: dict[NodeId, dict[Key, EntryId]]
+    told: dict[NodeId, tuple[FollowGroupState, ...]]
     delays: dict[NodeId, float]
     ids_made: int
-
-
-class Followed:
-    """An open filter from one source, and what it comes to here."""
-
-    __slots__ = (
-        "dwell_s",
-        "elapsed_s",
-        "filter",
-        "link_s",
-        "loosened",
-        "names",
-        "possible",
-        "spent_s",
-        "values",
-        "weakest",
-    )
-
-    def __init__(
-        self,
-        filter: Filter,
-        values: dict[str, Any],
-        dwell_s: float | None,
-        spent_s: float | None,
-        link_s: float | None,  # as the other end says
-        delay_s: float | None,  # and as we do
-        movements: Movements,
-        before: "Followed | None",
-    ) -> None:
-        self.filter = filter
-        self.values = values
-        self.dwell_s = dwell_s
-        self.spent_s = spent_s
-        self.link_s = link_s
-        measured = [seconds for seconds in (link_s, delay_s) if seconds is not None]
-        self.elapsed_s = None if spent_s is None or not measured else spent_s + max(measured)
-        same = before is not None and before.filter == filter
-        self.names: tuple[str, ...] = before.names if before is not None and same else _names(filter)
-        self.possible: Possibilities = movements.possible(filter, values, self.elapsed_s, dwell_s, self.names)
-        self.weakest: Filter = before.weakest if before is not None and same else movements.weakest(filter)
-        self.loosened: Filter = (
-            before.loosened
-            if before is not None and same and before.possible == self.possible
-            else movements.loosened(filter, self.possible)
-        )
-
-    def follow(self, id: EntryId, link_s: float | None) -> Follow:
-        """As it is told first."""
-        return Follow(id, self.filter, self.values, self.dwell_s, self.elapsed_s, link_s)
-
-    def changed(self, id: EntryId, link_s: float | None) -> FollowUpdate:
-        """As it is told then."""
-        return FollowUpdate(id, self.values, self.dwell_s, self.elapsed_s, link_s)
 
 
 class FollowedFilters:
     """What one broker follows of clients' states. Implements `FurtherEntries`."""
 
     kind = "followed"
-    messages: Collection[type] = (Follow, FollowUpdate, Unfollow)
+    messages: Collection[type] = (Follow, FollowUpdate, FollowPlaces, Unfollow)
     tree: TreeTables
 
-    def __init__(self, movements: Movements) -> None:
+    def __init__(self, movements: Movements, *, unites: bool = True) -> None:
         self.movements = movements
+        self.unites = unites
         self.followed: dict[NodeId, dict[EntryId, Followed]] = {HERE: {}}  # by source
-        self.told: dict[NodeId, dict[Key, EntryId]] = {}  # by neighbour, under which id
-        self.taken: dict[NodeId, dict[EntryId, None]] = {}  # those ids
+        self.told: dict[NodeId, ToldFollows] = {}  # by neighbour
         self.delays: dict[NodeId, float] = {}  # round trips, with slack
         self.ids_made = 0
 
     def join(self, tree: TreeTables) -> None:
         self.tree = tree
         for neighbour in tree.neighbours:
-            self.followed[neighbour], self.told[neighbour], self.taken[neighbour] = {}, {}, {}
+            self.followed[neighbour], self.told[neighbour] = {}, self._nothing_told()
+
+    def _nothing_told(self) -> ToldFollows:
+        return ToldFollows(self.movements, self._new_id, unites=self.unites)
+
+    def _new_id(self) -> EntryId:
+        self.ids_made += 1
+        return (f"{self.tree.maker}/follow", str(self.ids_made))
 
     # ------------------------------------------------------------ clients here
 
     def follow(self, id: EntryId, filter: Filter, state: State, dwell_s: float | None) -> list[Answer]:
         """A client here wants what an open filter matches in its state, which is this now."""
         before = self.followed[HERE].get(id)
-        names = before.names if before is not None and before.filter == filter else _names(filter)
+        names = before.names if before is not None and before.filter == filter else names_of(filter)
         values = {name: state[name] for name in names if name in state}
         followed = Followed(filter, values, dwell_s, 0.0, None, 0.0, self.movements, before)
         answers = self._put(HERE, id, followed)
@@ -189,39 +136,22 @@ class FollowedFilters:
         answers: list[Answer] = []
         for n in self.tree.neighbours:
             if n != source:
-                self._tell(n, source, id, entry, before, answers)
+                answers += self._tell(n, [(source, id, entry)])
         return answers
 
     def _tell(
-        self,
-        neighbour: NodeId,
-        source: NodeId,
-        id: EntryId,
-        entry: Followed,
-        before: Followed | None,
-        answers: list[Answer],
-        effort: Effort | None = None,
-    ) -> None:
-        """Tell one neighbour what it has to know of an entry that was `before`. (rules 1 to 3)"""
-        told = self.told[neighbour]
-        name = told.get((source, id))
-        if self.tree.floods or not self.tree.concerns(entry.weakest, neighbour, effort):
-            self._untell(neighbour, source, id, answers)
-        elif name is None:
-            name = told[source, id] = self._free_id(id, self.taken[neighbour])
-            answers.append(_forward(neighbour, entry.follow(name, self.delays.get(neighbour))))
-        elif before is None or before.filter != entry.filter:
-            answers.append(_forward(neighbour, entry.follow(name, self.delays.get(neighbour))))
-        elif (before.possible, before.dwell_s, before.elapsed_s) != (entry.possible, entry.dwell_s, entry.elapsed_s):
-            answers.append(_forward(neighbour, entry.changed(name, self.delays.get(neighbour))))
-
-    def _free_id(self, id: EntryId, taken: dict[EntryId, None]) -> EntryId:
-        """While a client moves from broker to broker, two sources follow it under one name."""
-        while id in taken:
-            self.ids_made += 1
-            id = (f"{self.tree.maker}/follow", str(self.ids_made))
-        taken[id] = None
-        return id
+        self, neighbour: NodeId, entries: Iterable[tuple[NodeId, EntryId, Followed]], effort: Effort | None = None
+    ) -> list[Answer]:
+        """Tell one neighbour what it has to know of entries. (rules 1 to 3)"""
+        wanted: list[tuple[Key, Followed]] = []
+        gone: list[Key] = []
+        for source, id, entry in entries:
+            if self.tree.floods or not self.tree.concerns(entry.weakest, neighbour, effort):
+                gone.append((source, id))
+            else:
+                wanted.append(((source, id), entry))
+        told, link_s = self.told[neighbour], self.delays.get(neighbour)
+        return [Forward(neighbour, message) for message in told.put_all(wanted, gone, link_s)]
 
     def remove(self, id: EntryId, source: NodeId) -> list[Answer]:
         """An entry is over."""
@@ -230,27 +160,24 @@ class FollowedFilters:
         return self._untell_all(source, id)
 
     def _untell_all(self, source: NodeId, id: EntryId) -> list[Answer]:
-        answers: list[Answer] = []
-        for n in self.tree.neighbours:
-            self._untell(n, source, id, answers)
-        return answers
-
-    def _untell(self, neighbour: NodeId, source: NodeId, id: EntryId, answers: list[Answer]) -> None:
-        name = self.told[neighbour].pop((source, id), None)
-        if name is not None:
-            del self.taken[neighbour][name]
-            answers.append(_forward(neighbour, Unfollow(name)))
+        return [
+            Forward(n, message)
+            for n in self.tree.neighbours
+            for message in self.told[n].remove((source, id), self.delays.get(n))
+        ]
 
     # ------------------------------------------------------------ advertisements
 
     def on_advertised(self, neighbour: NodeId, effort: Effort) -> list[Answer]:
         """`neighbour` advertises more, or less: what it is told follows."""
-        answers: list[Answer] = []
+        return self._tell(neighbour, self._besides(neighbour), effort)
+
+    def _besides(self, neighbour: NodeId) -> Iterable[tuple[NodeId, EntryId, Followed]]:
+        """All entries that a neighbour has not told itself."""
         for source, entries in self.followed.items():
             if source != neighbour:
                 for id, entry in entries.items():
-                    self._tell(neighbour, source, id, entry, entry, answers, effort)
-        return answers
+                    yield source, id, entry
 
     # ------------------------------------------------------------ time
 
@@ -264,19 +191,13 @@ class FollowedFilters:
         for id, old in list(self.followed[neighbour].items()):
             entry = Followed(old.filter, old.values, old.dwell_s, old.spent_s, old.link_s, delay_s, self.movements, old)
             answers += self._put(neighbour, id, entry)
-        for (source, id), name in self.told[neighbour].items():
-            answers.append(_forward(neighbour, self.followed[source][id].changed(name, delay_s)))
-        return answers
+        return answers + [Forward(neighbour, message) for message in self.told[neighbour].all_changed(delay_s)]
 
     # ------------------------------------------------------------ neighbours
 
     def on_new_neighbour(self, neighbour: NodeId) -> list[Answer]:
-        self.followed[neighbour], self.told[neighbour], self.taken[neighbour] = {}, {}, {}
-        answers: list[Answer] = []
-        for source, entries in self.followed.items():
-            for id, entry in entries.items():
-                self._tell(neighbour, source, id, entry, None, answers)
-        return answers
+        self.followed[neighbour], self.told[neighbour] = {}, self._nothing_told()
+        return self._tell(neighbour, self._besides(neighbour))
 
     def on_message(self, peer: NodeId, message: Any) -> list[Answer]:
         if type(message) is Follow:
@@ -287,12 +208,17 @@ class FollowedFilters:
         if type(message) is FollowUpdate:
             _check_times(message)
             return self._on_followed(peer, message.id, self.followed[peer][message.id].filter, message)
+        if type(message) is FollowPlaces:
+            known = self.followed[peer][message.id]
+            values = _with_places(known, message)
+            told = FollowUpdate(message.id, values, known.dwell_s, known.spent_s, known.link_s)
+            return self._on_followed(peer, message.id, known.filter, told)
         self.tree.refresh(peer, self.kind, message.id)
         return self.remove(message.id, peer)
 
     def demand_of(self, message: Any) -> Demand | None:
         """Sources hear of open filters once, as wanted in any state."""
-        if type(message) is FollowUpdate:
+        if type(message) in (FollowUpdate, FollowPlaces):
             return None
         return Demand(self.movements.weakest(message.filter)) if type(message) is Follow else Demand()
 
@@ -318,11 +244,7 @@ class FollowedFilters:
         return self.followed[peer]
 
     def told_to(self, peer: NodeId) -> list[Answer]:
-        delay_s = self.delays.get(peer)
-        return [
-            _forward(peer, self.followed[source][id].follow(name, delay_s))
-            for (source, id), name in self.told[peer].items()
-        ]
+        return [Forward(peer, message) for message in self.told[peer].all_again(self.delays.get(peer))]
 
     # ------------------------------------------------------------ looking at it
 
@@ -340,16 +262,13 @@ class FollowedFilters:
     def snapshot(self) -> FollowedFiltersState:
         """The tables as they are now."""
         followed = {
-            source: {id: _followed_state(entry) for id, entry in entries.items()}
-            for source, entries in self.followed.items()
+            source: {id: entry.state() for id, entry in entries.items()} for source, entries in self.followed.items()
         }
-        told = {n: dict(names) for n, names in self.told.items()}
+        told = {n: each.snapshot() for n, each in self.told.items()}
         return FollowedFiltersState(followed, told, dict(self.delays), self.ids_made)
 
     def restore(self, state: FollowedFiltersState) -> None:
         """Have the tables of a broker of this name and these settings."""
-        self.told = {n: dict(names) for n, names in state.told.items()}
-        self.taken = {n: dict.fromkeys(names.values()) for n, names in state.told.items()}
         self.delays, self.ids_made = dict(state.delays), state.ids_made
         for source, entries in state.followed.items():
             delay_s = 0.0 if source == HERE else self.delays.get(source)
@@ -366,19 +285,14 @@ class FollowedFilters:
                 )
                 for id, each in entries.items()
             }
+        for n, groups in state.told.items():
+            self.told[n] = self._nothing_told()
+            self.told[n].restore(groups, lambda key: self.followed[key[0]][key[1]])
         self.tree.matcher.add_many(
             (_in_matcher(source, id), entry.loosened)
             for source, entries in self.followed.items()
             for id, entry in entries.items()
         )
-
-
-def _names(filter: Filter) -> tuple[str, ...]:
-    return tuple(reference.name for reference in references_of(filter))
-
-
-def _followed_state(entry: Followed) -> FollowedState:
-    return FollowedState(entry.filter, dict(entry.values), entry.dwell_s, entry.spent_s, entry.link_s)
 
 
 def _in_matcher(source: NodeId, id: EntryId) -> tuple[Any, ...]:
@@ -387,13 +301,40 @@ def _in_matcher(source: NodeId, id: EntryId) -> tuple[Any, ...]:
 
 
 def _check_times(message: Follow | FollowUpdate) -> None:
-    check_values(message.values)
-    check_size(message.values, authors=AUTHORS)
+    _check_state(message.values)
     check_dwell(message.dwell_s)
     for spent_s in (message.spent_s, message.link_s):
         if spent_s is not None and not (type(spent_s) in (int, float) and 0 <= spent_s < SPENT_S_MAX):
             raise PeerFault(f"spent {shown(spent_s)} on the way: it must be seconds, 0 or more, or nothing")
 
 
-def _forward(peer: NodeId, message: Any) -> Answer:
-    return Forward(peer, message)
+def _check_state(values: Attributes) -> None:
+    check_values(values)
+    if len(values) > AUTHORS * CONTEXT_MAX:
+        raise PeerFault(f"a state of {len(values)} attributes: at most {AUTHORS * CONTEXT_MAX} are allowed")
+    if (size := size_of(values)) > UNITED_BYTES_MAX:
+        raise PeerFault(f"a state of {size} bytes: at most {UNITED_BYTES_MAX} are allowed")
+
+
+def _with_places(known: Followed, message: FollowPlaces) -> dict[str, Any]:
+    """The state of an entry when some places are added to it and others are removed."""
+    name = known.united
+    if name is None or name not in known.values:
+        raise PeerFault(f"adds places to {shown(message.id)}, which has none")
+    for place in (*message.added, *message.removed):
+        try:
+            checked_value(place)
+        except BadValue as error:
+            raise PeerFault(f"a place of {shown(message.id)}: {error}") from None
+    places = {identity(place): place for place in values_of(known.values[name])}
+    for place in message.removed:
+        if places.pop(identity(place), None) is None:
+            raise PeerFault(f"removes the place {shown(place)} from {shown(message.id)}, which is not there")
+    for place in message.added:
+        places[identity(place)] = place
+    if not places:
+        raise PeerFault(f"removes all places from {shown(message.id)}")
+    left = distinct_sorted(places.values())
+    values = {name: left[0] if len(left) == 1 else left}
+    _check_state(values)
+    return values

@@ -15,6 +15,7 @@ from godwit.mobility.attach_policies.ask import AskPolicy
 from godwit.mobility.attach_policies.carry import CarryPolicy
 from godwit.mobility.attach_policies.explicit import ExplicitPolicy
 from godwit.mobility.attach_policies.junction import JunctionPolicy
+from godwit.mobility.attach_policies.presubscribe import PRESUBSCRIBE, PresubscribePolicy
 from godwit.mobility.attaching import Attaching, AttachPolicy
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.extensions import attach_policies, further_components
@@ -42,14 +43,15 @@ def mobile_broker(
     movements = Movements() if movements is None else movements
     standard = standard_components(name, config.limits)
     routes = OverlayRoutes()
-    followed = FollowedFilters(movements) if config.family == "tree" else None
+    unites = config.open_filters == "united" and config.reduction != "simple"
+    followed = FollowedFilters(movements, unites=unites) if config.family == "tree" else None
     following = ContextFollowing(movements, followed)
     barrier: GraphBarrier | TreeBarrier = GraphBarrier(routes) if config.family == "graph" else TreeBarrier(routes)
     relocation = Relocation(routes, barrier, following, standard.groups)
     presence = PublisherPresence(relocation, moving)
     whereabouts = Whereabouts(relocation, standard.gossip)
     ask, carry, explicit = AskPolicy(relocation), CarryPolicy(relocation), ExplicitPolicy(relocation)
-    junction = JunctionPolicy(relocation)
+    junction, presubscribe = JunctionPolicy(relocation), PresubscribePolicy(relocation, presence)
     others = attach_policies(config.attach_policies, relocation)
     policies: dict[str, AttachPolicy] = {
         "relocate": relocation,
@@ -58,6 +60,7 @@ def mobile_broker(
         "named": whereabouts,
         "carry": carry,
         "explicit": explicit,
+        PRESUBSCRIBE: presubscribe,
         **dict.fromkeys(PUBLISHER_MODES, presence),
         **others,
     }
@@ -80,6 +83,7 @@ def mobile_broker(
             junction,
             carry,
             explicit,
+            presubscribe,
             *others.values(),
             presence,
             whereabouts,

@@ -66,7 +66,7 @@ MODES: dict[str, Mode] = {
     ),
     "junction": Mode(
         paper="rebeca §4",
-        what="nobody knows where the session is; routing tables lead to it, from the junction of old and new way",
+        what="the routing tables lead to the session, from the junction of the old and the new path",
         complete=True,
         unique=True,
         ordered=True,
@@ -82,6 +82,15 @@ MODES: dict[str, Mode] = {
         cost="O(d), one round trip more, and O(n) to tell where the session is",
         for_all=True,
     ),
+    "presubscribe": Mode(
+        paper="rebeca §6",
+        what="as relocate; while the client is away, its session goes ahead to the broker that is predicted",
+        complete=True,
+        unique=True,
+        ordered=True,
+        cost="O(d), and as much again when the prediction was wrong",
+        for_all=True,
+    ),
     "carry": Mode(
         paper="mobile §4.3",
         what="the client carries its subscriptions and the log of its connections; new events come at once",
@@ -92,7 +101,7 @@ MODES: dict[str, Mode] = {
     ),
     "explicit": Mode(
         paper="rebeca §1 on JEDI",
-        what="the client says move-out before it goes; gone without it, its session ends",
+        what="the client announces its departure (move-out); without that, its session ends",
         complete=False,
         unique=True,
         ordered=True,

@@ -23,12 +23,13 @@ from godwit.broker.message_checks import (
 from godwit.broker.messages import Advertise, Attach, SessionState, Subscribe
 from godwit.errors import PeerFault
 from godwit.filters.references import is_open
-from godwit.mobility.move_messages import Collected, FetchSession, Interests, Prefetch, Proxy, Replay
+from godwit.mobility.move_messages import Collected, FetchSession, Interests, Prefetch, Presubscribe, Proxy, Replay
 
-__all__ = ["check_move", "check_wanted"]
+__all__ = ["ROUNDS_MAX", "check_move", "check_wanted"]
 
 WISHES_MAX = 10_000
 NOTES_MAX = 10_000
+ROUNDS_MAX = 1_000  # of looking for one session
 COUNTS = ("accepted", "taken", "sent_up_to", "confirmed", "expired", "suppressed", "lost_more", "accepted_then")
 ADVERTISEMENTS_MAX = 1_000
 SEEN_BYTES_MAX = 2**11  # bits of the longest memory (modes.SEEN_WINDOW)
@@ -48,7 +49,10 @@ def check_move(message: Any) -> None:
         _check_seen(message.seen)
     if isinstance(message, FetchSession):
         _check_fetch(message)
-    if isinstance(message, Interests):
+    if isinstance(message, Presubscribe) and message.context is not None:
+        check_context(message.context)
+        check_size(message.context.values)
+    if isinstance(message, Interests | Presubscribe):
         _check_held(message.wanted, message.client)
     if isinstance(message, Prefetch | Proxy):
         _check_advertisements(message)
@@ -64,13 +68,15 @@ def check_wanted(message: Attach, limits: Limits) -> None:
 
 def _check_fetch(message: FetchSession) -> None:
     """`PeerFault` unless these are subscriptions of the client that can be routed, and those that are told are."""
+    if not 0 <= message.round <= ROUNDS_MAX:
+        raise PeerFault(f"round {message.round} of a FetchSession: allowed are 0 to {ROUNDS_MAX}")
     if len(message.subscriptions) > WISHES_MAX or len(message.told) > WISHES_MAX:
         raise PeerFault(f"what a client wants must be a tuple of at most {WISHES_MAX}")
     for each in message.subscriptions:
         if not is_whole(each.received) or each.received < 0 or is_open(each.filter):
             raise PeerFault(f"{shown(each)} is not a subscription of {message.client!r} that can be routed")
     if not {each.name for each in message.subscriptions}.issuperset(message.told):
-        raise PeerFault(f"{shown(message.told)}: what is told must be among the subscriptions")
+        raise PeerFault(f"{shown(message.told)}: every told filter must be among the subscriptions")
 
 
 def _check_advertisements(message: Prefetch | Proxy) -> None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from godwit.broker.messages import Advertise, EntryId, NodeId, QueuedEvent, SessionState, Subscribe
+from godwit.broker.messages import Advertise, Context, EntryId, NodeId, QueuedEvent, SessionState, Subscribe
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 
@@ -16,10 +16,12 @@ __all__ = [
     "Flush",
     "Flushed",
     "Follow",
+    "FollowPlaces",
     "FollowUpdate",
     "Interests",
     "MoveOut",
     "Prefetch",
+    "Presubscribe",
     "Proxy",
     "ReachableBrokers",
     "Relocate",
@@ -107,6 +109,14 @@ class FollowUpdate(msgspec.Struct, frozen=True, tag=True):
     dwell_s: float | None
     spent_s: float | None
     link_s: float | None
+
+
+class FollowPlaces(msgspec.Struct, frozen=True, tag=True):
+    """The clients behind `id` are at further places, and at others no longer; times are as before. [rebeca §5.1]"""
+
+    id: EntryId
+    added: tuple[Value, ...]
+    removed: tuple[Value, ...]
 
 
 class Unfollow(msgspec.Struct, frozen=True, tag=True):
@@ -228,6 +238,20 @@ class Collected(msgspec.Struct, frozen=True, tag=True):
     is_last: bool
 
 
+class Presubscribe(msgspec.Struct, frozen=True, tag=True):
+    """The client will turn up at `to` next, as far as can be told: subscribe for it, and fetch its session from `home`.
+
+    Mode presubscribe. [rebeca §6]
+    """
+
+    client: NodeId
+    home: NodeId
+    to: NodeId
+    attempt: int  # of this claim: between the client's last greeting and its next
+    wanted: tuple[Subscribe | Advertise, ...]  # all that the session holds
+    context: Context | None  # the client's
+
+
 class MoveOut(msgspec.Struct, frozen=True, tag=True):
     """From a client: I am about to go, keep my events until I am somewhere else. The broker closes the connection."""
 
@@ -251,7 +275,7 @@ class Prefetch(msgspec.Struct, frozen=True, tag=True):
 
 
 class WithdrawPrefetch(msgspec.Struct, frozen=True, tag=True):
-    """The publisher is elsewhere, with this attempt: whoever was told to expect it need not any more."""
+    """The publisher is elsewhere, with this attempt: brokers that expect it need not any more."""
 
     client: NodeId
     to: NodeId

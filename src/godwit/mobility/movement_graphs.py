@@ -10,7 +10,7 @@ point, can change in one step.
 *Rules.*
 1. ploc(x, 0) is {x}, and ploc(x, q) lies within ploc(x, q + 1). [rebeca §5.1, equation 1]
 2. ploc(x, q + 1) is what lies at most one step from ploc(x, q). So where ploc(x, q) = ploc(y, q), all that follow are
-   equal too, and whoever is further away need not hear that x has become y.
+   equal too, and brokers further away need not be told that x has become y.
 3. Places come in one order, that of the graph: equal sets are equal tuples.
 4. Graphs are read from text by `parse` here, and from files elsewhere.
 
@@ -81,6 +81,17 @@ class MovementGraph:
         for place in places:
             found.update(self._reached(self._number(place), steps))
         return tuple(self.places[number] for number in sorted(found))
+
+    def ploc_of_any(self, places: Iterable[Value], steps: int, places_max: int) -> tuple[Value, ...] | None:
+        """Where a client can be that was at any of `places`; None: at more than `places_max` places."""
+        reached = set(map(self._number, places))
+        frontier: Iterable[int] = reached
+        for _ in range(steps):
+            frontier = {number for known in frontier for number in self._after[known]} - reached
+            if not frontier or len(reached) > places_max:
+                break
+            reached |= frontier
+        return tuple(self.places[number] for number in sorted(reached)) if len(reached) <= places_max else None
 
     def _number(self, place: Value) -> int:
         number = self._numbers.get(identity(place))

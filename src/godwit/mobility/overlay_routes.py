@@ -8,7 +8,7 @@ declare the messages that travel so (`Handlers.relayed`), and which broker each 
 *Rules.*
 1. A broker whose tables are not whole yet holds these messages back as it holds events, for `HOLD_S` at most.
 2. A message to an unknown broker waits until somebody tells of that broker, for `UNSENT_S` at most: a client may have
-   made up the name. `UNSENT_MAX` of them wait, `UNSENT_EACH_MAX` for one broker; what goes unsent is recorded.
+   invented the name. `UNSENT_MAX` of them wait, `UNSENT_EACH_MAX` for one broker; what goes unsent is recorded.
 3. Names are gathered for `GATHER_S` before they are passed on: when a network of n brokers starts, each link bears a
    few messages of many names, and not n of one.
 4. What no honest broker sends is a `PeerFault`, before anything is changed.
@@ -47,7 +47,7 @@ NO_ROUTE = "no way to this broker"
 class OverlayRoutesState(msgspec.Struct, frozen=True, tag=True):
     """Which broker is reached through which neighbour, and messages that wait for a route or for whole tables."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     routes: dict[NodeId, NodeId]
     news: tuple[NodeId, ...]
     held: tuple[tuple[NodeId, AnyMessage], ...]

@@ -41,11 +41,12 @@ from godwit.filters.filters import FALSE, And, Filter, Missing, Or, Some, all_of
 from godwit.filters.references import OpenSet, Reference, references_of, replaced, sets_made
 from godwit.filters.relations import unions
 from godwit.filters.sets import EVERYTHING, NOTHING, Complement, ValueSet, complement
-from godwit.filters.values import Kind, Point, Value, distinct_sorted, kind_of
+from godwit.filters.values import Kind, Point, Value, kind_of
 from godwit.mobility.movement_graphs import Drift, Movement, MovementGraph
 
 __all__ = [
     "ANYTHING",
+    "PLACES_UNITED_MAX",
     "AnyValue",
     "Movements",
     "Possible",
@@ -64,6 +65,9 @@ BOUND_LITERALS_MAX = 2_000
 """How many literals these may become, by references with several values; a filter of more matches nothing."""
 FOLLOWED_WEIGHT_MAX = 64
 """How large a filter may be for its states to be followed, in literals; of a larger one any state is possible."""
+
+PLACES_UNITED_MAX = 4_096
+"""How many places several clients, or one at several places, may be at; above that, anything is possible."""
 
 State = Attributes
 Rule = Literal["bound", "paper", "anything"]
@@ -180,16 +184,33 @@ class Movements:
         is_large = filter.weight > FOLLOWED_WEIGHT_MAX
         if is_large or elapsed_s is None or dwell_s is None or self.rule == "anything":
             return dict.fromkeys(names, ANYTHING)
-        count = steps(elapsed_s, dwell_s, self.rule)
+        count = self.steps_within(elapsed_s, dwell_s)
         return {name: self._after(name, state[name], count) if name in state else ANYTHING for name in names}
+
+    def steps_within(self, elapsed_s: float, dwell_s: float) -> int:
+        """How many steps to allow for, by the rule of this network."""
+        return steps(elapsed_s, dwell_s, self.rule)
+
+    def united(self, filter: Filter) -> str | None:
+        """The reference whose values may be united over clients with this filter, so that nothing else comes in.
+
+        There must be one reference to a place of a movement graph. With two, a client at a and one at b would let in
+        what is at a by the one and at b by the other.
+        """
+        waiting = [each for each in map(_open_set, literals(filter)) if each is not None]
+        if len(waiting) != 1 or waiting[0].builder not in ("one_of", "vicinity"):
+            return None
+        references = waiting[0].references
+        is_place = len(references) == 1 and isinstance(self.movements.get(references[0].name), MovementGraph)
+        return references[0].name if is_place else None
 
     def _after(self, name: str, value: Value | tuple[Value, ...], count: int) -> Possible:
         movement = self.movements.get(name)
         if type(value) is tuple:
-            found = [self._after(name, one, count) for one in value]
-            if not all(isinstance(each, PossibleValues) for each in found):
+            if not isinstance(movement, MovementGraph) or not all(map(movement.has, value)):
                 return ANYTHING
-            return PossibleValues(distinct_sorted(one for each in found for one in each.values))  # type: ignore[union-attr]
+            places = movement.ploc_of_any(value, count, PLACES_UNITED_MAX)
+            return ANYTHING if places is None else PossibleValues(places)
         assert not isinstance(value, tuple)
         match movement:
             case MovementGraph() if movement.has(value):

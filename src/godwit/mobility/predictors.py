@@ -3,7 +3,7 @@
 *Theory.* A predictor is a pure function that brokers hold: who has gone, from which broker, after which of its
 greetings, and at which broker it was before, if that is known. `Itineraries` knows the future, as the paper assumes.
 `MovementModel` knows how often clients went from one broker to another, and answers with the likeliest; it is read from
-a file that whoever watches clients move can write:
+a file, which can be written from observed moves:
 
     {"transitions": {"b1": {"b2": 0.7, "b0": 0.3}, "b2": {"b1": 12, "b3": 30}},
      "pairs": {"b1": {"b2": {"b3": 28, "b1": 2}}}}

@@ -10,10 +10,11 @@ those who want them. The five ways differ in which brokers advertise for a publi
 | delayed | the broker that it has left | `delay_s` later |
 | prefetching | the broker that it will come to, as the last one predicts | it is seen again, or `prefetch_s` |
 | prefetching+delayed | both | |
-| proxy | the `proxies` nearest to its first broker | it leaves for good, or is not heard of for `lease_s` |
+| proxy | its own proxies, or those nearest to its first broker | it leaves permanently, or sends nothing for `lease_s`
+|
 
-Whoever advertises *holds* the advertisements: they stand in its tables as if the publisher were there. A tree that
-still stands when the next one is built is what that one grafts onto: equal filters cover each other, so only the
+A broker that advertises *holds* the advertisements: they stand in its tables as if the publisher were there. A tree
+that still stands when the next one is built is what that one grafts onto: equal filters cover each other, so only the
 brokers between the two are told anything new [pubmob §3: Delayed].
 
 Each connection begins a session and ends it. There is nothing to replay for a publisher, so no session is fetched; what
@@ -30,17 +31,17 @@ it wants to subscribe to is lost while it is away.
 5. A prediction that turns out wrong is withdrawn: the broker where the publisher is, and was not expected, tells the
    one it came from, which tells the one that waits. One that comes back to the broker it has left was not expected
    there either.
-6. Where a publisher was before is what its greeting says: the last broker that it has greeted since it was let in
-   anywhere (`tried`), else the one where it was let in (`home`). A connection that breaks and comes back names this
+6. Where a publisher was before is what its greeting says: the last broker that it has greeted since it was attached
+   anywhere (`tried`), else the one where it was attached (`home`). A connection that breaks and comes back names this
    broker as home; then what was known before it broke still holds, for as long as the prediction that was made then.
-   Else it is not known, and a predictor is told so.
+   Otherwise it is unknown, also to the predictor.
 7. A publisher may overtake itself: what it says here does not wait for what it said at the last broker, and may still
    be under way. Clients keep the order and drop what comes too late, on record.
 
 *Paper.* [pubmob §3, §3.1]. *Symbols.* t1 → attached to Broker 1; t2 → teardown, or the next tree, while away; t3 →
 away; t4 → from the greeting at Broker 2 until its tree stands; movein → `Attach`; moveout → the connection's end.
-*Departures.* The paper's proxies are for good; ours are leased, so that a publisher that never comes back is forgotten.
-It does not say what a wrong prediction comes to; here it is withdrawn.
+*Departures.* The paper's proxies are permanent; ours are leased, so that a publisher that never comes back is
+forgotten. It does not say what a wrong prediction comes to; here it is withdrawn.
 """
 
 from collections.abc import Callable, Mapping
@@ -91,10 +92,11 @@ class PublisherConfig(msgspec.Struct, frozen=True):
     proxies: int = 5  # [pubmob §4.1] "the five closest brokers"
     nearest: Mapping[NodeId, tuple[NodeId, ...]] = {}  # by broker, others and itself, the nearest first
     predictor: Predictor | None = None
+    client_proxies: Mapping[NodeId, tuple[NodeId, ...]] = {}  # by publisher, its own: where it mostly is
 
-    def proxies_of(self, origin: NodeId) -> tuple[NodeId, ...]:
-        """Who are the proxies of a publisher that came to `origin` first."""
-        return self.nearest.get(origin, (origin,))[: self.proxies]
+    def proxies_of(self, origin: NodeId, client: NodeId = "") -> tuple[NodeId, ...]:
+        """Who are the proxies of a publisher: its own, or those of the broker `origin` that it came to first."""
+        return (self.client_proxies.get(client) or self.nearest.get(origin, (origin,)))[: self.proxies]
 
 
 _DEFAULT = PublisherConfig()
@@ -108,6 +110,7 @@ class PublisherSettings(msgspec.Struct, frozen=True):
     lease_s: float = _DEFAULT.lease_s
     proxies: dict[NodeId, tuple[NodeId, ...]] = {}  # by broker that a publisher came to first; else that one alone
     model: str = ""  # a movement model, as JSON; "": nothing is predicted
+    client_proxies: dict[NodeId, tuple[NodeId, ...]] = {}  # by publisher, its own proxies
 
     def config(self) -> PublisherConfig:
         """As brokers use it."""
@@ -118,6 +121,7 @@ class PublisherSettings(msgspec.Struct, frozen=True):
             proxies=PROXIES_MAX,
             nearest=self.proxies,
             predictor=model_of(self.model, "the movement model") if self.model else None,
+            client_proxies=self.client_proxies,
         )
 
 
@@ -179,7 +183,7 @@ class PresentPublisherState(msgspec.Struct, frozen=True):
 class PublisherPresenceState(msgspec.Struct, frozen=True, tag=True):
     """Publishers that are here, advertised for or expected; and the settings, if they are not the first ones."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 3
     settings: PublisherSettings | None
     publishers: dict[NodeId, PresentPublisherState]
     holdings: dict[NodeId, HeldAdvertisementsState]
@@ -377,7 +381,7 @@ class PublisherPresence:
         return [timer, *self.routes.send_to(to, Prefetch(client, to, attempt, _advertisements(client, said)), now)]
 
     def _on_leave(self, client: NodeId) -> Callable[[float], list[Effect]] | None:
-        """A publisher that leaves for good leaves its proxies too, once its session has ended."""
+        """A publisher that leaves permanently leaves its proxies, too, once its session has ended."""
         session, present = self.host.sessions.session(client), self.publishers.pop(client, None)
         if present is None or session is None:
             return None
@@ -423,7 +427,7 @@ class PublisherPresence:
     ) -> list[Effect]:
         present.told, present.renewed_at = said, now
         effects: list[Effect] = []
-        for to in self.config.proxies_of(present.origin):
+        for to in self.config.proxies_of(present.origin, client):
             if to == self.host.name or self.routes.knows(to):
                 effects += self.routes.send_to(to, Proxy(client, to, attempt, _advertisements(client, said)), now)
         return effects

@@ -1,4 +1,5 @@
-"""Physical mobility of clients: a session follows its client to the broker where it turns up, without a good-bye.
+"""Physical mobility of clients: a session follows its client to the broker where it connects, without a notice to the
+old broker.
 
 *Theory.* A client that comes to a broker other than its last brings with it what it wants, and where it was. The new
 border broker subscribes and advertises for it at once and keeps what arrives. Then it sends a `Relocate` to the old
@@ -28,9 +29,9 @@ replay loses nothing and overtakes nothing: publishers move by the same protocol
 7. A broker that was superseded goes on keeping what comes while a session may still be on its way to it, and passes
    both on; who asks it meanwhile is referred to the one that superseded it. A session that comes where nobody waits
    for it stays there until somebody asks. One of which only a part comes goes on with that part after `RELOCATE_S`.
-8. Where the session is not, those are asked whom the client has greeted in vain since (`Attach.tried`): one of them may
-   have it, and whoever knew that has lost its disk. When it is found or given up, they are told that any other is
-   `EndOlderSession`. No session is begun for a client that has gone again.
+8. If the session is not there, the brokers that the client has greeted unsuccessfully since are asked (`Attach.tried`):
+   one of them may have it, and the broker that knew that may have lost its disk. When it is found or given up, they are
+   told that any other is `EndOlderSession`. No session is begun for a client that has gone again.
 9. A session goes on once: a replay that comes again is dropped. Only a broker that has lost its memory cannot tell; it
    goes on with it under another name, by which the client knows that its numbers do not count.
 10. Whatever dies with a disk (a session, its queue, what was kept for one on its way, a replay in hand), the client
@@ -195,7 +196,7 @@ class Relocation:
         session, leaving = host.sessions.session(client), self.barrier.leaving(client)
         if leaving is not None and leaving.attempt >= message.attempt:
             return [Tell(connection, Bye(ELSEWHERE)), Close(connection, ELSEWHERE)]
-        if message.home in ("", host.name) or (session is not None and session.name == message.session):
+        if message.home in ("", host.name) or (session is not None and session.is_meant_by(message)):
             stays = self.barrier.stay(client, message.attempt, now)
             return stays + host.attach(connection, message, now) + self._end_others(message, now)
         effects: list[Effect] = []
@@ -299,7 +300,7 @@ class Relocation:
         return None
 
     def _on_relocate_due(self, key: TimerKey, now: float) -> list[Effect]:
-        """Nobody answers: ask again, and at last go on without the session."""
+        """There is no answer: ask again, and finally continue without the session."""
         arrival = self.arrivals.get(key[1])
         if arrival is None:
             return []
@@ -468,7 +469,8 @@ class Relocation:
         return self._go_on(arrival, session, now)
 
     def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
-        """The session is whole: put what came meanwhile behind it, and let the client in or send it on."""
+        """The session is complete: append events that arrived meanwhile, and attach the client or send the session
+        on."""
         host, client, following, takes = self.host, arrival.attach.client, arrival.next, self.groups.takes
         effects: list[Effect] = [StopTimer(("relocate", client))]
         if arrival.flushes is not None:

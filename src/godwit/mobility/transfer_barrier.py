@@ -17,8 +17,8 @@ at O since they came there.
 *Rules.*
 1. Whom a broker waits for: every broker that it knows, but for itself and the one at the other end.
 2. A broker that stays out of reach is waited for `FLUSH_S`, once; then no relocation waits for it until it can be
-   reached again. What it had still under way is then lost to the client, or overtaken. It is not known who is gone for
-   good.
+   reached again. What it had still under way is then lost to the client, or overtaken. It is unknown which brokers are
+   gone permanently.
 3. A question that is asked again, every `ASK_AGAIN_S`, sends all the `Flush`es again. A broker that is met for the
    first time, or in another life, is sent those that concern it.
 4. The new life of a broker needs no flushing of what was sent to it: that was for its past one.
@@ -66,7 +66,7 @@ class InTransit(Protocol):
         """Ask for a session, and again after a while."""
 
     def finish(self, arrival: Arrival, now: float) -> list[Effect]:
-        """Let the client in, with the session that has come or with a new one."""
+        """Attach the client, with the session that has arrived or with a new one."""
 
     def go_without(self, arrival: Arrival, now: float) -> list[Effect]:
         """The broker that was asked has no session."""
@@ -103,7 +103,8 @@ class Barrier(Protocol):
         """Give a session as soon as all that was meant for it is here."""
 
     def lets_in_first(self) -> bool:
-        """Whether a session that has come, and that another broker asks for, is let in here before it goes there."""
+        """Whether a session that has arrived, and that another broker requests, is attached here before it goes
+        there."""
 
     def flushes_behind(self, session: Session) -> bool:
         """Whether others must flush before the client of a session that goes may publish again."""
@@ -200,7 +201,7 @@ class TreeBarrier:
 class TransferBarrierState(msgspec.Struct, frozen=True, tag=True):
     """Sessions that go when everybody has flushed, which brokers have, and which are not waited for."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     departing: dict[NodeId, Relocate]
     flushed: dict[FlushKey, tuple[NodeId, ...]]
     absent: tuple[NodeId, ...]

@@ -14,7 +14,7 @@ the client has not confirmed.
 3. Who has a session of an earlier greeting than the one that the table names ends it. Two of one client begin when it
    comes to a broker that has not heard of its session yet, or by its own wish (`Attach.fresh_start`); what waited in
    the earlier one is then gone.
-4. When nobody answers for `NAMED_WAIT_S`, the client is refused, and the reason names who does not answer. Nothing is
+4. Without an answer for `NAMED_WAIT_S`, the client is refused, and the reason names who does not answer. Nothing is
    lost: the session is where it is, or on its way to here; once it was asked for, what comes for it is kept here for
    as long as a session would be. Only when the broker that should have it says that it has not, or it was silent for
    longer than it would keep a session, a new one begins; its receipt says that the old one is lost.

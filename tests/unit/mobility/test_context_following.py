@@ -15,7 +15,7 @@ from godwit.client.client import Client
 from godwit.filters.language import parse
 from godwit.mobility import Drift, Movements, line, mobile_broker
 from godwit.mobility.location_tree import FollowedFilters
-from godwit.mobility.move_messages import Follow, FollowUpdate, Unfollow
+from godwit.mobility.move_messages import Follow, FollowPlaces, FollowUpdate, Unfollow
 from godwit.mobility.possible_values import PossibleValues
 from tests.paper.roaming_world import Roaming
 from tests.snapshots import reborn
@@ -260,6 +260,17 @@ def test_what_no_honest_neighbour_sends_closes_its_link_and_changes_nothing(mess
     effects = broker.handle(Arrived("B2", Frame(1, 0, message)), 0.05)
     assert any(isinstance(effect, Send) and isinstance(effect.frame, Goodbye) for effect in effects)
     assert broker.routing.sizes()["matcher"] == 0
+
+
+@pytest.mark.parametrize("places", [((),), ({"a": 1},), ([3],), (None,), (float("nan"),)], ids=str)
+@pytest.mark.parametrize("field", ["added", "removed"])
+def test_places_that_are_no_values_close_the_link_of_their_sender(field: str, places: Any) -> None:
+    broker = two_brokers()
+    broker.handle(Arrived("B2", Frame(1, 0, GOOD)), 0.05)
+    wrong: Any = structs.replace(FollowPlaces(("c", "F"), (), ()), **{field: places})
+    effects = broker.handle(Arrived("B2", Frame(2, 0, wrong)), 0.06)
+    [reason] = [effect.frame.reason for effect in effects if isinstance(effect, Send) and type(effect.frame) is Goodbye]
+    assert "a place of" in reason
 
 
 def test_a_snapshot_keeps_what_is_followed() -> None:

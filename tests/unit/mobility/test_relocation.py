@@ -30,7 +30,6 @@ from godwit.broker.messages import (
     Received,
     Refused,
     Request,
-    SessionState,
     Subscribe,
 )
 from godwit.filters.events import event
@@ -63,28 +62,9 @@ from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
 from tests.raw_messages import read_all
+from tests.session_states import session_state
 
-STATE = SessionState(
-    client="ann",
-    name="far/1/1",
-    accepted=0,
-    refusals=(),
-    subscriptions=(),
-    advertisements=(),
-    has_advertised=False,
-    taken=0,
-    sent_up_to=0,
-    confirmed=0,
-    expired=0,
-    purged={},
-    suppressed=0,
-    lost=(),
-    lost_more=0,
-    settled=Receipt(),
-    told=Receipt(),
-    accepted_then=0,
-    seen=(),
-)
+STATE = session_state()
 WISH = Subscribe(("ann", "a"), parse("x > 0"))
 HUGE: Any = 10**5_000  # no float, and Python does not even write it down
 ITEM = QueuedEvent(1, event({"x": 1}, publisher="p", sequence=1), ("a",), 0.0)
@@ -181,7 +161,10 @@ BAD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("message", read_all(BAD), ids=shown)
+READ = read_all(BAD)  # once: every process that collects tests waits for it
+
+
+@pytest.mark.parametrize("message", READ, ids=shown)
 def test_what_no_honest_broker_sends_closes_its_link_and_no_other(message):
     broker = joined()
     effects = broker.handle(Arrived("left", Frame(1, 0, message)), 0.0)
@@ -329,7 +312,7 @@ def test_a_broker_that_never_answers_is_given_up_when_it_would_keep_nothing_any_
 @pytest.mark.parametrize(
     "message",
     [
-        *(bad for bad in read_all(BAD) if not isinstance(bad, ReachableBrokers)),
+        *(bad for bad in READ if not isinstance(bad, ReachableBrokers)),
         Flush("ann", "", 1),
         Flushed("ann", 1, ""),
         Flushed("ann", 2**63, "left"),

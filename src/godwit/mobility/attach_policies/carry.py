@@ -16,8 +16,8 @@ them.
    left twice that long ago is not asked at all: it keeps nothing.
 6. After a move nothing is left at the old broker but the bounded memory of where the client went.
 7. What waited for a subscription goes on waiting for it, in whatever state its client is now: a filter on the client's
-   own state was tested when the event came. Only a subscription that has ended, or whose filter of now matches the
-   event in no state, lets go of it, and that is recorded.
+   own state was tested when the event came. Only a subscription that has ended, or whose present filter matches the
+   event in no state, drops it, and that is recorded.
 
 *Paper.* [mobile §4.3]. *Symbols.* EB → broker; ED → client; its log → `Attach.log`.
 *Departures.* The log's times serve only to leave out brokers that can keep nothing any more. Duplicates are found by

@@ -56,7 +56,7 @@ from godwit.errors import PeerFault
 from godwit.filters.references import is_open
 from godwit.mobility.arrival import Arrival
 from godwit.mobility.client_memory import remember
-from godwit.mobility.move_checks import check_move
+from godwit.mobility.move_checks import ROUNDS_MAX, check_move
 from godwit.mobility.move_messages import FetchedSubscription, FetchSession, Relocate, SessionNotFound, Superseded
 from godwit.mobility.overlay_routes import HOLD_S
 from godwit.mobility.relocation import RELOCATE_S, Relocation
@@ -142,7 +142,7 @@ class JunctionPolicy:
         """A client comes, and nobody knows from where: look for its session. [rebeca §4.1, step 3]"""
         tree, host, client = self._tree(), self.host, message.client
         session = host.sessions.session(client)
-        if message.session == "" or (session is not None and session.name == message.session):  # rule 1
+        if message.session == "" or (session is not None and session.is_meant_by(message)):  # rule 1
             return self.relocation.attach(connection, structs.replace(message, home=host.name), now)
         effects: list[Effect] = []
         if session is not None:  # left over from long ago
@@ -158,7 +158,7 @@ class JunctionPolicy:
         return effects + self.relocation.ask(arrival, now)
 
     def search(self, arrival: Arrival, now: float) -> list[Effect]:
-        """Look for a session by the tables; when that was in vain, or takes long, everywhere."""
+        """Search for a session by the tables; if that fails, or takes long, everywhere."""
         attach, host, tree = arrival.attach, self.host, self._tree()
         client, rounds = attach.client, self._rounds(arrival)
         if arrival.asks and self._is_elsewhere(arrival):
@@ -168,9 +168,9 @@ class JunctionPolicy:
             for name, each in arrival.subscriptions.items()
             if not is_open(each.filter)
         )
-        round = max((each.round + 1 for each in rounds if each.attempt == attach.attempt), default=0)
-        if not wanted:  # rule 6
-            round = max(round, 1)
+        passed = self.passages.get(client)  # perhaps for another device with the same attempt: ours must not stop at it
+        known = [each for each in (*rounds, passed) if each is not None and each.attempt == attach.attempt]
+        round = min(max((each.round + 1 for each in known), default=0 if wanted else 1), ROUNDS_MAX)  # rule 6
         told = tuple(each.name for each in wanted if (client, each.name) not in tree.in_subs[HERE])
         arrival.look_around()
         fetch = FetchSession(client, host.name, attach.attempt, host.incarnation, attach.session, wanted, told, round)

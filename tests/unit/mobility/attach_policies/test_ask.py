@@ -5,33 +5,15 @@ from typing import Any
 import pytest
 
 from godwit.broker.effects import Arrived
-from godwit.broker.messages import Attach, Frame, Packet, Receipt, SessionState
+from godwit.broker.messages import Attach, Frame, Packet
 from godwit.mobility.move_messages import AskInterests, Replay
 from godwit.mobility.relocation import Relocation
+from godwit.testing.machine_network import machines
+from tests.session_states import session_state
 from tests.transcripts.network import Network
 
 OVERLAYS = {"tree": "a-b b-c", "graph": "a-b b-c c-a"}
-STATE = SessionState(
-    client="ann",
-    name="old/1/1",
-    accepted=0,
-    refusals=(),
-    subscriptions=(),
-    advertisements=(),
-    has_advertised=False,
-    taken=0,
-    sent_up_to=0,
-    confirmed=0,
-    expired=0,
-    purged={},
-    suppressed=0,
-    lost=(),
-    lost_more=0,
-    settled=Receipt(),
-    told=Receipt(),
-    accepted_then=0,
-    seen=(),
-)
+STATE = session_state(name="old/1/1")
 
 
 def started(family: str) -> Network:
@@ -86,3 +68,21 @@ def test_a_question_is_not_sent_in_circles_while_a_part_of_the_session_is_here(f
     before = questions(net)
     net.run(9.0)
     assert questions(net) - before < 5
+
+
+@pytest.mark.parametrize("family", OVERLAYS)
+def test_a_client_that_moves_takes_along_what_waited_for_it(family: str) -> None:
+    net = machines("a-b b-c", family=family)
+    net.pass_time(60.0)
+    net.ask("ann", net.attach("ann", "a", mode="ask").subscribe("s", "n > 0", net.now))
+    net.attach("pub", "c")
+    net.pass_time(60.0)
+    net.detach("ann")
+    net.ask("pub", net.clients["pub"].publish({"n": 1}, net.now))
+    net.pass_time(1.0)
+    net.attach("ann", "b", mode="ask")
+    net.pass_time(60.0)
+    net.ask("pub", net.clients["pub"].publish({"n": 2}, net.now))
+    net.pass_time(60.0)
+    assert net.notified("ann") == [("pub", 1), ("pub", 2)]
+    assert net.machine("a").sessions.session("ann") is None
