@@ -7,7 +7,7 @@ Pure machines. A device holds a client and, while it leads its island, an event 
 | `adhoc_node` | discovery by beacons, election, leases, merging and coordinating |
 | `device` | relaying, and what client, event broker and circuits in one device send each other |
 | `radio_routes` | which node is reached over which neighbour; which leaders were heard |
-| `circuits` | a `Link` whose frames are relayed, in place of a connection |
+| `circuits` | a `Link` whose frames are relayed, instead of a connection |
 | `session_following` | sessions that go to the event broker that their client follows |
 | `event_broker` | a broker that hands over its sessions as a whole, or whose neighbours come and go |
 | `radio_messages` | the messages |

@@ -3,7 +3,7 @@
 *Theory.* An `AdHocNode` is one wireless device: a client's machine, and, while it is the leader of its island, an event
 broker for everybody who can be reached. It hears which nodes come into range and leave it (`LinkUp`, `LinkDown`).
 
-*Discovery.* A leader sends beacons; every node passes each on once, so all of an island hear of it, and learn the way
+*Discovery.* A leader sends beacons; every node passes each on once, so all of an island receive it, and learn the route
 to it (`radio_routes.py`). A client talks to its event broker over a circuit (`circuits.py`), relayed by the nodes
 between them.
 
@@ -31,7 +31,8 @@ an event broker that is nearer by `nearer_hops`, or follows another one when it 
 *Rules.*
 1. A node alone neither follows nor leads: its client keeps what it publishes. A leader that is left alone stays one
    until the last lease of another has ended, since it holds what waits for others.
-2. An event broker that was just elected takes no event before `gather_s`: until then those who want events come.
+2. An event broker that was just elected takes no event before `gather_s`: until then those who want events come. While
+   nobody has come it waits on, `GATHERS_MAX` times at most: by then a neighbour that is out of range was lost.
 3. What a neighbour sends that is not well formed closes the link to it; what came over several hops ends its circuit.
    Neither changes anything for others.
 4. All tables are bounded; past a bound newcomers are turned away.
@@ -52,16 +53,7 @@ from msgspec import structs
 from godwit.adhoc.circuits import Circuit
 from godwit.adhoc.device import AdHocConfig, ClientMachine, Device
 from godwit.adhoc.event_broker import EventBroker, check_part, whole_sessions
-from godwit.adhoc.radio_messages import (
-    Beacon,
-    Carried,
-    Coordinate,
-    Hangup,
-    Merge,
-    Merged,
-    Poll,
-    check_radio,
-)
+from godwit.adhoc.radio_messages import Beacon, Carried, Coordinate, Hangup, Merge, Merged, Poll, check_radio
 from godwit.adhoc.radio_routes import KnownLeaders, Rank, rank_of
 from godwit.adhoc.session_following import FOLLOWING_MESSAGES, SessionFollowing
 from godwit.broker.broker_config import BrokerConfig
@@ -88,6 +80,7 @@ from godwit.trace import Record
 __all__ = ["AdHocNode"]
 
 FAREWELLS = 3  # beacons of a leader that has given up
+GATHERS_MAX = 4
 HELD_MAX = 1_000  # messages of a circuit that wait until everybody has come
 
 
@@ -104,7 +97,7 @@ class AdHocNode:
         self.successor: NodeId | None = None  # while it hands over
         self._joined_at = 0.0
         self._farewells: tuple[int, NodeId] = (0, "")
-        self._gathered_at = 0.0
+        self._gathers = 0  # how often it may still wait for others before it takes events; 0: it takes them
         self._merges_after = 0.0
         self._ticking = False
 
@@ -285,7 +278,7 @@ class AdHocNode:
 
     # ------------------------------------------------------------ leading
 
-    def _declare(self, now: float) -> None:
+    def declare(self, now: float) -> None:
         """Be the leader: there is none. [mobile §3.1] "a new EB might have to be elected" """
         self.device.tenure += 1
         self.leader = self.name
@@ -296,9 +289,9 @@ class AdHocNode:
             self.name, BrokerConfig(advertisements="off", limits=limits), self.device.tenure
         )
         self._farewells = (0, "")
-        self._gathered_at = now + self.config.gather_s
+        self._gathers = GATHERS_MAX
         self.device.emit(Trace(Record("elected", number=self.device.tenure - self.device.base)))
-        self.device.emit(StartTimer(("gather",), self._gathered_at))
+        self.device.emit(StartTimer(("gather",), now + self.config.gather_s))
         self._send_beacon()
         self._open(now)
 
@@ -371,7 +364,7 @@ class AdHocNode:
         if kind is Attach and not waits and circuit.may_fetch:
             circuit.may_fetch = False
             waits = self.following.on_attach(circuit, message, now)
-        is_early = now < self._gathered_at and (circuit.held or (kind is Request and type(message.wish) is Publish))
+        is_early = self._gathers > 0 and (circuit.held or (kind is Request and type(message.wish) is Publish))
         if waits or is_early:  # rule 2
             if len(circuit.held) >= HELD_MAX:
                 raise PeerFault(f"more than {HELD_MAX} messages before everybody has come")
@@ -380,7 +373,14 @@ class AdHocNode:
         self.device.let("broker", self.device.broker.handle(Heard(circuit.name, message), now))
 
     def _on_gathered(self, now: float) -> None:
-        """Whoever wants events has come: take them."""
+        """A subscriber has connected: accept events. If nobody has, wait; alone, until we lead no more. Rules 1, 2."""
+        broker = self.device.broker
+        assert broker is not None
+        is_served = broker.has_members or bool(broker.neighbours)
+        self._gathers = 0 if is_served else max(self._gathers - 1, 0 if self.device.neighbours else 1)
+        if self._gathers:
+            self.device.emit(StartTimer(("gather",), now + self.config.gather_s))
+            return
         for circuit in list(self.device.served.values()):
             if not self.following.awaits(circuit):
                 self._let_in(circuit, now)
@@ -535,7 +535,7 @@ class AdHocNode:
             case ("declare",):
                 if self.leader is None and self.device.neighbours:
                     best = self.sightings.best(now)
-                    self._declare(now) if best is None else self._follow(best.leader, now)
+                    self.declare(now) if best is None else self._follow(best.leader, now)
             case ("gather",):
                 if self.device.broker is not None:
                     self._on_gathered(now)
@@ -573,8 +573,7 @@ class AdHocNode:
                     self._open(now)
                 self._consider_merging(now)
                 self.following.offer(now)
-                others = [session for session in self.device.broker.sessions if session.client != self.name]
-                if not self.device.neighbours and not others:
+                if not self.device.neighbours and not self.device.broker.has_members:
                     self._retire(now)
         else:
             count, successor = self._farewells

@@ -1,11 +1,11 @@
 """Circuits: exactly-once, ordered conversations between two nodes of an ad hoc network, over ways that come and go.
 
 *Theory.* A circuit is a `Link` (`broker/links.py`) whose frames are relayed from node to node. Ways break, change and
-overtake; the link's numbers and acknowledgements make up for it. A client's session thus sees what it sees elsewhere: a
+overtake; the link's numbers and acknowledgements make up for it. So a client's session sees the same as elsewhere: a
 connection that carries everything in order until it is closed.
 
 *Rules.*
-1. A circuit has one name for good: who opened it, and a number that this node never uses twice.
+1. A circuit has one permanent name: the node that opened it, and a number that this node never reuses.
 2. The node at the other end holds one circuit of an opener at most: the one with the highest number.
 3. What waits on a circuit goes with it; sessions and clients keep what has to be said again.
 """
@@ -40,6 +40,7 @@ class Circuit:
         self.until = 0.0  # at the event broker: when the lease ends
         self.held: list[Any] = []  # what must wait until everybody has come, or the session of its client
         self.may_fetch = True  # its client has not said yet where its session was
+        self.has_published = False  # at the event broker: an event came over it
         self.parts: list[Replay] = []  # of sessions that another event broker hands over
 
     @property

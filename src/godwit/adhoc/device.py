@@ -3,7 +3,7 @@
 *Theory.* Messages to a node that is not in range are relayed: each node on the way knows the next (`radio_routes.py`).
 What is for this node belongs to a circuit (`circuits.py`). A circuit ends at the client here, or at the event broker
 here; the two speak directly when both are on this device. Who leads and who follows is decided elsewhere: a device asks
-its `Decisions` (`adhoc_node.py`) who may open a circuit and what comes of what is said on one.
+its `Decisions` (`adhoc_node.py`) who may open a circuit, and how messages on one are handled.
 
 *Rules.*
 1. Effects of the machines inside are carried out in their order, those of one call before those of the next.
@@ -14,7 +14,7 @@ its `Decisions` (`adhoc_node.py`) who may open a circuit and what comes of what 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -39,12 +39,13 @@ from godwit.broker.effects import (
     Trace,
 )
 from godwit.broker.limits import Limits
-from godwit.broker.messages import NodeId
+from godwit.broker.messages import Accepted, NodeId, Publish, Refused, Request
 from godwit.errors import PeerFault
 from godwit.trace import Record
 
 __all__ = ["AdHocConfig", "ClientMachine", "Decisions", "Device"]
 
+ANSWERS = (Accepted, Refused)
 LIFE = 2**32  # numbers of one life of a device
 
 
@@ -88,7 +89,7 @@ class ClientMachine(Protocol):
 
 
 class Decisions(Protocol):
-    """What a device asks whoever decides who leads and who follows."""
+    """The decisions of a device about leading and following."""
 
     def on_call(self, source: NodeId, body: Carried | Poll | Hangup, now: float) -> Circuit | None:
         """Somebody may open a circuit to the event broker here."""
@@ -194,6 +195,8 @@ class Device:
                 if circuit.id[0] == self.name:
                     self.decisions.on_answered(circuit, message, now)
                 else:
+                    if type(message) is Request and type(message.wish) is Publish:
+                        circuit.has_published = True
                     self.decisions.on_said(circuit, message, now)
             if circuit is self.trunk and circuit.is_open:
                 self.decisions.on_trunk_open(now)
@@ -231,6 +234,26 @@ class Device:
         self.drop(circuit, now)
         if circuit.link is not None:
             self.relay(circuit.far, Hangup(circuit.id, reason))
+
+    def unheard(self, before: Collection[NodeId] = ()) -> set[NodeId]:
+        """Those whose events the event broker here has taken, and who have not acknowledged its answer.
+
+        `before`: those of whom that was so before. If their circuit is over, they ask again over the next one.
+        """
+        if self.broker is None:
+            return set()
+        found = set[NodeId]()
+        for name in {*before, *self.served}:
+            circuit = self.served.get(name)
+            if circuit is None or self.broker.sessions.client_of(circuit.name) is None:
+                waits = name in before
+            else:
+                outbox: Collection[Any] = () if circuit.link is None else circuit.link.outbox
+                is_answered = circuit.has_published and any(type(each) in ANSWERS for each in outbox)
+                waits = is_answered or (name in before and bool(outbox))
+            if waits:
+                found.add(name)
+        return found
 
     # ------------------------------------------------------------ inside
 

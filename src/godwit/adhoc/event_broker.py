@@ -59,6 +59,11 @@ class EventBroker:
         """Those to which it is joined."""
         return tuple(self._broker.links)
 
+    @property
+    def has_members(self) -> bool:
+        """Whether it has a session of any client but that of its own device."""
+        return any(session.client != self.name for session in self.sessions)
+
     def table_sizes(self) -> dict[str, int]:
         """How many entries each table holds."""
         return self._tree.sizes()
@@ -189,7 +194,7 @@ class EventBroker:
         return effects
 
     def lost_with(self, client: NodeId) -> list[Effect]:
-        """What waits for a client whose lease is over, on record. Rule 3."""
+        """Record the queued events of a client whose lease has expired as lost. (rule 3)"""
         session = self.sessions.session(client)
         events = [] if session is None else session.queue.events()
         return [Trace(Record("lost", client, "", *event.id, detail="the lease has expired")) for event in events]

@@ -67,7 +67,7 @@ class Hangup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Relayed(msgspec.Struct, frozen=True, tag=True):
-    """Something from one node to another, over whoever lies between. Each of these learns the way back by it."""
+    """A message from one node to another over relays. Each relay learns the route back from it."""
 
     source: NodeId
     target: NodeId
@@ -93,7 +93,7 @@ class Merged(msgspec.Struct, frozen=True, tag=True):
 
 
 class WantSession(msgspec.Struct, frozen=True, tag=True):
-    """`to` serves this client now. Whoever has an older session of it sends that. Goes over all trunks. [mobile §4.3]
+    """`to` serves this client now. A holder of an older session of it sends that. Goes over all trunks. [mobile §4.3]
 
     First its state, so that its subscriptions are in force at `to`; then all of it; then it is to be forgotten.
     """

@@ -1,9 +1,9 @@
 """Who can be reached over which neighbour, and which event brokers have been heard of lately.
 
-*Theory.* Every node counts all that it sends, beacons and relayed messages alike. Whoever hears something of node N
-over a neighbour, with a higher number than ever before, has a way to N: that neighbour. Along such a way the numbers
-never fall, because the neighbour had that number first; and of one number the way is the one that the message took.
-So ways have no loops.
+*Theory.* Every node counts all that it sends, beacons and relayed messages alike. A node that receives a message of
+node N over a neighbour, with a higher number than before, has a way to N: that neighbour. Along such a way the numbers
+never fall, because the neighbour had that number first; and of one number the way is the one that the message took. So
+ways have no loops.
 
 *Rules.*
 1. A way is replaced only by what has a higher number. When its neighbour is gone it leads nowhere; its number stays.

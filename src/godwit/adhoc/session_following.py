@@ -11,7 +11,7 @@ session, the new one puts behind it what has come meanwhile, lets the client in,
        └────────────── no holder, or no answer for `fetch_s` ──────────────────────────────────────────> let in
 
 A holder whose client came to another island finds the new event broker later, when the two coordinate: it offers the
-sessions of clients that it has not heard of lately, and whoever has a newer one takes them, and makes one of the two.
+sessions of clients that it has not heard of lately, and a holder of a newer one takes them, and merges the two.
 
 *Rules.*
 1. A holder keeps a session until it is told `done`. What is lost on the way is offered again until the lease ends.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from godwit.adhoc.adhoc_node import AdHocNode
+from godwit.adhoc.adhoc_node import GATHERS_MAX, AdHocNode
 from godwit.adhoc.device import LIFE, AdHocConfig
 from godwit.adhoc.event_broker import in_sender_order
 from godwit.adhoc.radio_messages import Beacon, Carried, Hangup, Merge, Poll, Relayed
@@ -175,6 +175,70 @@ def test_a_leader_that_is_left_alone_gives_up_when_the_last_lease_has_ended():
     assert not net.node("a").is_leading
     assert net.excused == {("b", ("a", 1)): "the lease has expired"}
     assert not net.node("a").device.circuits
+
+
+def test_an_event_broker_to_which_nobody_comes_takes_nothing_and_its_client_keeps_what_it_says():
+    net = world(a=1.0, b=0.5)
+    net.subscribe("b", "s", TRUE)
+    net.world.nodes["a"].wires["b"].set_faults(blocked=True)  # b is in range, and hears nothing of a
+    net.set_links([("a", "b")])
+    net.publish("a", {"x": 1})
+    while not net.node("a").is_leading:
+        net.run(0.1)
+    net.run(2 * CONFIG.gather_s)
+    assert net.client("a").unanswered()
+    net.set_links([])  # its link is lost at last
+    net.run(2 * CONFIG.gather_s)
+    assert not net.node("a").is_leading
+    net.world.nodes["a"].wires["b"].set_faults()
+    net.set_links([("a", "b")])
+    net.run(30)
+    assert list(net.delivered["b"]) == [("a", 1)]
+
+
+def test_an_event_broker_whose_neighbours_never_come_takes_events_in_the_end():
+    net = world(a=1.0, b=0.5)
+    net.world.nodes["a"].wires["b"].set_faults(blocked=True)
+    net.set_links([("a", "b")])
+    net.subscribe("a", "s", TRUE)
+    net.publish("a", {"x": 1})
+    net.run(CONFIG.search_s + CONFIG.spread_s + (GATHERS_MAX + 1) * CONFIG.gather_s)
+    assert list(net.delivered["a"]) == [("a", 1)]
+
+
+def test_what_comes_when_the_time_of_gathering_is_over_does_not_overtake_what_was_held():
+    """A busy machine handles what has come before a timer that is due."""
+    one = node()
+    one.handle(LinkUp("b"), 0.0)
+    one.handle(TimerDue(("declare",)), 5.0)
+    one.ask(lambda client: client.publish({"x": 1}, 5.1), 5.1)
+    late = 5.0 + 2 * CONFIG.gather_s
+    one.ask(lambda client: client.publish({"x": 2}, late), late)
+    assert one.device.own is not None
+    assert [message.wish.event.attributes["x"] for message in one.device.own.held] == [1, 2]
+
+
+def test_a_leader_knows_who_has_not_heard_its_answers_until_they_have():
+    net = world(a=1.0, b=0.5)
+    net.set_links([("a", "b")])
+    net.subscribe("a", "s", TRUE)
+    net.run(20)
+    device = net.node("a").device
+    assert device.unheard() == set()
+    net.publish("b", {"x": 1})
+    while not net.delivered["a"]:
+        net.run(0.001)
+    net.set_links([])  # the answer is on its way
+    unheard = device.unheard()
+    assert unheard == {"b"}
+    net.run(5)
+    unheard = device.unheard(unheard)
+    assert unheard == {"b"}
+    net.set_links([("a", "b")])
+    while unheard := device.unheard(unheard):
+        net.run(0.001)
+    assert not net.client("b").unanswered()
+    assert list(net.delivered["a"]) == [("b", 1)]
 
 
 # ---------------------------------------------------------------- relaying
