@@ -1,11 +1,11 @@
 """After a loss: a broker has lost its last inputs, and a session with them holds what its client has ended or replaced.
 
-*Theory.* The client says all that it wants again. What it had ended or replaced in the lost inputs is still in force
-at the broker until then, and what was ended stays, since nobody says it. So the client tests by itself what comes, and
-ends what it does not know.
+*Theory.* The client sends all its subscriptions again. A subscription that it had replaced in the lost inputs is in
+force at the broker until then, and one that it had ended stays. So the client tests deliveries itself, and ends
+subscriptions that it does not know.
 
 *Rules.*
-1. Only while a session goes on after a loss (`is_on`): otherwise the broker knows better what a subscription let in.
+1. Only while a session continues after a loss (`is_on`): otherwise the broker's decision stands.
 """
 
 from collections.abc import Mapping

@@ -1,23 +1,23 @@
-"""The client's machine: what an application asks for goes to its border broker once, and each event comes to it once.
+"""The client's machine: each request is carried out once at a border broker, and each event is delivered once.
 
 *Theory.* The application's wishes become numbered requests. At most `in_flight_max` are under way; the others wait
-(`request_outbox.py`). Requests that are not acknowledged are kept, and sent again on the next connection with the same
-numbers, so the broker can tell which it has handled. Deliveries are numbered by the session; the client takes
-increasing numbers, tells the broker now and then how far it is, and says it again with each `Attach`.
+(`request_outbox.py`). Unacknowledged requests are kept, and resent on the next connection with the same numbers, so the
+broker knows which it has handled. Deliveries are numbered by the session. The client accepts increasing numbers only,
+confirms the last one from time to time, and repeats it in each `Attach`.
 
-When the broker has another session than the client remembers, no old number means anything. The client then says all
-again from `accepted + 1`: subscriptions, events that were not acknowledged, what waits. Ids of events tell doubles.
+If the broker has another session than the client remembers, old numbers have no meaning. The client then sends all
+again from `accepted + 1`: subscriptions, unacknowledged events, waiting requests. Ids of events reveal duplicates.
 
     away ── Opened ──> greeting ── Attached ──> attached;  from any of them ── Closed, or a fault of the broker ──> away
 
 *Rules.*
-1. `Notify` is asked for once for each event, and in the order of delivery.
+1. There is one `Notify` for each event, in the order of delivery.
 2. Nothing but `Attach` is sent before `Attached`.
 3. A request that is acknowledged or refused is never sent again in the same session.
 4. Events are published in the order of their numbers, which start after `sequence_start` and are used once.
-5. What waits is bounded: `buffer_events_max` events (and `in_flight_max` that were under way), and one wish for each
-   name of a subscription or advertisement. What is lost for want of room is counted and recorded.
-6. Fewer requests are under way than a border broker remembers numbers of a publisher (`Seen`): no event is taken twice.
+5. The buffer is bounded: `buffer_events_max` events (and `in_flight_max` that were under way), and one wish for each
+   name of a subscription or advertisement. An event dropped because the buffer is full is counted and recorded.
+6. Fewer requests are under way than a border broker remembers numbers of a publisher: no event is accepted twice.
 
 *Paper.* [mobile §3.1] a disconnected source queues its events; [mobile §3.2] quenching; [mobile §5] duplicates;
 [rebeca §4] a client reconnects with its last sequence number.
@@ -99,11 +99,11 @@ class Client:
         self.config = config
         self.connection: str | None = None
         self.is_attached = False
-        self.session = ""  # the one that numbers count in
-        self.home: NodeId = ""  # the broker that it was last at
-        self.kept: int | None = None  # the last delivery that the application has, if that is what counts
-        self.attempt = 0  # how often it has greeted a broker
-        self.wanted: dict[Topic, Said] = {}  # all that the application wants and says at present
+        self.session = ""  # the session that the numbers belong to
+        self.home: NodeId = ""  # the last broker that it was attached to
+        self.kept: int | None = None  # the last delivery that the application has read, if reading confirms
+        self.attempt = 0  # number of greetings sent
+        self.wanted: dict[Topic, Said] = {}  # what the application wants at present
         self.own = OwnContext()
         self.outbox = RequestOutbox(config.buffer_events_max)
         self.sequence = config.sequence_start  # of the last event
@@ -112,17 +112,17 @@ class Client:
         self.closed_because = ""  # the broker's last reason to close a connection
         self.notified = 0
         self.duplicates = 0
-        self._since = 0  # the attempt that led there
-        self._origin, self._renewed_at = "", 0.0  # what the last broker said of its proxies, for the next one
-        self._strayed = False  # whether it has greeted another broker since
-        self._brought: tuple[Subscribe | Advertise, ...] = ()  # what the last greeting said that the session may hold
-        self._tried: dict[str, None] = {}  # whom it has greeted since, in vain as far as it knows
-        self._granted: dict[Topic, Said] = {}  # what of `wanted` the broker has accepted
+        self._since = 0  # the attempt that reached `home`
+        self._origin, self._renewed_at = "", 0.0  # of the last broker's proxies, for the next broker
+        self._strayed = False  # whether it has greeted another broker since `home`
+        self._brought: tuple[Subscribe | Advertise, ...] = ()  # wishes in the last greeting, which the session may hold
+        self._tried: dict[str, None] = {}  # brokers greeted since, without an answer so far
+        self._granted: dict[Topic, Said] = {}  # the part of `wanted` that the broker has accepted
         self._under_way: deque[Request] = deque()
         self._numbered = 0  # the last number that was given to a request
         self._received = 0  # the last number of a delivery
         self._receipt = 0  # and of a receipt
-        self._early: deque[Refused] = deque(maxlen=config.in_flight_max)  # told before it is known of which session
+        self._early: deque[Refused] = deque(maxlen=config.in_flight_max)  # received before their session is known
         self._confirmations = Confirmations(config)
         self._numbers = SubscriptionNumbers(config.mode)
         self.queries = ExactQueries()
@@ -145,9 +145,9 @@ class Client:
         share: str = "",
         retained: bool = False,
     ) -> list[Effect]:
-        """Want what `filter` matches, from publishers whose context `sender` matches. [spcf §3: subscribe]
+        """Subscribe to events that match `filter`, from publishers whose context matches `sender`. [spcf §3: subscribe]
 
-        A query of another language is decided here, and its routable filter is what brokers hear of. [motion Fig. 2]
+        The exact test of a query runs here; brokers get its routable filter. [motion Fig. 2]
         """
         routable = filter.routable if isinstance(filter, Query) else filter
         wish = Subscribe((self.name, name), asked(routable, sender), expires, queue, share, retained)
@@ -159,7 +159,7 @@ class Client:
     replace = subscribe
 
     def unsubscribe(self, name: str, now: float) -> list[Effect]:
-        """Want nothing more under `name`."""
+        """End the subscription `name`."""
         topic: Topic = ("subscription", name)
         if self.wanted.pop(topic, None) is None:
             raise SubscriptionError(f"there is no subscription {name!r}")
@@ -170,13 +170,13 @@ class Client:
         return self._wait(Unsubscribe((self.name, name)))
 
     def advertise(self, name: str, filter: Filter | str, now: float) -> list[Effect]:
-        """Say that events to be published match `filter`."""
+        """Announce that published events will match `filter`."""
         promised = as_filter(filter)
         self.outbox.drop(("unadvertisement", name))
         return self._say(Advertise((self.name, name), promised))
 
     def unadvertise(self, name: str, now: float) -> list[Effect]:
-        """Publish nothing more under `name`."""
+        """Withdraw the advertisement `name`."""
         topic: Topic = ("advertisement", name)
         if self.wanted.pop(topic, None) is None:
             raise SubscriptionError(f"there is no advertisement {name!r}")
@@ -187,74 +187,74 @@ class Client:
 
     def publish(
         self,
-        said: Mapping[str, Any] | Event,
+        content: Mapping[str, Any] | Event,
         now: float,
         *,
         to: Filter | str | None = None,
         retain: str | None = None,
         clear: bool = False,
     ) -> list[Effect]:
-        """Publish an event, for those whose context `to` matches: attributes, or an event. [spcf §3: publish]
+        """Publish an event, given as attributes or as an event, to receivers whose context matches `to`.
 
-        Its publisher, number, time and the context of its sender are filled in here. With a key to `retain` it by, it
-        is kept for later subscribers in the place of the one before; with `clear`, none is.
+        Its publisher, number, time and the context of its sender are filled in here. `retain`: keep it for later
+        subscribers under this key, instead of the one before; `clear`: keep none. [spcf §3: publish]
         """
         details: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
-        event = written(said, self.context, to, **details)
+        event = written(content, self.context, to, **details)
         if retain is None:
             return self.publish_numbered(event)
         self.sequence = event.sequence
         return self._wait(Retain(event, retain, clear))
 
     def publish_numbered(self, event: Event) -> list[Effect]:
-        """Publish an event that has its number already: it may go through another broker, too. [mobile §5]"""
+        """Publish an event that has a number: it may be published through another broker, too. [mobile §5]"""
         self.sequence = max(self.sequence, event.sequence)
         if self.outbox.quenches(event):  # [mobile §3.2] "the event is discarded (quenched) at the source"
             return [self._record("quenched", event)]
         return self._wait(Publish(event))
 
     def unanswered(self) -> list[Event]:
-        """The events that no broker is known to have, the oldest first."""
+        """Events that no broker has acknowledged, the oldest first."""
         under_way = [request.wish.event for request in self._under_way if isinstance(request.wish, Publish | Retain)]
         return under_way + self.outbox.waiting()
 
     def unanswered_wishes(self) -> dict[int, Any]:
-        """All wishes that no broker is known to have handled, by their identity."""
+        """Unacknowledged wishes, by their identity."""
         return {id(wish): wish for wish in (*(request.wish for request in self._under_way), *self.outbox.wishes())}
 
     def unanswered_about(self, topic: Topic) -> Wish | None:
-        """The last wish about a topic that no broker is known to have handled."""
+        """The last unacknowledged wish about a topic."""
         sent = (request.wish for request in reversed(self._under_way) if topic_of(cast(Wish, request.wish)) == topic)
         return self.outbox.get(topic) or cast(Wish | None, next(sent, None))
 
     @property
     def context(self) -> Attributes:
-        """Its own context, all parts in one: `my.x` and `myloc` refer to it, and others' `sender.x` and `to`."""
+        """The client's context, all parts merged: tested by `my.x`, `myloc`, and by `sender.x` and `to` of others."""
         said = self.wanted.get(CONTEXT)
         return said.values if isinstance(said, Context) else {}
 
     def set_context(
         self, values: Mapping[str, Any], now: float, *, part: str = "", dwell_s: float | None = None
     ) -> list[Effect]:
-        """Say what a part of its context is from now on; other parts stay as they are. [spcf §3: setContext]
+        """Set one part of the context; other parts stay as they are. [spcf §3: setContext]
 
-        It stays so for `dwell_s` at least, if that is said. [rebeca §5]
+        `dwell_s`: the shortest time until the next change, in seconds. [rebeca §5]
         """
         context = self.own.say(part, values, dwell_s, instead=CONTEXT in self.outbox)
         self.outbox.on_context(self.sequence)
         return self._say(context)
 
     def move_to(self, place: Value, now: float, *, dwell_s: float | None = None) -> list[Effect]:
-        """Say that it is at another place; all else stays as it is. [rebeca §5]"""
+        """Set the place; other parts of the context stay as they are. [rebeca §5]"""
         dwell_s = self.own.dwell_s(LOCATION) if dwell_s is None else dwell_s
         return self.set_context({LOCATION: place}, now, part=LOCATION, dwell_s=dwell_s)
 
     def set_session_expiry(self, seconds: float | None, now: float) -> list[Effect]:
-        """Have the session kept for so long while it is away; None: as long as brokers like."""
+        """Set how long brokers keep the session while the client is away. None: the broker's default."""
         return self._say(SetSessionExpiry(seconds))
 
     def leave(self, now: float) -> list[Effect]:
-        """Leave for good: what waits is sent, and the session ends. (Away, it ends when its time is over.)"""
+        """End the session: waiting requests are sent first. Without a connection, the session ends when it expires."""
         effects: list[Effect] = []
         if self.connection is not None:
             effects += self._sent(in_flight_max=None)
@@ -274,13 +274,13 @@ class Client:
         return effects
 
     def move_out(self, now: float) -> list[Effect]:
-        """Say that we are about to go (mode `explicit`), or end the session (mode `naive`). [rebeca §1 on JEDI]"""
+        """Announce a move (mode `explicit`), or end the session (mode `naive`). [rebeca §1 on JEDI]"""
         if self.connection is None or not self.is_attached:
             return []
         return [Tell(self.connection, Bye("the client moves") if self.config.mode == "naive" else MoveOut())]
 
     def has_unanswered_changes(self) -> bool:
-        """Whether anything it asked for, events aside, is not accepted or refused yet."""
+        """Whether a request other than an event is not yet accepted or refused."""
         under_way = any(not isinstance(request.wish, Publish | Retain) for request in self._under_way)
         return under_way or len(self.outbox) > self.outbox.events
 
@@ -301,7 +301,7 @@ class Client:
         return effects + self._sent(self.config.in_flight_max)
 
     def _sent(self, in_flight_max: int | None) -> list[Effect]:
-        """Number and send what waits, as far as may be under way."""
+        """Number and send waiting requests, until `in_flight_max` are under way."""
         if self.connection is None or not self.is_attached:
             return []
         effects: list[Effect] = []
@@ -315,7 +315,7 @@ class Client:
     # ------------------------------------------------------------ what happens
 
     def handle(self, input: Input, now: float) -> list[Effect]:
-        """Take notice of an input. A fault of the broker closes the connection."""
+        """Handle an input. A fault of the broker closes the connection."""
         match input:
             case Heard(connection=connection):
                 if connection != self.connection:
@@ -334,11 +334,12 @@ class Client:
         return []
 
     def on_opened(self, broker: str, now: float) -> list[Effect]:
-        """There is a connection: say who we are and what we have received. [rebeca §4]"""
+        """Greet the broker of a new connection, with the name and the last delivery. [rebeca §4]"""
         effects = self._gone_away()
         self.connection = broker
-        self.attempt += 1
-        self._strayed = self._strayed or broker != self.home
+        goes_ahead = self.config.mode == "presubscribe"  # the session may have gone elsewhere by itself
+        self.attempt += 2 if goes_ahead else 1  # and has done so by the number between two greetings
+        self._strayed = self._strayed or broker != self.home or goes_ahead
         may_have_moved = self.session != "" and (self._strayed or self._starts_over)
         is_carried, self._brought = self.config.mode == "carry", ()
         log, dropped = self._log.greet(broker, self.attempt, now) if is_carried else ((), [])
@@ -373,12 +374,12 @@ class Client:
         return self.config.mode in MODES and MODES[self.config.mode].for_publishers
 
     def _possible_context(self) -> Context | None:
-        """The last context that the session may know."""
+        """The latest context that the session may have."""
         said = [self._granted.get(CONTEXT), *(request.wish for request in self._under_way)]
         return next((wish for wish in reversed(said) if isinstance(wish, Context)), None)
 
     def _gone_away(self) -> list[Effect]:
-        """There is no connection any more."""
+        """Forget the connection."""
         self.connection = None
         self.is_attached = False
         self.outbox.on_closed()
@@ -398,11 +399,11 @@ class Client:
         return handler(self, message, now)
 
     def on_attached(self, message: Attached, now: float) -> list[Effect]:
-        """The broker has let us in: go on where we were, or start over."""
+        """The broker has accepted the greeting: continue the session, or start over."""
         if self.is_attached:
             raise PeerFault("Attached for the second time on one connection")
         resumed = not message.fresh and message.session == self.session
-        if message.accepted < self._numbered - len(self._under_way):  # less than it had: it has lost its last inputs
+        if message.accepted < self._numbered - len(self._under_way):  # the broker has lost its last inputs
             resumed = False
         for refused in self._early if resumed else ():
             self.on_refused(refused, now)
@@ -411,6 +412,7 @@ class Client:
             raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
         self.is_attached = True
         self.home, self._since, self._strayed = message.broker, self.attempt, False
+        self._log.name(cast(str, self.connection), message.broker)
         self._tried.clear()
         self._origin, self._renewed_at = message.origin, message.renewed_at
         self._take_receipt(message.receipt)
@@ -421,7 +423,7 @@ class Client:
             connection = cast(str, self.connection)
             effects += [Tell(connection, request) for request in self._under_way]
             return effects + self._sent(self.config.in_flight_max)
-        is_first = self.session == "" and message.fresh  # all we have ever said waits in its order
+        is_first = self.session == "" and message.fresh  # every wish still waits, in its order
         self.session = message.session
         self._received = 0
         self._numbered = message.accepted
@@ -440,7 +442,7 @@ class Client:
         self._receipt = receipt.number
 
     def _say_all_again(self, now: float) -> None:
-        """The session knows nothing of us: all that we want at present, then the events that it may not have."""
+        """The session is empty: send every present wish again, then the events that it may not have."""
         said = [*self._granted.values(), *(request.wish for request in self._under_way), *self.outbox.drop_controls()]
         events = [wish for wish in said if isinstance(wish, Publish | Retain)]
         self._under_way.clear()
@@ -448,11 +450,11 @@ class Client:
         for topic, wish in list(self.wanted.items()):
             if isinstance(wish, Subscribe) and wish.expires is not None and wish.expires <= now:
                 del self.wanted[topic]
-        former: dict[Topic, Advertise] = {}  # taken back since, but events that still wait were advertised by it
-        if events or self.outbox.events or self._starts_over:  # or the next broker advertises for us already
+        former: dict[Topic, Advertise] = {}  # withdrawn since, but waiting events were advertised by it
+        if events or self.outbox.events or self._starts_over:  # or the next broker advertises for the client already
             former = {topic_of(wish): wish for wish in said if isinstance(wish, Advertise)}
         former = {topic: wish for topic, wish in former.items() if topic not in self.wanted}
-        wanted = sorted(self.wanted.values(), key=lambda wish: not isinstance(wish, Context))  # by it we are meant
+        wanted = sorted(self.wanted.values(), key=lambda wish: not isinstance(wish, Context))  # `to` is tested by it
         self.own.start_over(wanted[0] if wanted and isinstance(wanted[0], Context) else None)
         self.outbox.put_first([*wanted, *former.values(), *events])
         for wish in former.values():
@@ -470,7 +472,7 @@ class Client:
         return self._sent(self.config.in_flight_max)
 
     def on_refused(self, message: Refused, now: float) -> list[Effect]:
-        """The broker has handled every request up to a number, and refused this one. It may come again, once known."""
+        """The broker has refused one request and handled every earlier one. The message may be repeated."""
         if message.number > self._numbered:
             raise PeerFault(f"Refused({message.number}), but {self._numbered} were sent")
         self._acknowledged(message.number - 1)
@@ -480,7 +482,7 @@ class Client:
         wish = cast(Wish, self._under_way.popleft().wish)
         self.refusals.append(Refusal(wish, message.reason))
         topic = topic_of(wish)
-        if self.wanted.get(topic) is wish:  # it changed nothing: what was granted before stands
+        if self.wanted.get(topic) is wish:  # the broker keeps what it accepted before
             del self.wanted[topic]
             if topic in self._granted:
                 self.wanted[topic] = self._granted[topic]
@@ -497,7 +499,7 @@ class Client:
         return [Trace(record), *effects, *self._sent(self.config.in_flight_max)]
 
     def on_revoked(self, message: Revoked, now: float) -> list[Effect]:
-        """The broker has ended subscriptions that we may not have any more, unless we have asked for them again."""
+        """The broker has ended subscriptions whose right is gone, unless they were requested again since."""
         for topic in [("subscription", name) for name in message.ended]:
             if self.unanswered_about(topic) is None and (wish := self.wanted.pop(topic, None)) is not None:
                 self._granted.pop(topic, None)
@@ -527,7 +529,7 @@ class Client:
                 self._granted.pop(("advertisement", name), None)
 
     def on_delivery(self, message: Delivery, now: float) -> list[Effect]:
-        """An event, once and in order: a number that is not higher has come before. [mobile §5]"""
+        """Deliver an event once and in order: a number that is not higher is a duplicate. [mobile §5]"""
         self._confirmations.came(message.number)
         if message.number <= self._received:
             self.duplicates += 1
@@ -537,14 +539,14 @@ class Client:
         self._numbers.came(self.session, message)
         effects: list[Effect] = []
         names = message.subscriptions
-        is_naive = self.config.mode == "naive"  # it takes what any session has, but for what it does not want any more
+        is_naive = self.config.mode == "naive"  # it accepts all but events of ended subscriptions
         if is_naive or self._after_loss.is_on:
             for wish in self._after_loss.unknown(self.name, message, self.wanted):
                 effects += self._wait(wish)
             names = tuple(name for name in names if wants(self.wanted, name, message.event))
         is_new = names != ()
         if is_new and not is_naive:
-            is_retained = message.event.attributes.get("retained") is True  # asked for, whether it came before or not
+            is_retained = message.event.attributes.get("retained") is True  # requested, whether delivered before or not
             is_new = is_retained or self._seen.add(message.event.publisher, message.event.sequence)
         if not is_new:
             self.duplicates += 1
@@ -558,21 +560,21 @@ class Client:
         return effects + self._confirmations.due(cast(str, self.connection), now)
 
     def on_quench(self, message: Quench, now: float) -> list[Effect]:
-        """What anybody wants is this, today. [mobile §3.2]"""
+        """Take the present union of all subscriptions. [mobile §3.2]"""
         if not self.config.quench:
             raise PeerFault("a Quench that was not asked for")
         self.outbox.on_quench(message.filter)
         return self._heed_quench() if self.is_attached or CONTEXT not in self.wanted else []
 
     def _heed_quench(self) -> list[Effect]:
-        """Discard what nobody wants, if all that was said of our context is answered and the broker spoke after it."""
+        """Discard events that nobody wants, if the filter was made after the broker accepted the present context."""
         if CONTEXT in self.outbox or any(isinstance(request.wish, Context) for request in self._under_way):
             return []
         return [self._record("quenched", event) for event in self.outbox.on_settled()]
 
     def on_trim_connection_log(self, message: TrimConnectionLog, now: float) -> list[Effect]:
-        """Some brokers keep nothing for us any more. [mobile §4.3]"""
-        self._log.strike(message.brokers, cast(str, self.connection))
+        """Remove brokers that keep nothing for this client from the log. [mobile §4.3]"""
+        self._log.strike(message.brokers, self.home)
         return []
 
     def on_bye(self, message: Bye, now: float) -> list[Effect]:

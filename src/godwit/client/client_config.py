@@ -1,4 +1,4 @@
-"""How a client behaves, and what it says of a wish that was refused."""
+"""Settings of a client, and the record of a refused wish."""
 
 import msgspec
 

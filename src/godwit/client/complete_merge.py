@@ -134,7 +134,7 @@ class CompleteMerge:
         return effects
 
     def on_gone(self, replica: NodeId, now: float) -> list[Effect]:
-        """A replica is out of reach. It may have what no other has: wait for it, but not for ever."""
+        """A replica is out of reach. It may have what no other has: wait for it, up to a limit."""
         self.connected[replica] = False
         self.asked[replica].clear()
         effects: list[Effect] = [StopTimer(("answer", replica))]
@@ -321,7 +321,7 @@ class CompleteMerge:
     # ------------------------------------------------------------ publishers
 
     def _source(self, publisher: str) -> _Source:
-        """What is known of a publisher, who is now the latest to be heard of."""
+        """The state of a publisher, which becomes the most recently used."""
         source = self._sources.pop(publisher, None)
         if source is None:
             source = _Source()

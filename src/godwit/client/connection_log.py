@@ -6,7 +6,9 @@ struck from the log; so it is short as long as brokers answer.
 
 *Rules.*
 1. A broker is noted when it is greeted: it may have begun a session though its answer never came.
-2. The log holds at most `LOG_MAX` brokers besides the present one. The oldest goes first, on record.
+2. A client that dials an address knows the broker's name only from its answer. Until then the log has the address; what
+   a broker keeps that has never answered such a client stays there.
+3. The log holds at most `LOG_MAX` brokers besides the present one. The oldest goes first, on record.
 """
 
 from godwit.broker.effects import Effect, Trace
@@ -43,6 +45,12 @@ class ConnectionLog:
         others = tuple(connections.values())
         connections[broker] = PastConnection(broker, attempt, now)
         return others, effects
+
+    def name(self, connection: str, broker: NodeId) -> None:
+        """The broker that was greeted last has said its name. Rule 2."""
+        if broker not in ("", connection) and (greeted := self._connections.pop(connection, None)) is not None:
+            self._connections.pop(broker, None)
+            self._connections[broker] = PastConnection(broker, greeted.attempt, greeted.at)
 
     def strike(self, brokers: tuple[NodeId, ...], here: NodeId) -> None:
         """These keep nothing any more."""

@@ -44,7 +44,7 @@ class MergeReceipt(msgspec.Struct, frozen=True):
     displayed: int = 0
     suppressed: int = 0  # came from another replica before, or were older than the last of their publisher
     missing: tuple[MissingEvent, ...] = ()  # the last ones
-    missing_more: int = 0  # so many more than `missing` has room for
+    missing_more: int = 0  # number of further events, beyond those in `missing`
     given_up: tuple[GivenUp, ...] = ()  # the last ones
     given_up_more: int = 0
 

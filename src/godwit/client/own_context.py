@@ -1,22 +1,22 @@
-"""What a client says of itself: its context in parts, and what it writes on events because of it.
+"""The client's own context: its parts, and the attributes that it adds to published events.
 
-*Theory.* A context may have several authors: the application says what it is, a reader of a GPS says where. Each is a
-*part* with a name, and says its own attributes again without knowing the others'. What goes to the broker is all parts
-in one. Where two say the same attribute, the later word counts.
+*Theory.* A context may have several authors: the application sets a role, a GPS reader sets the position. Each author
+has a named *part*, and sets its own attributes without knowing the others'. The broker gets all parts merged. If two
+parts set the same attribute, the later value wins.
 
-A broker may refuse a context. It then has the last one that it accepted, and the client must come to the same. What was
-new in the refused one goes back to what it was; but another part may have said something since, which went along with
-the bad word and is refused with it. So that is said once more without the bad word (a *correction*), and what was on
-its way before the correction does not matter any more, accepted or not. In a session that was lost and begun again
-nobody knows what the broker has until it has accepted something: there, what was granted before is said again, and if
-that is refused, nothing at all.
+A broker may refuse a context. It then keeps the last one it accepted, and the client must return to the same. The
+refused part goes back to its accepted value. But another part may have changed since: its new value was sent together
+with the refused one, and is refused with it. So the merged context is sent again without the refused value (a
+*correction*). Answers to contexts sent before the correction no longer matter. After a session was lost, the client
+does not know what the broker has until it accepts something: it sends the last accepted context again, and if that is
+refused, an empty one.
 
 *Rules.*
-1. With nothing under way, the context here is the one that the broker has accepted last, or is to hear next.
-2. An event bears the context of the moment it was published in, as attributes `sender.x`. The application cannot write
-   these, and `my.x` in its `to` is filled in at that moment, too.
-3. What is too large or no value is an error before anything is changed.
-4. A client says how long its contexts last at least; of several parts that say it, the shortest counts.
+1. With nothing under way, the context here is the one that the broker accepted last, or the next one to be sent.
+2. An event carries the context at the time of its publication, as attributes `sender.x`. The application cannot set
+   these. `my.x` in `to` is replaced at the same time.
+3. A context that is too large or has an invalid value is an error, before anything is changed.
+4. A part may have a shortest duration (`dwell_s`); of several parts, the shortest counts.
 
 *Paper.* [spcf §2] "separation of concerns"; [spcf §3] setContext, publish. *Departures.* Parts are ours.
 """
@@ -39,21 +39,21 @@ from godwit.mobility.possible_values import Movements
 __all__ = ["OwnContext", "asked", "written"]
 
 Parts = dict[str, tuple[Attributes, float | None]]
-"""By the name of a part: what it says, and for how long each time at least. What was said last stands last."""
+"""By name of the part: its attributes and its shortest duration. The part that was set last stands last."""
 
 
 class OwnContext:
-    """The parts of a client's context, and what of them the broker knows."""
+    """The parts of a client's context, and those that the broker has accepted."""
 
     def __init__(self) -> None:
         self.parts: Parts = {}
         self._granted: Parts = {}
-        self._said: deque[tuple[Context, Parts]] = deque()  # what waits for an answer, the oldest first
-        self._corrected = 0  # of these, so many were said before a correction
-        self._is_unsure = False  # what was granted was granted in another session
+        self._said: deque[tuple[Context, Parts]] = deque()  # contexts without an answer, the oldest first
+        self._corrected = 0  # how many of these were sent before a correction
+        self._is_unsure = False  # `_granted` was accepted in an earlier session
 
     def say(self, part: str, values: Mapping[str, Any], dwell_s: float | None, *, instead: bool) -> Context:
-        """The whole context when `part` says this; `instead`: of what was said last and is not sent yet."""
+        """Set a part, and return the merged context. `instead`: it replaces the last one, which is not sent yet."""
         if dwell_s is not None and not (type(dwell_s) in (int, float) and is_number(dwell_s) and dwell_s > 0):
             raise BadValue(f"a context that lasts for {dwell_s!r}: it must be seconds above 0, or None")
         parts = {name: said for name, said in self.parts.items() if name != part}
@@ -70,17 +70,17 @@ class OwnContext:
         return context
 
     def dwell_s(self, part: str) -> float | None:
-        """For how long each word of a part lasts at least, as was said with the last one."""
+        """Shortest duration of a part, as it was set last."""
         return self.parts[part][1] if part in self.parts else None
 
     def on_accepted(self, context: Context) -> None:
-        """The broker has this now."""
+        """The broker has accepted this context."""
         parts = self._taken(context)
         if parts is not None:
             self._granted, self._is_unsure = parts, False
 
     def on_refused(self, context: Context, *, instead: bool) -> Context | None:
-        """The broker has refused this: what must be said now so that both mean the same, if anything."""
+        """The broker has refused this context. Returns the correction to send, or None."""
         is_past = self._corrected > 0
         parts = self._taken(context)
         if parts is None or is_past:
@@ -90,7 +90,7 @@ class OwnContext:
             if not self._is_unsure:
                 self.parts = granted
                 return None
-            if not context.values:  # what nobody refuses
+            if not context.values:  # an empty context is never refused
                 return None
             self.parts, self._granted = ({} if parts == granted else granted), {}
             return self._to_say(_whole(self.parts), instead=False)
@@ -99,25 +99,25 @@ class OwnContext:
         corrected = {**{name: said for name, said in granted.items() if name in bad}, **kept}
         try:
             whole, self.parts = _whole(corrected), corrected
-        except BadValue:  # what was granted has no room beside what was said since
+        except BadValue:  # accepted and newer parts are too large together
             whole, self.parts = _whole(granted), granted
         self._to_say(whole, instead=instead)
         self._corrected = len(self._said) - 1
         return whole
 
     def start_over(self, context: Context | None) -> None:
-        """The session is another: all of it has to be said again, and if that is refused, what was granted before."""
+        """A new session: the context must be sent again, and if it is refused, the last accepted one."""
         self._is_unsure = True
         self._said = deque() if context is None else deque([(context, self.parts)])
         self._corrected = 0
 
     def clear(self) -> None:
-        """Nothing is said any more."""
+        """Forget all parts."""
         self.parts, self._granted = {}, {}
         self.start_over(None)
 
     def _taken(self, context: Context) -> Parts | None:
-        """The parts of a context that was answered; None when it is not known here. What was before it is past."""
+        """Remove an answered context and all before it. Returns its parts, or None if it is unknown."""
         if not any(said is context for said, _ in self._said):
             return None
         while True:
@@ -128,7 +128,7 @@ class OwnContext:
 
 
 def _whole(parts: Parts) -> Context:
-    """All parts in one; `BadValue` when they are too much together."""
+    """All parts merged. Raises `BadValue` if they are too large together."""
     values: dict[str, Any] = {}
     for said, _ in parts.values():
         values.update(said)
@@ -138,7 +138,7 @@ def _whole(parts: Parts) -> Context:
 
 
 def asked(filter: Filter | str, sender: Filter | str | None) -> Filter:
-    """What a subscription asks: `filter` of the event, and `sender` of its publisher's context."""
+    """The filter of a subscription: `filter` tests the event, and `sender` its publisher's context."""
     content = as_filter(filter)
     return content if sender is None else all_of(content, of_sender(checked_context_filter(as_filter(sender))))
 
@@ -148,7 +148,7 @@ def written(said: Mapping[str, Any] | Event, context: Attributes, to: Filter | s
     made = dataclasses.replace(said, **details) if isinstance(said, Event) else event(said, **details)
     for name in made.attributes:
         if name.startswith(SENDER):
-            raise BadEvent(f"attribute {name!r}: what begins with {SENDER!r} is written by set_context, and not here")
+            raise BadEvent(f"attribute {name!r}: names that begin with {SENDER!r} are set by set_context only")
     whom = made.to if to is None else to
     if whom is not None:
         whom = checked_context_filter(as_filter(whom))
@@ -169,5 +169,5 @@ def _bound(to: Filter, context: Attributes) -> Filter:
     movements = Movements()
     reason = movements.why_not(to)
     if reason is not None:
-        raise FilterError(f"to: {reason}; a publisher can say my.x and myloc, but not what lies around them")
+        raise FilterError(f"to: {reason}; a publisher can use my.x and myloc, but not places around them")
     return movements.exact(to, context)

@@ -1,4 +1,4 @@
-"""A client whose session is at several brokers at once, and who merges what they deliver.
+"""A client with sessions at several brokers at once, which merges their deliveries.
 
 *Theory.* The client holds one session at each of its replicas, with the machine that every client has (`client.py`):
 each brings what its broker has for the client, once and in order. What the application asks for goes to all of them.
@@ -184,13 +184,15 @@ class ReplicatedClient:
         return self._all(lambda client: client.move_to(place, now, dwell_s=dwell_s), now)
 
     def set_session_expiry(self, seconds: float | None, now: float) -> list[Effect]:
-        """Have every session kept for so long while the client is away; None: as long as brokers like."""
+        """Set how long brokers keep the sessions while the client is away. None: the broker's default."""
         return self._all(lambda client: client.set_session_expiry(seconds, now), now)
 
-    def publish(self, said: Mapping[str, Any] | Event, now: float, *, to: Filter | str | None = None) -> list[Effect]:
+    def publish(
+        self, content: Mapping[str, Any] | Event, now: float, *, to: Filter | str | None = None
+    ) -> list[Effect]:
         """Publish an event, through all replicas or through one, under one number and as of one context."""
         details: dict[str, Any] = {"publisher": self.name, "sequence": self.sequence + 1, "published_at": now}
-        stamped = written(said, self.context, to, **details)
+        stamped = written(content, self.context, to, **details)
         self.sequence += 1
         for client in self.clients.values():  # each must know which events were published before its context changed
             client.sequence = self.sequence
@@ -202,7 +204,7 @@ class ReplicatedClient:
         return effects + self._step(through, lambda client: client.publish_numbered(stamped), now)
 
     def leave(self, now: float) -> list[Effect]:
-        """Leave for good: all sessions end, and what was held is dropped."""
+        """Leave permanently: all sessions end, and held events are dropped."""
         effects = self._all(lambda client: client.leave(now), now)
         if self.merge is not None:
             effects += self.merge.stop()

@@ -1,22 +1,22 @@
-"""What a client has still to send, and quenching at the source: which events need not be sent at all.
+"""Requests that wait to be sent, and quenching at the source: which events need not be sent at all.
 
 *Theory.* Requests wait here in the order the application made them, until the connection takes them. A later wish about
 the same subscription or advertisement takes the place of one that still waits. Events are bounded in number: *buffer
-first, quench on overflow, oldest first*. While there is room everything stays, because a subscription that the source
-has not heard of may want it; when there is none left, the oldest event goes that the last known combined filter does
-not want; when it wants them all, the oldest of all goes, and that one is *lost*.
+first, quench on overflow, oldest first*. While there is room all events stay, because a subscription that the source
+does not know yet may match them. When the buffer is full, the oldest event that the last known combined filter does not
+match is dropped; if it matches all of them, the oldest event is dropped, and is *lost*.
 
 When the source is connected and knows the combined filter of today, events that it does not match are quenched: as they
 are published, and those in the buffer before they are sent.
 
-What a border broker knows of others' wishes may depend on the contexts of its clients: who wants nothing from such a
-source does not let it know. So a source that has set its context does not quench until it has heard a filter which
+Which subscriptions a border broker knows may depend on the contexts of its clients: a subscription that excludes such
+a source is not sent there. So a source that has set its context does not quench until it has heard a filter which
 the broker made knowing that context, and never what it published in another one.
 
 *Rules.*
 1. Without a combined filter nothing is quenched.
-2. An event that waits is discarded only for want of room or because the filter *heard on this connection* does not
-   match it.
+2. An event that waits is discarded only because the buffer is full, or because the filter *received on this connection*
+   does not match it.
 3. Nor is an event discarded by a filter that was made for another context than its own.
 4. An event that is to be kept for later subscribers (`Retain`) is never unwanted.
 5. Finding the event to discard does not look at all of them: what the filter does not want is noted when it comes.
@@ -99,11 +99,11 @@ class RequestOutbox:
 
     @property
     def events(self) -> int:
-        """How many events wait."""
+        """Number of waiting events."""
         return len(self._events)
 
     def waiting(self) -> list[Event]:
-        """The events that wait, the oldest first."""
+        """The waiting events, the oldest first."""
         return [wish.event for wish in self._wishes.values() if isinstance(wish, Publish | Retain)]
 
     # ------------------------------------------------------------ the combined filter
@@ -150,8 +150,8 @@ class RequestOutbox:
     # ------------------------------------------------------------ what waits
 
     def put(self, wish: Wish) -> tuple[Event, bool] | None:
-        """Let `wish` wait. If an event has to go for it: that event, and whether it is lost (or else quenched)."""
-        self._wishes[topic_of(wish)] = wish  # in the place of what was said before about the same
+        """Add a wish. Returns the event dropped to make room, if any, and whether it is lost (otherwise: quenched)."""
+        self._wishes[topic_of(wish)] = wish  # replaces an earlier wish about the same topic
         if not isinstance(wish, Publish | Retain):
             return None
         number = wish.event.sequence
@@ -171,7 +171,7 @@ class RequestOutbox:
         return event, is_lost
 
     def take(self) -> Wish:
-        """The wish that has waited longest."""
+        """Remove and return the oldest wish."""
         _, wish = self._wishes.popitem(last=False)
         if isinstance(wish, Publish | Retain):
             del self._events[wish.event.sequence]
@@ -179,19 +179,19 @@ class RequestOutbox:
         return wish
 
     def wishes(self) -> list[Wish]:
-        """All that waits, what was said first at the front."""
+        """All waiting wishes, the oldest first."""
         return list(self._wishes.values())
 
     def get(self, topic: Topic) -> Wish | None:
-        """What waits about a topic."""
+        """The waiting wish about a topic."""
         return self._wishes.get(topic)
 
     def drop(self, topic: Topic) -> None:
-        """Forget what waits about a subscription or advertisement."""
+        """Drop the waiting wish about a subscription or advertisement."""
         self._wishes.pop(topic, None)
 
     def put_first(self, wishes: list[Wish]) -> None:
-        """Let `wishes` wait before all others. They were under way, which is bounded, and never have to go for room."""
+        """Put wishes before all others. They were under way, so they are few, and none is dropped for room."""
         for wish in reversed(wishes):
             topic = topic_of(wish)
             self._wishes[topic] = wish
@@ -205,7 +205,7 @@ class RequestOutbox:
                     self._unwanted.move_to_end(number, last=False)
 
     def drop_controls(self) -> list[Control]:
-        """Forget all that waits but events, and return it."""
+        """Drop and return all waiting wishes except events."""
         dropped = [wish for wish in self._wishes.values() if not isinstance(wish, Publish | Retain)]
         for wish in dropped:
             del self._wishes[topic_of(wish)]

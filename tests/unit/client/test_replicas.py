@@ -510,3 +510,41 @@ def test_an_exact_test_also_decides_on_events_that_were_fetched() -> None:
     assert told(ann.due("ask", "p", now=1.0), "b") == [FetchEvents("p", 0, 2)]
     effects = ann.hear("b", FetchedEvents("p", 0, 2, (QueuedEvent(70, made(1), ("x",), 0.0),)), 1.1)
     assert (shown(effects), recorded(effects)[0][0]) == ([2], "residue")
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_allowed"),
+    [
+        ({"publishers_max": 2, "unique_window": 1, "again_max": 0}, True),
+        ({"publishers_max": 1}, False),
+        ({"unique_window": 0}, False),
+        ({"again_max": -1}, False),
+    ],
+)
+def test_bounds_of_settings(settings: dict[str, int], is_allowed: bool) -> None:
+    if is_allowed:
+        ReplicaConfig(**settings)  # type: ignore[arg-type]
+    else:
+        with pytest.raises(ValueError, match="unique_window must be 1 or more"):
+            ReplicaConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_a_replica_out_of_reach_is_not_asked() -> None:
+    ann = Ann()
+    ann.machine.handle(Closed("b"), 0.0)
+    effects = ann.deliver("a", 1, 0, now=0.0)
+    assert not [each for each in effects if isinstance(each, StartTimer) and each.key == ("ask", "p")]
+    assert told(ann.due("ask", "p", now=1.0), "b") == []
+
+
+def test_what_was_displayed_is_not_missing_when_a_replica_that_was_away_names_it() -> None:
+    ann = Ann()
+    ann.deliver("a", 1, 0)
+    assert shown(ann.deliver("b", 1, 0)) == [1]
+    ann.machine.handle(Closed("b"), 1.0)
+    ann.due("gone", "b", now=6.0)
+    assert shown(ann.deliver("a", 2, 1, now=7.0)) == [2]
+    ann.attach("b", fresh=False)
+    effects = ann.deliver("b", 3, 2, now=8.0) + ann.deliver("a", 3, 2, now=8.0)
+    assert shown(effects) == [3]
+    assert recorded(effects) == [("suppressed", "a", 3)]  # and nothing is named as missing
