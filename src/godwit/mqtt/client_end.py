@@ -57,7 +57,7 @@ __all__ = [
     "Effect",
     "Outgoing",
     "SendPacket",
-    "Subscribed",
+    "SubscribeAnswered",
     "TakeMessage",
     "connect_packet",
     "note_of",
@@ -92,13 +92,13 @@ class Done(msgspec.Struct, frozen=True):
     refused: str = ""
 
 
-class Subscribed(msgspec.Struct, frozen=True):
+class SubscribeAnswered(msgspec.Struct, frozen=True):
     """The server has answered SUBSCRIBE: why it refuses which topic filter."""
 
     refused: dict[str, str]
 
 
-Effect = SendPacket | StoreNote | TakeMessage | Done | Subscribed
+Effect = SendPacket | StoreNote | TakeMessage | Done | SubscribeAnswered
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -168,7 +168,7 @@ class ClientEnd:
     # ------------------------------------------------------------ outgoing
 
     def publish(self, message: Outgoing) -> list[Effect]:
-        """A delivery is to be published over there."""
+        """A delivery is to be published at the remote."""
         if message.number in self._released:  # rule 5
             return []
         self._waiting.append(message)
@@ -271,7 +271,7 @@ class ClientEnd:
             raise MqttFault(ReasonCode.PROTOCOL_ERROR, "SUBACK does not answer our SUBSCRIBE")
         answers = zip(self._asked, packet.reason_codes, strict=True)
         failed = ReasonCode.UNSPECIFIED_ERROR
-        return [Subscribed({asked.filter: _words(code, 5, {}) for asked, code in answers if code >= failed})]
+        return [SubscribeAnswered({asked.filter: _words(code, 5, {}) for asked, code in answers if code >= failed})]
 
 
 def note_of(number: int) -> str:

@@ -1,4 +1,4 @@
-"""What a server says to a client it does not let in, and how it says why.
+"""The answer of a server to a refused client, with the reason.
 
 *Rules.*
 1. Before CONNACK a server says nothing, unless the client speaks a level that is not spoken here. [MQTT-3.14.0-1]

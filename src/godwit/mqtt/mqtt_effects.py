@@ -167,7 +167,7 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
 
 
 class Faulted(msgspec.Struct, frozen=True):
-    """Bytes came that are no packet: what the decoder's `MqttFault` says."""
+    """Received bytes are not a valid packet: the decoder's `MqttFault`."""
 
     connection: str
     reason_code: int
@@ -315,7 +315,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class AddSubscriptions(msgspec.Struct, frozen=True):
-    """Let these stand, each in place of one with the same text. Answer with `Subscribed`."""
+    """Make these subscriptions, each replacing one with the same text. Answer with `Subscribed`."""
 
     request: int
     wishes: tuple[Wish, ...]
@@ -349,7 +349,7 @@ class StoreNote(msgspec.Struct, frozen=True):
 
 
 class DiscardSession(msgspec.Struct, frozen=True):
-    """The session is over: its subscriptions and its queue may go, and this machine with them."""
+    """The session has ended: its subscriptions and its queue may be removed, and this machine with them."""
 
 
 Effect = (

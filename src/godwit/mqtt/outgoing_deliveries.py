@@ -154,8 +154,8 @@ class OutgoingDeliveries:
     ) -> int:
         """Put out packets for the deliveries from the `first` on, as far as nothing is special: that of the next one.
 
-        So long it is what `take` would send, and nothing else; with QoS 0 a delivery is confirmed then. What is no
-        delivery, too, is special. `exact`: subscriptions that want whatever comes because of them.
+        So long it is what `take` would send, and nothing else; with QoS 0 a delivery is confirmed then. Other messages
+        than deliveries are special, too. `exact`: subscriptions that want whatever comes because of them.
         """
         kept, level, last = self._kept, self._level, len(deliveries)
         if self._waiting or self._doubtful or self._highest < self._inherited_up_to:
@@ -330,7 +330,7 @@ class OutgoingDeliveries:
     def on_pubacks(self, packet_ids: list[int], now: float) -> tuple[list[Effect], str]:
         """The same for many in a row: one confirmation, one look at what waits; and the fault in it, if there is one.
 
-        What was said before a fault counts.
+        Packets before a fault count.
         """
         under_way, kept, fault = self._under_way, self._kept, ""
         done: list[int] = []

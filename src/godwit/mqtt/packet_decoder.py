@@ -19,7 +19,7 @@ and DUP in SUBSCRIBE, UNSUBSCRIBE and PUBREL.
 words "Protocol Error" is 0x82, all else 0x81.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from godwit.errors import MqttFault
 from godwit.mqtt.packets import (
@@ -56,6 +56,7 @@ SIZE_MAX = VARINT_MAX + 5
 
 EVERY_TYPE = frozenset(range(1, 16))
 HEADER_MAX = 5
+FILTERS_MAX = 10_000  # topic filters of one packet: 30 ms
 PLAIN_PUBACK = b"\x40\x02"
 
 
@@ -355,6 +356,7 @@ def _subscribe(body: bytes, level: int) -> Subscribe:
         if no_local and filter.startswith("$share/"):
             protocol_error("no local in a shared subscription")  # [MQTT-3.8.3-4]
         subscriptions.append(Subscription(filter, qos, no_local, bool(options & 8), handling))
+        _check_count(subscriptions)
     if not subscriptions:
         protocol_error("SUBSCRIBE without a topic filter")  # [MQTT-3.8.3-2]
     return Subscribe(packet_id, tuple(subscriptions), properties)
@@ -367,9 +369,15 @@ def _unsubscribe(body: bytes, level: int) -> Unsubscribe:
     while at < len(body):
         filter, at = _text(body, at)
         filters.append(checked_filter(filter))
+        _check_count(filters)
     if not filters:
         protocol_error("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2]
     return Unsubscribe(packet_id, tuple(filters), properties)
+
+
+def _check_count(filters: Sized) -> None:
+    if len(filters) > FILTERS_MAX:
+        raise MqttFault(ReasonCode.QUOTA_EXCEEDED, f"a packet with more than {FILTERS_MAX} topic filters")
 
 
 def _suback(body: bytes, level: int) -> Suback:

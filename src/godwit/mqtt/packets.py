@@ -46,7 +46,7 @@ LEVELS = (3, 4, 5)
 
 
 class Will(msgspec.Struct, frozen=True):
-    """What the server publishes for a client that goes without a good-bye."""
+    """The message that the server publishes for a client that ends without DISCONNECT."""
 
     topic: str
     payload: bytes

@@ -1,4 +1,4 @@
-"""Reason codes: how MQTT says what became of a request, and which of them each packet may bear.
+"""Reason codes: the results of requests in MQTT, and those that each packet may have.
 
 *Theory.* Level 5 has one list of codes; below 0x80 they mean success. Levels 3 and 4 know codes only in CONNACK, where
 they are 0 to 5, and in SUBACK, where every failure is 0x80.

@@ -12,6 +12,8 @@ before its answer; one that is refused goes, and what stood under the same text 
    seconds the subscriptions of the packet stand. What is wrong in them fails, like a filter that does not parse.
 4. The user property `$cloudevents` says in which mode a subscription gets events as CloudEvents; any other word than
    those of `MODES` fails.
+5. A topic filter that is too long to be the name of a subscription is not looked at, and of one packet no more than
+   twice as many topic filters as a session may have are asked for.
 
 *Standard.* [mqtt5 §3.8.4, §3.9].
 """
@@ -21,14 +23,15 @@ import msgspec
 from godwit.broker.messages import QueueRules
 from godwit.broker.queue_rule_texts import lifetime_of, queue_rules_of
 from godwit.errors import FilterError
+from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.languages import NATIVE
 from godwit.languages.client_queries import ParseClientQuery
 from godwit.mqtt.mqtt_effects import AddSubscriptions, Granted, MqttSettings, PersistentState, Subscribed, Wish
 from godwit.mqtt.packets import Suback, Subscribe, Subscription
 from godwit.mqtt.reason_codes import ReasonCode
-from godwit.mqtt.topics import TopicFilter, topic_filter
+from godwit.mqtt.topics import TopicFilter, split, topic_filter
 
-__all__ = ["SubscribeRequests", "queries_in"]
+__all__ = ["SubscribeRequests", "contents_in", "queries_in"]
 
 WHERE, LANGUAGE, CLOUD_EVENTS = "$where", "$language", "$cloudevents"
 QUEUE, EXPIRES_IN = "$queue.", "$expires_in"
@@ -40,6 +43,12 @@ def queries_in(packet: Subscribe) -> tuple[list[str], str]:
     pairs = packet.properties.get("user_property", ())
     languages = [value for name, value in pairs if name == LANGUAGE]
     return [value for name, value in pairs if name == WHERE], languages[-1] if languages else NATIVE
+
+
+def contents_in(packet: Subscribe) -> list[str]:
+    """The content filters behind the topic filters of a packet, as far as they are looked at. (rule 5)"""
+    texts = (each.filter for each in packet.subscriptions if len(each.filter) <= NAME_LENGTH_MAX)
+    return [content for text in texts if (content := split(text)[2]) is not None]
 
 
 def _cloud_events_in(packet: Subscribe) -> str:
@@ -78,7 +87,7 @@ class SubscribeRequests:
         self._requests = 0
 
     def clear(self) -> None:
-        """The session is another one: what was asked for does not matter any more."""
+        """The session is another one: earlier requests do not matter any more."""
         self._waiting.clear()
 
     def ask(self, kept: PersistentState, connection: str, packet: Subscribe) -> AddSubscriptions | tuple[Suback, str]:
@@ -92,9 +101,13 @@ class SubscribeRequests:
         why = ""
         for subscription in packet.subscriptions:
             text = subscription.filter
-            standing = kept.subscriptions.get(text)
-            if standing is None and len(kept.subscriptions) >= self._settings.subscriptions_max:
+            standing, most = kept.subscriptions.get(text), self._settings.subscriptions_max
+            if (standing is None and len(kept.subscriptions) >= most) or len(request.wishes) >= 2 * most:
                 request.codes.append(ReasonCode.QUOTA_EXCEEDED)
+                continue
+            if len(text) > NAME_LENGTH_MAX:
+                request.codes.append(ReasonCode.QUOTA_EXCEEDED)
+                why = f"a topic filter of {len(text)} characters: allowed are {NAME_LENGTH_MAX}, and more in {WHERE}"
                 continue
             try:
                 mode = _cloud_events_in(packet)

@@ -13,7 +13,7 @@ from godwit.mqtt.client_end import (
     Done,
     Outgoing,
     SendPacket,
-    Subscribed,
+    SubscribeAnswered,
     TakeMessage,
     connect_packet,
     note_of,
@@ -136,7 +136,7 @@ def test_refused_subscriptions_are_named() -> None:
     end = opened()
     [asked] = sent(end.subscribe([Subscription("a"), Subscription("b")], []))
     refused = end.on_packet(Suback(asked.packet_id, (2, ReasonCode.NOT_AUTHORIZED)))  # type: ignore[attr-defined]
-    assert refused == [Subscribed({"b": "not authorized"})]
+    assert refused == [SubscribeAnswered({"b": "not authorized"})]
 
 
 def test_below_level_5_nothing_is_said_that_the_level_does_not_know() -> None:

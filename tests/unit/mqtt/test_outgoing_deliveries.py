@@ -105,3 +105,19 @@ def test_drained_of_an_earlier_connection_counts_for_nothing() -> None:
     before = len(line.out)
     line.tell(Drained("an earlier one"))
     assert len(line.out) == before
+
+
+@pytest.mark.parametrize("expires_at", [None, 30.0])
+def test_bytes_are_shared_with_other_clients_only_if_they_say_the_same_to_all(expires_at: float | None) -> None:
+    session = MqttSession(MqttSettings())
+    session.handle(Opened("l", Connect("me", 5), "me"), 0.0)
+    session.handle(Attached("l", False), 0.0)
+    [asked] = session.handle(Heard("l", Subscribe(1, (Subscription("t", 0),))), 0.0)
+    session.handle(Subscribed(asked.request, (0,)), 0.0)  # type: ignore[union-attr]
+    shared: dict[Any, Any] = {}
+    effects = session.handle(Deliver(1, "t", b"x", ("t",), expires_at=expires_at, shared=shared), 10.0)
+    [data] = [effect.data for effect in effects if isinstance(effect, Send)]
+    packets: list[Any] = Decoder(5, FROM_SERVER).feed(data)
+    [packet] = packets
+    assert packet.properties == ({} if expires_at is None else {"message_expiry_interval": 20})
+    assert bool(shared) == (expires_at is None)
