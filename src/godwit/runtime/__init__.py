@@ -1,4 +1,4 @@
-"""The runtime: the same machines on real sockets and disks. So far the native protocol, its journal and its client.
+"""The runtime: the machines on real sockets and disks, with the native protocol, its journal and its client.
 
 >>> import asyncio
 >>> from godwit.broker.broker_config import BrokerConfig

@@ -1,13 +1,13 @@
-"""What a broker did lately: counted, and kept for a while for those who ask why.
+"""The recent activity of a broker: counters, and the last inputs and effects, which answer questions later.
 
-*Theory.* A node shows its watch what it takes in and what it carries out, a list at a time. The watch counts what must
-be counted, and keeps the lists themselves, but for those in which nothing is that anybody can ask for: whoever asks
-later looks through them then. So the hot path pays for a few additions, and questions pay for their answers.
+*Theory.* A node passes its inputs and effects to the monitor, a list at a time. The monitor updates counters and keeps
+the lists that questions may need. They are searched only when a question comes. So the hot path costs a few additions,
+and the work is done when an answer is needed.
 
 *Rules.*
-1. A watch changes nothing of what it sees.
-2. What is kept is bounded: by `KEPT_INPUTS`, `KEPT_EFFECTS` and `KEPT_RECORDS`, and by `KEPT_BYTES` of what came.
-3. A listener that does not keep up misses records, and is told how many.
+1. The monitor changes nothing.
+2. Its memory is bounded: by `KEPT_INPUTS`, `KEPT_EFFECTS` and `KEPT_RECORDS`, and by `KEPT_BYTES` of inputs.
+3. A listener that is too slow misses records, and is told how many.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ from godwit.trace import Record
 __all__ = ["ActivityMonitor", "Histogram", "TraceListener", "Turn", "event_in"]
 
 Turn = list[tuple[Input, bytes]]
-"""What a machine takes in at once: each input, and its bytes."""
+"""The inputs that a machine handles at once, each with its size in bytes."""
 
 KEPT_INPUTS = 20_000
 KEPT_BYTES = 16 * 2**20
@@ -35,14 +35,14 @@ KEPT_EFFECTS = 50_000
 KEPT_RECORDS = 10_000
 LISTENER_RECORDS_MAX = 10_000
 LOOKED_AT = 1_000
-FORWARDED = (Publish, Packet, HopPacket)  # messages that take an event to a neighbour
+FORWARDED = (Publish, Packet, HopPacket)  # messages that carry an event to a neighbour
 
 SECONDS = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5)
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 
 
 class Histogram:
-    """How often a figure was how large."""
+    """A histogram."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -52,13 +52,13 @@ class Histogram:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        """It was this large once more."""
+        """Count a value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
 
 class TraceListener:
-    """Hears of records as they happen."""
+    """Receives records as they occur."""
 
     def __init__(self, client: str = "", event: tuple[str, int] | None = None) -> None:
         self.client = client  # "": of any
@@ -68,13 +68,13 @@ class TraceListener:
         self.notice: Callable[[], None] = lambda: None  # that there is something
 
     def wants(self, record: Record) -> bool:
-        """Whether it asked for such."""
+        """Whether the listener asked for this record."""
         if self.client and self.client not in (record.peer, record.publisher):
             return False
         return self.event is None or (record.publisher, record.sequence) == self.event
 
     def put(self, at: float, record: Record) -> None:
-        """This happened. (rule 3)"""
+        """Add a record. (rule 3)"""
         if len(self.records) < LISTENER_RECORDS_MAX:
             self.records.append((at, record))
         else:
@@ -83,7 +83,7 @@ class TraceListener:
 
 
 class ActivityMonitor:
-    """The watch of a node."""
+    """The activity monitor of a node."""
 
     def __init__(self, node: Node) -> None:
         self.counts: dict[str, int] = {}  # records, by kind
@@ -94,7 +94,7 @@ class ActivityMonitor:
         self.on_refusal: Callable[[str, Refused], None] = lambda connection, refused: None
         self.turns = Histogram(COUNTS)  # inputs in one
         self.handling = Histogram(SECONDS)  # one turn
-        self.longest_s = 0.0  # turn, since somebody asked
+        self.longest_s = 0.0  # turn, since the last query
         self.writing = Histogram(SECONDS)  # one batch
         self.matching = Histogram(SECONDS)  # one event
         self.lateness = Histogram(SECONDS)  # of the loop
@@ -103,18 +103,19 @@ class ActivityMonitor:
         self._record_times: deque[float] = deque(maxlen=KEPT_RECORDS)  # of each; a pair would take 64 bytes more
         self.listeners: dict[TraceListener, None] = {}
         self.observers: dict[Callable[[Turn, float], None], None] = {}  # of turns (`observations.py`)
+        self.turns_kept = 0  # so far, also those that are forgotten by now
         self._turns: deque[tuple[float, int, Turn]] = deque()  # when, bytes, what
         self._kept = 0  # inputs in them
         self._kept_bytes = 0
         self._effects: deque[tuple[float, list[Effect]]] = deque()
         self._kept_effects = 0
-        self._forgotten_at = 0.0  # when those were carried out that were forgotten last
+        self._forgotten_at = 0.0  # time of the last effects that were removed
         node.watch = self
 
     # ------------------------------------------------------------ what the node shows
 
     def on_turn(self, inputs: Turn, took_s: float, now: float) -> None:
-        """The machine has handled these, and took so long."""
+        """The machine has handled these inputs, in this time."""
         count, size = len(inputs), sum([len(packed) for _, packed in inputs])
         self.inputs += count
         self.came += size
@@ -127,6 +128,7 @@ class ActivityMonitor:
         if not any(map(_can_be_asked_for, inputs)):
             return
         self._turns.append((now, size, inputs))
+        self.turns_kept += 1
         self._kept += count
         self._kept_bytes += size
         while self._turns and (self._kept > KEPT_INPUTS or self._kept_bytes > KEPT_BYTES):
@@ -134,11 +136,11 @@ class ActivityMonitor:
             self._kept -= len(gone)
             self._kept_bytes -= size
             oldest = self._turns[0][0] if self._turns else now
-            while self._effects and self._effects[0][0] < oldest:  # they hold the events of those inputs, however large
+            while self._effects and self._effects[0][0] < oldest:  # they refer to events of those inputs
                 self._forget_effects()
 
     def on_effects(self, effects: list[Effect], now: float) -> None:
-        """These are carried out now."""
+        """These effects are carried out now."""
         counts, keep, keep_time = self.counts, self._records.append, self._record_times.append
         delivered = refused = forwarded = 0
         for effect in effects:
@@ -174,7 +176,7 @@ class ActivityMonitor:
         self._kept_effects -= len(effects)
 
     def on_written(self, took_s: float, size: int) -> None:
-        """The journal has a batch of so many bytes."""
+        """The journal has written a batch of this size."""
         self.writing.add(took_s)
         self.written += size
 
@@ -186,7 +188,7 @@ class ActivityMonitor:
     # ------------------------------------------------------------ what is asked later
 
     def arrivals(self, id: tuple[str, int]) -> Iterator[tuple[float, str, Event]]:
-        """When an event came, from which neighbour or connection, and the event, as far as that is kept."""
+        """The arrivals of an event that are still recorded: time, neighbour or connection, event."""
         for at, _, inputs in self._turns:
             for input, _ in inputs:
                 event = event_in(input)
@@ -194,14 +196,14 @@ class ActivityMonitor:
                     yield at, input.peer if isinstance(input, Arrived) else input.connection, event  # type: ignore[union-attr]
 
     def sent(self, id: tuple[str, int]) -> Iterator[tuple[float, str, Delivery]]:
-        """When an event was sent, over which connection, and the delivery, as far as that is kept."""
+        """The deliveries of an event that are still recorded: time, connection, delivery."""
         for at, effects in self._effects:
             for effect in effects:
                 if type(effect) is Tell and type(effect.message) is Delivery and effect.message.event.id == id:
                     yield at, effect.connection, effect.message
 
     def forwarded(self, id: tuple[str, int]) -> Iterator[tuple[float, str]]:
-        """When an event was sent to a neighbour, and to which, as far as that is kept."""
+        """The transmissions of an event to neighbours that are still recorded: time, neighbour."""
         for at, effects in self._effects:
             for effect in effects:
                 if type(effect) is Send:
@@ -210,7 +212,7 @@ class ActivityMonitor:
                         yield at, effect.peer
 
     def effects_since(self, at: float, count: int) -> list[tuple[float, list[Effect]]]:
-        """What was carried out after a time, the oldest first: the latest turns that have `count` effects together."""
+        """The effects after a time, the oldest first: the latest turns that have `count` effects together."""
         found, left = [], count
         for row in reversed(self._effects):
             if row[0] <= at or left <= 0:
@@ -220,11 +222,11 @@ class ActivityMonitor:
         return found[::-1]
 
     def has_decisions_of(self, at: float) -> bool:
-        """Whether all that was decided about what came then is kept: deliveries, refusals, what was sent on."""
+        """Whether all decisions about inputs of that time are still recorded: deliveries, refusals, forwarding."""
         return at > self._forgotten_at
 
     def kept_since(self, otherwise: float) -> float:
-        """When the oldest of the kept inputs came."""
+        """The time of the oldest recorded input."""
         return self._turns[0][0] if self._turns else otherwise
 
     def kept(self) -> Iterator[Input]:
@@ -250,14 +252,17 @@ class ActivityMonitor:
         return zip(reversed(self._record_times), reversed(self._records), strict=True)
 
     def records_of(self, id: tuple[str, int], client: str = "") -> Iterator[tuple[float, Record]]:
-        """What is on record of an event, and of what became of it for a client."""
+        """The records of an event, and of its delivery to a client."""
         for at, record in self.records:
             if (record.publisher, record.sequence) == id and client in ("", record.peer):
                 yield at, record
 
-    def latest_events(self, since: float = -inf) -> Iterator[tuple[float, Event]]:
-        """The events that clients have published here since then, each with when it came, the latest first."""
-        for at, _, inputs in reversed(self._turns):
+    def latest_events(self, since: float = -inf, after: int = 0) -> Iterator[tuple[float, Event]]:
+        """The events that clients have published here since then, each with its time, the latest first.
+
+        `after`: only those of the turns that were kept when `turns_kept` was greater than this.
+        """
+        for at, _, inputs in islice(reversed(self._turns), self.turns_kept - after):
             if at < since:
                 return
             for input, _ in reversed(inputs):
@@ -266,25 +271,27 @@ class ActivityMonitor:
                     yield at, event
 
     def last_event(self) -> Event | None:
-        """The last event that came, if it is one of the last `LOOKED_AT` inputs."""
+        """The last event, if it is one of the last `LOOKED_AT` inputs."""
         last = (input for _, _, inputs in reversed(self._turns) for input, _ in reversed(inputs))
         events = (event_in(input) for input in islice(last, LOOKED_AT))
         return next((event for event in events if event is not None), None)
 
 
 def _can_be_asked_for(came: tuple[Input, bytes]) -> bool:
-    """Whether an input is looked for later: an event, or a client that says who it is."""
+    """Whether an input may be needed later: an event, or the greeting of a client."""
     input = came[0]
     return (type(input) is Heard and type(input.message) is Attach) or event_in(input) is not None
 
 
 def event_in(input: Input) -> Event | None:
-    """The event that came with an input."""
+    """The event of an input."""
     message: Any = None
     if type(input) is Heard:
-        message = input.message.wish if type(input.message) is Request else None
+        if type(input.message) is not Request:  # most are confirmations
+            return None
+        message = input.message.wish
     elif type(input) is Arrived:
         message = input.frame.message if type(input.frame) is Frame else None
         message = message.message if type(message) in (Packet, HopPacket) else message
-    event = getattr(message, "event", None)  # of any message of any routing family that bears one
+    event = getattr(message, "event", None)  # of any message of any routing family with an event
     return event if isinstance(event, Event) else None

@@ -1,16 +1,16 @@
-"""Where brokers can be reached."""
+"""Addresses of brokers."""
 
 import msgspec
 
 from godwit.errors import BadValue
 
-__all__ = ["Address", "address_of"]
+__all__ = ["PORT_MAX", "Address", "address_of"]
 
 PORT_MAX = 65_535
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a broker can be reached."""
+    """The address of a broker."""
 
     host: str
     port: int
@@ -20,7 +20,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def address_of(text: str) -> Address:
-    """`host:port`, with an IPv6 host in brackets. BadValue: it is none."""
+    """Parse `host:port`, with an IPv6 host in brackets. BadValue if it is invalid."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -1,16 +1,17 @@
 """Discovery of devices on a network segment: signed announcements over UDP multicast.
 
 *Theory.* Every device sends a datagram to a multicast group every `announce_s`: its name, its key and the port at which
-it takes connections, signed. Whoever hears one dials the host that it came from, if there is no link yet. Of two
-devices that hear each other, the one whose name comes first dials; the other one does after `PATIENCE` announcements
-without a link, since it may hear without being heard.
+it accepts connections, signed. A device that receives one connects to the host that it came from, if there is no link
+yet. Of two devices that receive each other's announcements, the one whose name sorts first connects; the other one does
+after `PATIENCE` announcements without a link, since its own announcements may not arrive.
 
 *Rules.*
-1. A datagram is at most `DATAGRAM_BYTES_MAX` long, and is looked at only if its host and all hosts together stay below
+1. A datagram has at most `DATAGRAM_BYTES_MAX` bytes, and is checked only if its host and all hosts together stay below
    their rates: a signature is costly to check.
-2. An announcement counts if its key is that of its name, it is of now, and it is newer than the last one of that name.
+2. An announcement is valid if its key is that of its name, it is recent, and it is newer than the last one of that
+   name.
 3. Datagrams do not leave the segment (TTL 1). The table of announced devices is bounded; the oldest is forgotten first.
-4. A network that cannot do multicast is no fault: the reason is told, and a list of peers does without.
+4. Missing multicast is not an error: the reason is reported, and a list of peers works without it.
 """
 
 import asyncio
@@ -42,13 +43,13 @@ class MulticastSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where announcements go."""
 
     group: Address = GROUP
-    interface: str = "0.0.0.0"  # of the interface to use; this one: the system chooses
+    interface: str = "0.0.0.0"  # address of the interface; this one: the system chooses
     announce_s: float = 2.0
     skew_s: float = 300.0
 
 
 class Discovery(asyncio.DatagramProtocol):
-    """Announces this device, and hears of others."""
+    """Announces this device, and receives the announcements of others."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Discovery(asyncio.DatagramProtocol):
         self._heard: OrderedDict[str, tuple[float, int]] = OrderedDict()  # by name: when it was sent, and how many
         self._transport: asyncio.DatagramTransport | None = None
         self._announcing: asyncio.Task[None] | None = None
-        self.refused = 0  # datagrams that were forged, too many, or no announcements
+        self.refused = 0  # datagrams that were forged, too many, or invalid
         self.unsent = ""  # why the last announcement could not be sent
 
     @property
@@ -76,7 +77,8 @@ class Discovery(asyncio.DatagramProtocol):
         return list(self._heard)
 
     async def start(self, port: int) -> None:
-        """Announce that this device takes connections at a port, until `close`. ConfigurationError: no multicast."""
+        """Announce that this device accepts connections at a port, until `close`. ConfigurationError if there is no
+        multicast."""
         near = multicast_socket(self._settings)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_datagram_endpoint(lambda: self, sock=near)
@@ -140,7 +142,7 @@ class Discovery(asyncio.DatagramProtocol):
 
 
 def multicast_socket(settings: MulticastSettings) -> socket.socket:
-    """A socket that hears a multicast group and sends to it. ConfigurationError: that is not possible here."""
+    """A socket that receives from a multicast group and sends to it. ConfigurationError if that is not possible."""
     near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         near.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,15 +1,16 @@
-"""Keys of devices in ad hoc networks: who signs, and whose signature is whose.
+"""Keys of devices in ad hoc networks: the key of this device, and the known keys of others.
 
-*Theory.* A device has an Ed25519 key for good, in a file of its own. The first key that is seen for a name is kept, in
-another file: whoever comes with another key under that name is refused, also after a restart. With a list of allowed
-devices, only those are let in, with the keys of the list, and each with a bound on its priority, if the list has one.
+*Theory.* A device has a permanent Ed25519 key in a file. The first key that is seen for a name is stored in another
+file: a device with another key under that name is refused, also after a restart (trust on first use). With a list of
+allowed devices, only those are accepted, with the keys of the list, and each with a bound on its priority, if the list
+has one.
 
 *Rules.*
 1. A name has one key. It changes only by hand.
-2. At most `names_max` names are remembered. Past that strangers are refused; those that are known are not forgotten.
-3. Strangers are let in at a bounded rate (`NEW_PER_S`), so that nobody fills the table in a moment.
-4. Key files can be read by their owner alone. What is kept has a format and a version.
-5. Each start of a device is a life with a higher number than the one before, whatever its clock says.
+2. At most `names_max` names are remembered. Beyond that unknown devices are refused; known ones are not forgotten.
+3. Unknown devices are accepted at a bounded rate (`NEW_PER_S`), so that the table cannot be filled quickly.
+4. Key files can be read by their owner only. Stored files have a format and a version.
+5. Each start of a device has a higher number than the one before, independent of its clock.
 """
 
 import os
@@ -36,7 +37,7 @@ LIVES_SINCE_S = 1_577_836_800  # 2020: lives are counted in seconds since then, 
 
 
 class AllowedDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device that may come in."""
+    """An allowed device."""
 
     key: Annotated[str, msgspec.Meta(min_length=KEY_CHARS, max_length=KEY_CHARS, pattern="^[0-9a-f]+$")]
     priority_max: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
@@ -49,7 +50,7 @@ class AllowedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyFile(msgspec.Struct, frozen=True):
-    """What is in a key file."""
+    """The content of a key file."""
 
     format: str
     version: int
@@ -109,11 +110,11 @@ class DeviceKey:
         try:
             return cls(Ed25519PrivateKey.from_private_bytes(kept.key))
         except ValueError as error:
-            raise SecurityError(f"{where} has a key that is none: {error}") from None
+            raise SecurityError(f"{where} has an invalid key: {error}") from None
 
 
 def is_signed(key: bytes, signature: bytes, data: bytes) -> bool:
-    """Whether the owner of a public key has signed this."""
+    """Whether a signature of these bytes is valid for a public key."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, data)
     except (ValueError, InvalidSignature):
@@ -122,7 +123,7 @@ def is_signed(key: bytes, signature: bytes, data: bytes) -> bool:
 
 
 class KnownKeys:
-    """Which key a name has: that of the list, or the first that was seen."""
+    """The key of each name: that of the list, or the first that was seen."""
 
     def __init__(
         self,
@@ -145,7 +146,7 @@ class KnownKeys:
         return self._seen
 
     def check(self, name: str, key: bytes, now: float) -> None:
-        """NotAdmitted unless this key is that of the name, or the first one for it."""
+        """Raise Raise NotAdmitted unless this key is that of the name, or the first one for it."""
         if self._allowed is not None:
             device = self._allowed.get(name)
             if device is None:
@@ -167,7 +168,7 @@ class KnownKeys:
         self.changed = True
 
     def check_own(self, name: str, key: bytes) -> None:
-        """SecurityError if others would refuse us: the list has no device of our name with our key."""
+        """Raise SecurityError if the list does not have this device with its key: others would refuse it."""
         if self._allowed is None:
             return
         device = self._allowed.get(name)
@@ -185,7 +186,7 @@ class KnownKeys:
 
 
 class DeviceFolder:
-    """Where a device keeps its key, the keys that it has seen, and the number of its life."""
+    """The folder of a device: its key, the keys that it has seen, and the number of its life."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -219,11 +220,11 @@ class DeviceFolder:
         try:
             seen = {name: bytes.fromhex(key) for name, key in kept.devices.items()}
         except ValueError as error:
-            raise SecurityError(f"{path} has a key that is none: {error}") from None
+            raise SecurityError(f"{path} has an invalid key: {error}") from None
         return KnownKeys(seen, allowed)
 
     def write_known(self, known: KnownKeys) -> None:
-        """Keep the keys of others, if there are new ones."""
+        """Store the keys of others, if there are new ones."""
         if known.changed:
             known.changed = False
             keys = {name: key.hex() for name, key in known.seen.items()}
@@ -247,7 +248,7 @@ class DeviceFolder:
 
 
 def read_allowed(path: Path) -> dict[str, AllowedDevice]:
-    """The devices of a list; SecurityError says what is wrong with it, and where."""
+    """The devices of a list; SecurityError names the error and its line."""
     import tomllib
 
     try:

@@ -1,21 +1,22 @@
-"""Links between devices of an ad hoc network: TCP connections whose two ends have proved their names.
+"""Links between devices of an ad hoc network: TCP connections whose ends have authenticated each other.
 
-*Theory.* A connection is made by whoever learns of the other: from a list of peers, or from an announcement
-(`adhoc_discovery.py`). Both sides greet and prove that they have the key of the name they give (`adhoc_wire.py`). From
-then on they are neighbours: the machine hears `LinkUp`, and what comes is checked, one signature a message, before the
-machine sees it. A neighbour that is silent is gone: a radio that is out of range says no goodbye.
+*Theory.* A device connects to another that it knows from a list of peers or from an announcement
+(`adhoc_discovery.py`). Both send a greeting and prove that they have the key of their name (`adhoc_wire.py`). From then
+on they are neighbours: the machine gets `LinkUp`, and the signature of each message is checked before the machine gets
+it. A silent neighbour is considered gone: a radio that is out of range sends no end of the connection.
 
 *Rules.*
-1. What a neighbour sends wrong closes its link, with a reason, and nothing else.
-2. Of two connections between two devices the one stays that was dialled by the device whose name comes first; a newer
-   one takes the place of an older one that the same side has dialled.
-3. A connection that has not proved its name after `HANDSHAKE_S`, or has sent more than `EARLY_BYTES_MAX` before, is
+1. An invalid message of a neighbour closes its link with a reason, and affects nothing else.
+2. Of two connections between two devices, the one opened by the device whose name sorts first is kept; of two opened by
+   the same side, the newer one.
+3. A connection that has not authenticated after `HANDSHAKE_S`, or has sent more than `EARLY_BYTES_MAX` before, is
    closed. There are at most `strangers_max` of them, and `STRANGERS_PER_HOST` from one host.
-4. There are at most `neighbours_max` links. Each is read at a bounded rate of messages and bytes: beyond it, the socket
-   is not read for a while. A neighbour that does not read is let go when more than `UNSENT_BYTES_MAX` wait for it.
-5. A neighbour that was not heard of for `silence_s` is gone. Who has nothing to send says so every `beat_s`.
-6. A peer of the list is dialled again for ever, with pauses that grow. An announced one is dialled once for each
-   announcement, and only while there is no link to it.
+4. There are at most `neighbours_max` links. Each is read at a bounded rate of messages and bytes: beyond it, reading
+   pauses. A neighbour that does not read is disconnected when more than `UNSENT_BYTES_MAX` wait for it.
+5. A neighbour that has sent nothing for `silence_s` is disconnected. A device with nothing to send sends `Alive` every
+   `beat_s`.
+6. Connection attempts to a peer of the list are repeated without end, with growing pauses. There is one attempt for
+   each announcement, and only while there is no link to that device.
 """
 
 import asyncio
@@ -60,12 +61,12 @@ REASON_CHARS_MAX = 200
 
 
 class LinkLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What neighbours and strangers may ask of this device."""
+    """Limits for neighbours and for connections that have not authenticated."""
 
     neighbours_max: int = 64
     strangers_max: int = 32
     frame_bytes_max: int = 4 * 2**20
-    frames_per_s: float = 500.0  # of one neighbour: a signature of each is checked
+    frames_per_s: float = 500.0  # of one neighbour: the signature of each is checked
     frames_burst: int = 2_000
     messages_per_s: float = 5_000.0  # of one neighbour, in these frames
     messages_burst: int = 20_000
@@ -77,11 +78,11 @@ class LinkLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceConnection(asyncio.Protocol):
-    """One connection to another device, dialled or taken. A `Port` of the node once it is a link."""
+    """One connection to another device, outgoing or incoming. A `Port` of the node once it is a link."""
 
     def __init__(self, links: "DeviceLinks", dialled: str = "") -> None:
         self.links = links
-        self.dialled = dialled  # the address that we dialled; "" when it was taken
+        self.dialled = dialled  # the remote address; "" for an incoming connection
         self.peer = ""  # its name, once it is proved
         self.closed_because = ""
         self.host = ""
@@ -108,12 +109,12 @@ class DeviceConnection(asyncio.Protocol):
         if reason:
             self.close(reason)
             return
-        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close, "it has not proved its name")
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close, "it has not authenticated in time")
         self._write(self._ours)
 
     def data_received(self, data: bytes) -> None:
         if not self.peer and self._came > EARLY_BYTES_MAX:
-            self._at_fault(PeerFault("too much before it has proved its name"))
+            self._at_fault(PeerFault("too much data before authentication"))
             return
         self._came += len(data)
         self.heard_at = self.links.now()
@@ -121,7 +122,7 @@ class DeviceConnection(asyncio.Protocol):
         self._read(data, wait_s)
 
     def _read(self, data: bytes, wait_s: float = 0.0) -> None:
-        """Handle what has come, some messages at a time."""
+        """Handle received data, some messages at a time."""
         if self.closed_because:
             return
         try:
@@ -137,7 +138,7 @@ class DeviceConnection(asyncio.Protocol):
             self._pause(wait_s)
 
     def _pause(self, wait_s: float) -> None:
-        """Do not read for a while: the rate is too high, or the machine has enough to do. (rule 4)"""
+        """Pause reading: the rate is too high, or the machine is busy. (rule 4)"""
         assert self._transport is not None
         self._transport.pause_reading()
         if wait_s > 0 or not self.peer:
@@ -158,7 +159,7 @@ class DeviceConnection(asyncio.Protocol):
     # ------------------------------------------------------------ what comes
 
     def _on_message(self, message: Any, packed: bytes) -> int:
-        """Handle a frame; how many messages for the machine were in it."""
+        """Handle a frame; returns how many messages for the machine it had."""
         if self.closed_because:
             return 0
         if self.peer:
@@ -171,7 +172,7 @@ class DeviceConnection(asyncio.Protocol):
                 raise PeerFault(f"a {type(message).__name__} after the handshake")
         elif self._theirs is None:
             if type(message) is not Greeting:
-                raise PeerFault(f"a {type(message).__name__} in the place of a Greeting")
+                raise PeerFault(f"a {type(message).__name__} instead of a Greeting")
             if message.key == self._ours.key:
                 self.links.note_own(self.dialled)
             check_greeting(self._ours, message)
@@ -179,14 +180,14 @@ class DeviceConnection(asyncio.Protocol):
             self._write(proof_of(self.links.key, self._ours, message, is_dialler=bool(self.dialled)))
         else:
             if type(message) is not Proof:
-                raise PeerFault(f"a {type(message).__name__} in the place of a Proof")
+                raise PeerFault(f"a {type(message).__name__} instead of a Proof")
             check_proof(self._ours, self._theirs, message, is_dialler=bool(self.dialled))
             self.links.known.check(self._theirs.name, self._theirs.key, self.links.now())
             self.links.link(self, self._theirs.name)
         return 0
 
     def proved(self, peer: str) -> None:
-        """This is a link now."""
+        """The connection has become a link."""
         self.peer = peer
         if self._timer is not None:
             self._timer.cancel()
@@ -198,11 +199,11 @@ class DeviceConnection(asyncio.Protocol):
     # ------------------------------------------------------------ what goes
 
     def send(self, message: Any) -> None:
-        """Have a message of the machine written at the next `flush`."""
+        """Queue a message of the machine for the next `flush`."""
         self._out.append(message)
 
     def flush(self) -> None:
-        """Write what was sent, in one go."""
+        """Write the queued messages at once."""
         out, self._out = self._out, []
         if out:
             self._write(*self.links.seals.sealed(out, self.links.now()))
@@ -215,7 +216,7 @@ class DeviceConnection(asyncio.Protocol):
                 self._at_fault(PeerFault("it reads too slowly"))
 
     def beat(self, now: float) -> None:
-        """Say that we are here, if nothing else was said lately; or see that the neighbour is gone. (rule 5)"""
+        """Send a sign of life if nothing else was sent recently, and check that the neighbour is alive. (rule 5)"""
         limits = self.links.limits
         if now - self.heard_at > limits.silence_s:
             self.close(f"silent for {limits.silence_s:g} s")
@@ -265,19 +266,19 @@ class DeviceLinks:
         self.neighbours: dict[str, DeviceConnection] = {}
         self.address: Address | None = None
         self.faults = 0  # of peers
-        self._on_link = on_link  # a link is there ("") or gone, for a reason
+        self._on_link = on_link  # called when a link is up ("") or down, with the reason
         self._strangers: dict[DeviceConnection, None] = {}
         self._all: dict[DeviceConnection, None] = {}
         self._listed: dict[str, Address] = {}  # peers of the list, by address
-        self._own: dict[str, None] = {}  # addresses that are our own
+        self._own: dict[str, None] = {}  # addresses of this device itself
         self._dialling: set[asyncio.Task[None]] = set()
-        self._dialled: dict[str, None] = {}  # announced devices that are being dialled
+        self._dialled: dict[str, None] = {}  # announced devices with a connection attempt under way
         self._server: asyncio.Server | None = None
         self._beating: asyncio.Task[None] | None = None
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S)
 
     async def listen(self, host: str, port: int) -> Address:
-        """Take connections there. With port 0, the system chooses one."""
+        """Listen at an address. With port 0, the system chooses one."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: DeviceConnection(self), host, port)
         self.address = Address(*self._server.sockets[0].getsockname()[:2])
@@ -287,13 +288,13 @@ class DeviceLinks:
     # ------------------------------------------------------------ dialling
 
     def dial_peers(self, peers: list[Address]) -> None:
-        """Have links to the devices at these addresses, whatever their names are."""
+        """Keep links to the devices at these addresses."""
         for peer in peers:
             self._listed[str(peer)] = peer
             self._dialler.dial(str(peer))
 
     async def _connect(self, where: str) -> None:
-        """Dial a peer of the list, unless there is a link over this address. OSError: it cannot be reached."""
+        """Connect to a peer of the list, unless there is a link over this address. OSError if it cannot be reached."""
         if where in self._own or any(where == each.dialled for each in self._all):
             return
         address = self._listed[where]
@@ -302,7 +303,7 @@ class DeviceLinks:
             await loop.create_connection(lambda: DeviceConnection(self, where), address.host, address.port)
 
     def dial_announced(self, name: str, address: Address) -> None:
-        """Dial a device that has announced itself, unless there is a link, or no room for one. (rules 4, 6)"""
+        """Connect to an announced device, unless there is a link, or no room for one. (rules 4, 6)"""
         is_full = len(self.neighbours) >= self.limits.neighbours_max
         if (
             name in self.neighbours
@@ -329,17 +330,17 @@ class DeviceLinks:
     # ------------------------------------------------------------ coming and going
 
     def enter(self, connection: DeviceConnection) -> str:
-        """A connection is there; why it must go again, or ""."""
+        """Register a connection; returns why it must be closed, or ""."""
         self._all[connection] = None
         if len(self._strangers) >= self.limits.strangers_max:
-            return "too many connections that have not proved their names"
+            return "too many connections that have not authenticated"
         if sum(each.host == connection.host for each in self._strangers) >= STRANGERS_PER_HOST:
-            return f"too many connections from {connection.host} that have not proved their names"
+            return f"too many connections from {connection.host} that have not authenticated"
         self._strangers[connection] = None
         return ""
 
     def link(self, connection: DeviceConnection, peer: str) -> None:
-        """A device has proved its name: it is a neighbour. `PeerFault`: there is a better link, or no room."""
+        """A device has authenticated and becomes a neighbour. `PeerFault`: there is a better link, or no room."""
         older = self.neighbours.get(peer)
         if older is None and len(self.neighbours) >= self.limits.neighbours_max:
             raise PeerFault(f"no room for more than {self.limits.neighbours_max} neighbours")
@@ -356,7 +357,7 @@ class DeviceLinks:
         self._on_link(peer, "")
 
     def leave(self, connection: DeviceConnection) -> None:
-        """A connection is over."""
+        """A connection has closed."""
         self._all.pop(connection, None)
         self._strangers.pop(connection, None)
         peer = connection.peer
@@ -370,7 +371,7 @@ class DeviceLinks:
             self._dialler.redial(connection.dialled, was_accepted=bool(peer))
 
     def note_own(self, where: str) -> None:
-        """An address of the list is our own: it is not dialled again."""
+        """An address of the list is that of this device: it is removed."""
         if where in self._listed:
             self._own[where] = None
 
@@ -382,7 +383,7 @@ class DeviceLinks:
                 connection.beat(now)
 
     async def close(self) -> None:
-        """Stop listening and let everybody go."""
+        """Stop listening and close all connections."""
         self._dialler.close()
         for task in list(self._dialling):
             task.cancel()

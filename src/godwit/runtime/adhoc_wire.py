@@ -1,19 +1,20 @@
-"""What devices of an ad hoc network send over their sockets: greetings, and messages signed by their first sender.
+"""The wire format between devices of an ad hoc network: greetings, and messages signed by their first sender.
 
 *Theory.* Beacons and relayed messages travel over several devices. So each is signed by the device that sent it first,
-and every device on the way checks that: who relays can change the hops and the age that it reports, and nothing else.
-The signed bytes travel as they are. A device that passes a message on sends these same bytes again. What goes to one
-target in one turn is signed once, as a bundle: under load a signature costs little.
+and every device on the path checks the signature: a relay can change only the hops and the age. The signed bytes are
+forwarded unchanged. Messages to one target in one turn are signed once, as a bundle: under load a signature costs
+little.
 
 A connection begins with a `Greeting` from each side and a `Proof`: a signature of both greetings, with the fresh nonce
-of the other side in it. What was overheard on another connection proves nothing here.
+of the other side in it. So a recording of another connection proves nothing.
 
 *Rules.*
-1. What is read has a valid signature of the device that it names; otherwise it is `PeerFault`. It is dropped if it has
-   come before, was not sent within `skew_s` by its sender's clock, or is signed with another key than the one that this
-   name has here (`adhoc_keys.py`): a neighbour that relays it may have met another device of that name first.
-2. The signed bytes begin with what they are for and with the name of the network: none is of use in another place.
-3. What is kept to be passed on is bounded in number and in bytes.
+1. A message without a valid signature of the device that it names is a `PeerFault`. A message is dropped if it is a
+   duplicate, was not sent within `skew_s` by its sender's clock, or is signed with another key than the known key of
+   that name (`adhoc_keys.py`): the neighbour that relays it may know another device by that name.
+2. The signed bytes begin with their purpose and the name of the network, so they cannot be used elsewhere.
+3. Messages kept for forwarding are bounded in number and in bytes.
+4. A device's name has no slash: fixed brokers know it as NETWORK/NAME, where it must not be the name of another.
 """
 
 from collections import OrderedDict
@@ -56,14 +57,14 @@ NONCE_BYTES = 32
 KEY_BYTES = 32
 BUNDLE_MAX = 64  # messages that are signed together
 BODY_BYTES_MAX = 2 * 2**20  # of them; a message that is longer is not sent
-KEPT_MAX = 8_192  # messages that may be passed on
+KEPT_MAX = 8_192  # messages that may be forwarded
 KEPT_BYTES_MAX = 16 * 2**20
 REPLAY_WINDOW = 4_096
 REPLAY_NAMES_MAX = 4_096  # above the names that `KnownKeys` has room for: none of them is forgotten
 
 
 class Greeting(msgspec.Struct, frozen=True, tag=True):
-    """First on every connection, from both sides: who I am, and what you have to sign."""
+    """First message of both sides: name, key, and the nonce that the other side must sign."""
 
     version: int
     network: str
@@ -73,13 +74,13 @@ class Greeting(msgspec.Struct, frozen=True, tag=True):
 
 
 class Proof(msgspec.Struct, frozen=True, tag=True):
-    """Second: I have the private key of my greeting."""
+    """Second message: the proof of the private key of the greeting."""
 
     signature: bytes
 
 
 class Alive(msgspec.Struct, frozen=True, tag=True):
-    """I am still here, and have nothing else to send."""
+    """A sign of life of a device that has nothing else to send."""
 
 
 class Signed(msgspec.Struct, frozen=True, tag=True):
@@ -107,10 +108,10 @@ class Announcement(msgspec.Struct, frozen=True, tag=True):
 
 
 RadioMessage = Beacon | Relayed
-"""What the machines of neighbours send each other."""
+"""Messages between the machines of neighbours."""
 
 WireMessage = Greeting | Proof | Alive | Signed
-"""What may stand in a frame."""
+"""The content of a frame."""
 
 _KINDS = [kind for name in radio.__all__ if isinstance(kind := getattr(radio, name), type)]
 _BODY = Codec(MESSAGES, [kind for kind in _KINDS if issubclass(kind, msgspec.Struct)], as_json=False)
@@ -129,7 +130,7 @@ class _Wire:
 
     @staticmethod
     def decode(data: bytes) -> WireMessage:
-        """A message from bytes; `PeerFault` when it is none."""
+        """A message from bytes; `PeerFault` if it is invalid."""
         try:
             return cast(WireMessage, _DECODER.decode(data))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -140,7 +141,7 @@ WIRE = _Wire()
 
 
 def _signed_bytes(purpose: str, *parts: Any) -> bytes:
-    """What is signed: for which purpose, and all that the signature vouches for."""
+    """The signed bytes: the purpose, and all that the signature covers."""
     return msgspec.msgpack.encode((f"godwit ad hoc {purpose} {VERSION}", *parts))
 
 
@@ -148,17 +149,17 @@ def _signed_bytes(purpose: str, *parts: Any) -> bytes:
 
 
 def greeting(network: str, name: str, key: DeviceKey) -> Greeting:
-    """Our greeting, with a fresh nonce."""
+    """The greeting of this device, with a fresh nonce."""
     return Greeting(VERSION, network, name, key.public, token_bytes(NONCE_BYTES))
 
 
 def proof_of(key: DeviceKey, ours: Greeting, theirs: Greeting, *, is_dialler: bool) -> Proof:
-    """Our answer to a greeting."""
+    """The answer of this device to a greeting."""
     return Proof(key.sign(_proof_bytes(ours, theirs, is_dialler=is_dialler)))
 
 
 def check_greeting(ours: Greeting, theirs: Greeting) -> None:
-    """`PeerFault` unless this is the greeting of another device of our network."""
+    """Raise `PeerFault` unless this is the greeting of another device of the same network."""
     if theirs.version != VERSION:
         raise PeerFault(f"version {theirs.version} of the protocol between devices: this is version {VERSION}")
     if theirs.network != ours.network:
@@ -171,7 +172,8 @@ def check_greeting(ours: Greeting, theirs: Greeting) -> None:
 
 
 def check_proof(ours: Greeting, theirs: Greeting, proof: Proof, *, is_dialler: bool) -> None:
-    """`PeerFault` unless the other side has the key of its greeting; `is_dialler`: we have dialled."""
+    """Raise `PeerFault` unless the other side has the key of its greeting; `is_dialler`: this side opened the
+    connection."""
     if not is_signed(theirs.key, proof.signature, _proof_bytes(theirs, ours, is_dialler=not is_dialler)):
         raise PeerFault(f"the device that calls itself {theirs.name!r} does not have the key that it shows")
 
@@ -183,28 +185,29 @@ def _proof_bytes(signer: Greeting, other: Greeting, *, is_dialler: bool) -> byte
 
 
 def _check_name(name: str) -> None:
-    if not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable():
-        raise PeerFault(f"a device's name has 1 to {NAME_CHARS_MAX} characters that print")
+    if not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable() or "/" in name:
+        raise PeerFault(f"a device's name has 1 to {NAME_CHARS_MAX} characters that print, and no slash")
 
 
 # ---------------------------------------------------------------- announcements
 
 
 def announced(key: DeviceKey, network: str, name: str, port: int, now: float) -> bytes:
-    """A datagram that says where we are."""
+    """A datagram that announces this device."""
     unsigned = Announcement(VERSION, network, name, key.public, port, now)
     return msgspec.msgpack.encode(structs.replace(unsigned, signature=key.sign(_announcement_bytes(unsigned))))
 
 
 def check_announcement(data: bytes, network: str) -> Announcement | None:
-    """What a datagram says; None: it is of another network or version. `PeerFault`: it is forged or no announcement.
+    """The announcement in a datagram; None if it is of another network or version. `PeerFault` if it is forged or
+    invalid.
 
-    Whether it is new, and whether its key is that of its name, is for the caller to see.
+    The caller checks whether it is new, and whether its key is that of its name.
     """
     try:
         found = _ANNOUNCEMENTS.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise PeerFault(f"a datagram that is no announcement: {error}") from None
+        raise PeerFault(f"an invalid announcement: {error}") from None
     if found.version != VERSION or found.network != network:
         return None
     _check_name(found.name)
@@ -227,7 +230,7 @@ def _origin(message: RadioMessage) -> str:
 
 
 class MessageSeals:
-    """Signs what this device sends, checks what others have signed, and keeps what may be passed on."""
+    """Signs messages of this device, checks signatures of others, and keeps messages that may be forwarded."""
 
     def __init__(self, name: str, network: str, key: DeviceKey, known: KnownKeys, skew_s: float) -> None:
         self._name, self._network, self._key, self._known = name, network, key, known
@@ -242,7 +245,7 @@ class MessageSeals:
     # ------------------------------------------------------------ what goes
 
     def sealed(self, messages: Sequence[RadioMessage], now: float) -> list[Signed]:
-        """Messages to one neighbour as they go out. What is another's and was forgotten meanwhile is left out."""
+        """Messages to one neighbour in wire form. Messages of others that are no longer kept are left out."""
         found: list[Signed] = []
         bundle: list[Relayed] = []
         for message in messages:
@@ -260,7 +263,7 @@ class MessageSeals:
         return found + self._bundled(bundle, now)
 
     def _passed_on(self, message: RadioMessage) -> Signed | None:
-        """What another has signed, with the hops and the age of now."""
+        """A message that another has signed, with the present hops and age."""
         origin, number = _origin(message), message.number
         if type(message) is not Beacon:
             kept = self._kept.get((origin, number))
@@ -272,7 +275,7 @@ class MessageSeals:
 
     def _own_beacon(self, beacon: Beacon, now: float) -> Signed:
         last = self._beacons.get(self._name)
-        if last is None or last[0] != beacon.number:  # else it is the same to another neighbour
+        if last is None or last[0] != beacon.number:  # otherwise it is the same message to another neighbour
             last = (beacon.number, self._signed([_BODY.encode(beacon)], now))
             self._beacons[self._name] = last
         return structs.replace(last[1], hops=beacon.hops, age_s=beacon.age_s)
@@ -300,7 +303,7 @@ class MessageSeals:
     # ------------------------------------------------------------ what comes
 
     def opened(self, signed: Signed, now: float) -> list[RadioMessage]:
-        """The messages in a seal that have not come before. `PeerFault`: it is forged, or has what is not a message."""
+        """The new messages in a signed bundle. `PeerFault` if it is forged or invalid."""
         if signed.origin == self._name:
             return []
         _check_name(signed.origin)
@@ -312,7 +315,7 @@ class MessageSeals:
         try:
             bodies = _BODIES.decode(signed.body)
         except msgspec.MsgspecError as error:
-            raise PeerFault(f"a bundle that is none: {error}") from None
+            raise PeerFault(f"an invalid bundle: {error}") from None
         if len(bodies) > BUNDLE_MAX:
             raise PeerFault(f"a bundle of {len(bodies)} messages: at most {BUNDLE_MAX} are allowed")
         found = [self._checked(signed, _BODY.decode(body)) for body in bodies]
@@ -327,7 +330,7 @@ class MessageSeals:
         return cast(Relayed, structs.replace(message, hops=signed.hops))
 
     def _is_new(self, signed: Signed, message: RadioMessage) -> bool:
-        """Whether a message has not come before and may be handled; if so, it may be passed on, too."""
+        """Whether a message is new and may be handled; if so, it may be forwarded, too."""
         if type(message) is Beacon and not self._known.may_have(message.leader, message.priority):
             self._drop(f"{message.leader!r} claims the priority {message.priority:g}, which it may not have")
             return False
@@ -341,7 +344,7 @@ class MessageSeals:
 
     def _why_dropped(self, signed: Signed, now: float) -> str:
         if self._skew_s and abs(now - signed.sent_at) > self._skew_s:
-            return f"a message of {signed.origin!r} that is not of now: do the clocks of all devices agree?"
+            return f"a message of {signed.origin!r} that is too old or too new: do the clocks of all devices agree?"
         try:
             self._known.check(signed.origin, signed.key, now)
         except NotAdmitted as refused:

@@ -1,13 +1,13 @@
-"""What administrators have a running broker do: one table of actions, for HTTP and whoever else asks.
+"""Administration of a running broker: one table of actions, for HTTP and other interfaces.
 
 *Theory.* Most actions are inputs of the machine (`broker/administration.py`). The rest concern the process: the level
-of its log, its configuration, a copy of its journal. Each has a name, fields and a function. The caller has
-made sure that an administrator asks.
+of its log, its configuration, a copy of its journal. Each has a name, fields and a function. The caller has checked
+that the user is an administrator.
 
 *Rules.*
-1. Each action has one line in the log: who asked, from where, what for. (`SecurityLog.done`)
-2. An action returns when the machine has carried it out and its journal has it.
-3. A field that is missing, unknown or too long is an error that says which fields there are.
+1. Each action has one line in the log: user, address, action. (`SecurityLog.done`)
+2. An action returns when the machine has carried it out and it is in the journal.
+3. A field that is missing, unknown or too long is an error that lists the allowed fields.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,21 +30,21 @@ FIELD_CHARS_MAX = 1_000
 
 
 class NotFound(GodwitError):
-    """What the action is about is not here."""
+    """The object of the action does not exist here."""
 
 
 class Process(Protocol):
-    """What the process around a broker can do."""
+    """The actions that the broker's process provides."""
 
     def set_log_level(self, level: str) -> None:
-        """Log what is at least as severe, until the next change of the configuration."""
+        """Set the log level, until the next change of the configuration."""
 
     async def reload(self) -> dict[str, Any]:
-        """Read the configuration again; what counts now and what needs a restart."""
+        """Read the configuration again; returns the changed keys and those that need a restart."""
 
 
 class Action(NamedTuple):
-    """What can be asked for."""
+    """An action and its fields."""
 
     needs: tuple[str, ...]
     takes: tuple[str, ...]
@@ -52,14 +52,14 @@ class Action(NamedTuple):
 
 
 class Actions:
-    """The actions of one broker. `process` is None where nothing but the machine can be changed."""
+    """The actions of one broker. `process` is None if only the machine can be changed."""
 
     def __init__(self, node: Node, process: Process | None = None) -> None:
         self._node = node
         self.process = process
 
     async def run(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out an action. GodwitError: why not. (rules 2, 3)"""
+        """Carry out an action. GodwitError if it cannot be done. (rules 2, 3)"""
         action = ACTIONS.get(name)
         if action is None:
             raise NotFound(f"there is no action {name[:40]!r}: there are {', '.join(ACTIONS)}")
@@ -108,7 +108,7 @@ class Actions:
         return {"client": client, "ended": True, "dropped": queued}
 
     async def drop_queue(self, fields: Mapping[str, str]) -> dict[str, Any]:
-        """Drop what waits for a client."""
+        """Drop the queue of a client."""
         client = fields["client"]
         before = len(self._session(client).queue)
         await self._tell(DropQueue(client))
@@ -120,7 +120,7 @@ class Actions:
         """Clear a retained event in the whole network."""
         key = fields["key"]
         if self._machine.component(Retained).event(key) is None:
-            raise NotFound(f"no event is retained by the key {key!r}")
+            raise NotFound(f"there is no retained event with the key {key!r}")
         await self._tell(ClearRetained(key))
         return {"key": key, "cleared": True}
 
@@ -167,7 +167,7 @@ class Actions:
         return {"retained": rows, "count": len(self._machine.component(Retained))}
 
     def queue(self, client: str, limit: int = SHOWN) -> dict[str, Any]:
-        """What a client has still to get, the next first."""
+        """The queue of a client, the next event first."""
         session = self._session(client)
         items = session.queue.waiting()
         rows = [
@@ -192,4 +192,4 @@ ACTIONS: dict[str, Action] = {
     "log-level": Action(("level",), (), Actions.log_level),
     "reload": Action((), (), Actions.reload),
 }
-"""What administrators can ask for, by name."""
+"""The actions by name."""

@@ -1,8 +1,8 @@
-"""What attributes events have: names, kinds, ranges, frequent values and senders, in the last events of a broker.
+"""The attributes of recent events at a broker: names, kinds, ranges, frequent values and senders.
 
 *Rules.*
-1. Only what is remembered anyway is looked at, when somebody asks: nothing is counted beforehand.
-2. All is bounded: events that are looked at, names, values of a name, and the length of a value.
+1. Only events that are recorded anyway are used, when a summary is requested: nothing is counted beforehand.
+2. All is bounded: the number of events, names, values of a name, and the length of a value.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ ORDERED = (Kind.NUMBER, Kind.TIME)
 
 
 class _Attribute:
-    """What was seen of one name."""
+    """The values seen for one name."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -68,7 +68,7 @@ def _plain(value: Value) -> Any:
 
 
 def summary_of(events: Iterable[Event]) -> dict[str, Any]:
-    """What attributes these events have."""
+    """The attributes of these events."""
     found: dict[str, _Attribute] = {}
     count = 0
     for event in events:

@@ -1,20 +1,20 @@
-"""Who may come in, and what it may do there: the one authenticator for every transport.
+"""Authentication and authorisation of clients: one authenticator for all transports.
 
 *Theory.* A transport gathers `Credentials` and asks the `Authenticator`, which answers with a `Principal` or raises
-`PeerFault`. From then on every message of the client goes through `Principal.checked`, which puts `Denied` in the place
-of a wish that is not granted, so that the machine refuses it in its turn and the journal holds what was decided.
+`PeerFault`. From then on every message of the client passes `Principal.checked`, which replaces a request that is not
+granted by `Denied`, so that the machine refuses it in order and the journal has the decision.
 
-The answer may take a while (a password is meant to be slow to test), so it is awaited. Until it is there a transport
-reads nothing more from that peer and keeps what it has read as bytes.
+The answer may take a while (checking a password is slow by design), so it is awaited. Meanwhile a transport reads
+nothing more from that peer and keeps what it has read as bytes.
 
 *Rules.*
-1. Without users and tokens, whoever comes over loopback is let in, with every right; nobody else is.
+1. Without users and tokens, only connections over loopback are accepted, with all rights.
 2. A client is named after its user: its name is the user's, begins with the user's and a slash, or is one that the
-   user was given. So nobody takes over the session of another user.
-3. Whoever came with a token is let go when the token is over.
-4. Rights that change count at once, for connections that are open, too: a `Principal` is that of one connection, and
-   changes with its user (`rights_watch.py`). One that has ended may do nothing more.
-5. Nothing here shows a secret: not in an error, not in what `repr` says.
+   user was given. So no client can take over the session of another user.
+3. A connection with a token is closed when the token expires.
+4. Changed rights apply at once, also to open connections: a `Principal` belongs to one connection, and changes with its
+   user (`rights_watch.py`). One that has ended has no rights.
+5. Nothing here shows a secret: neither in an error nor in a `repr`.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,24 +34,24 @@ NAME_CHARS_MAX = 200
 
 
 def is_local(host: str) -> bool:
-    """Whether a peer at this address is on this machine; "" stands for what came over no network."""
+    """Whether a peer at this address is on this machine; "" means no network connection."""
     return host in ("", "localhost", "::1") or host.removeprefix("::ffff:").startswith("127.")
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """What is known of a peer before it is let in."""
+    """The credentials of a peer before it is authenticated."""
 
-    host: str = ""  # from where, as the socket says
-    client: str = ""  # the name it wants to have
+    host: str = ""  # the remote host, as the socket has it
+    client: str = ""  # the requested client name
     user: str = ""
     password: str = ""
     token: str = ""
-    certificate: str = ""  # the name in its certificate, if it showed one that we trust
+    certificate: str = ""  # the name in its certificate, if that is trusted
     ticket: str = ""  # for one stream or socket over HTTP (`http_tickets.py`)
 
     @property
     def is_local(self) -> bool:
-        """Whether it comes from this machine."""
+        """Whether the peer is on this machine."""
         return is_local(self.host)
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class Principal:
-    """Who has come in, and what it may do: everything, unless grants say otherwise."""
+    """An authenticated client and its rights: all, unless grants limit them."""
 
     __slots__ = (
         "__weakref__",
@@ -88,17 +88,17 @@ class Principal:
         until: float | None = None,
         rights: ClientRights | None = None,
     ) -> None:
-        self.user = user  # "": nobody in particular
+        self.user = user  # "": anonymous
         self.asserted: Attributes = {} if asserted is None else asserted
         self.grants = grants
-        self.clients = tuple(clients)  # names it may use besides those that begin with its own
-        self.is_admin = is_admin  # whether it may look into the broker
-        self.until = until  # the time at which it must have gone; None: it may stay
+        self.clients = tuple(clients)  # client names it may use besides those that begin with its user name
+        self.is_admin = is_admin  # whether it is an administrator
+        self.until = until  # the time at which it is disconnected; None: never
         self.rights = rights  # for the machine; None: this broker knows no users
         self.ended_because = ""  # "": it has not ended
-        self.on_end: tuple[Callable[[str], None], ...] = ()  # told the reason, when it ends
-        self.on_change: tuple[Callable[[], None], ...] = ()  # told when its rights are others
-        self.origin: Any = None  # where it came from (`security_log.py`), if that is known
+        self.on_end: tuple[Callable[[str], None], ...] = ()  # called with the reason when it ends
+        self.on_change: tuple[Callable[[], None], ...] = ()  # called when its rights change
+        self.origin: Any = None  # its origin (`security_log.py`), if known
         self._has_all = grants.is_everything
 
     def copy(self) -> "Principal":
@@ -114,7 +114,7 @@ class Principal:
         )
 
     def adopt(self, other: "Principal") -> None:
-        """Have the rights of another from now on. (rule 4)"""
+        """Take over the rights of another principal. (rule 4)"""
         self.grants, self.clients, self.is_admin, self.rights = (
             other.grants,
             other.clients,
@@ -126,7 +126,8 @@ class Principal:
             changed()
 
     def end(self, reason: str, *, keeps_rights: bool = False) -> None:
-        """Let it go; unless it `keeps_rights` until then, it may do nothing from now on, not even by its will."""
+        """End it. Unless it `keeps_rights` until the connection is closed, it has no rights from now on, not even
+        for its will."""
         if self.ended_because:
             return
         self.ended_because = reason
@@ -139,16 +140,16 @@ class Principal:
         return f"Principal({self.user!r})"
 
     def owns(self, client: str) -> bool:
-        """Whether it may call itself that. (rule 2)"""
+        """Whether it may use this client name. (rule 2)"""
         user = self.user
         return not user or client == user or client.startswith(f"{user}/") or client in self.clients
 
     def name_of(self, client: str) -> str:
-        """The name of its session when it calls itself `client`."""
+        """The name of its session for the client name `client`."""
         return client if self.owns(client) else f"{self.user}/{client}"
 
     def checked(self, message: Any) -> Any:
-        """The message as far as it is granted. PeerFault: it may not even say that."""
+        """The message as far as it is granted. PeerFault: the message itself is not allowed."""
         if type(message) is Attach and not self.owns(message.client):
             shown = message.client[:NAME_CHARS_MAX]
             allowed = f"it must be {self.user!r} or begin with '{self.user}/'"
@@ -160,17 +161,17 @@ class Principal:
 
 
 class Authenticator(Protocol):
-    """Decides who may come in."""
+    """Decides which clients may connect."""
 
     async def admit(self, credentials: Credentials) -> Principal:
-        """Who this is. PeerFault: it may not come in."""
+        """The principal of a peer. PeerFault: access is refused."""
 
 
 class LocalAuthenticator:
-    """Lets in whoever comes from this machine."""
+    """Accepts all connections from this machine."""
 
     async def admit(self, credentials: Credentials) -> Principal:
-        """Who this is. PeerFault: it may not come in."""
+        """The principal of a peer. PeerFault: access is refused."""
         if not credentials.is_local:
-            raise NotAdmitted("this broker takes clients without credentials only from its own machine", "anonymous")
+            raise NotAdmitted("this broker accepts clients without credentials only from its own machine", "anonymous")
         return Principal(is_admin=True)

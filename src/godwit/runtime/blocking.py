@@ -1,13 +1,13 @@
 """The client for programs without an event loop: the same calls, each waits for its answer.
 
-*Theory.* A loop runs in a thread of its own and has the client (`network_client.py`) on it; every call here is handed
-over to it. So the connection lives, and events come, while the program does something else.
+*Theory.* An event loop in its own thread runs the client (`network_client.py`), and every call here is passed to it.
+The connection stays up and events arrive while the program does something else.
 
 *Rules.*
-1. Several threads may use one client; each call is whole.
-2. `publish` waits for room in the buffer, not for a broker; `wait=True` waits for the broker's answer.
-3. A call that takes a `timeout` raises `TimeoutError` (`NotConnected` is one) when it is over.
-4. A callback is called in a thread of its own, with one event at a time: it may use the client, and may take its time.
+1. Several threads may use one client; each call is atomic.
+2. `publish` waits for room in the buffer, not for a broker; `wait=True` waits for the acknowledgement.
+3. A call with a `timeout` raises `TimeoutError` (`NotConnected` is a subclass) after that time.
+4. A callback runs in its own thread, with one event at a time: it may use the client, and it may block.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ NOT_ENTERED = "the client has not been entered: with godwit.connect_blocking(...
 
 
 class BlockingSubscription:
-    """What one subscription gives: iterate over it, with a `timeout` if it must not last for ever."""
+    """Events of one subscription: iterate over it, or over `events(timeout)` to stop after a silence."""
 
     def __init__(self, inner: Subscription, owner: "BlockingClient") -> None:
         self.inner = inner
@@ -44,34 +44,34 @@ class BlockingSubscription:
 
     @property
     def name(self) -> str:
-        """The name of the subscription."""
+        """Subscription name."""
         return self.inner.name
 
     @property
     def wanted(self) -> int:
-        """Events that have come."""
+        """Number of events received."""
         return self.inner.wanted
 
     @property
     def residues(self) -> int:
-        """Events that passed the routable filter, and that the exact test turned away."""
+        """Number of events that passed the routable filter and failed the exact test."""
         return self.inner.residues
 
     @property
     def failed(self) -> int:
-        """Of the residues, those whose test could not be carried out."""
+        """Number of residues whose exact test raised an error."""
         return self.inner.failed
 
     @property
     def last_failure(self) -> str:
-        """Why a test could not be carried out the last time."""
+        """Error of the last exact test that failed."""
         return self.inner.last_failure
 
     def __iter__(self) -> Iterator[Event]:
         return self.events()
 
     def events(self, timeout: float | None = None) -> Iterator[Event]:
-        """Events as they come; with a `timeout`, until none has come for so many seconds, or the client is closed."""
+        """Events as they arrive. Ends when the client is closed, or after `timeout` seconds without an event."""
         while True:
             try:
                 yield self._owner.call(self.inner.next(timeout))
@@ -79,19 +79,19 @@ class BlockingSubscription:
                 return
 
     def next(self, timeout: float | None = None) -> Event:
-        """The next event, when there is one. `TimeoutError`: none has come in so many seconds."""
+        """Wait for the next event. Raises `TimeoutError` after `timeout` seconds."""
         return self._owner.call(self.inner.next(timeout))
 
     def call(self, callback: Callback) -> None:
-        """Have a function called with each event from now on, in a thread of its own. (rule 4 of the module)"""
+        """Call a function with each event from now on, in its own thread. (rule 4 of the module)"""
         self._owner.call(_set_callback(self.inner, callback))
 
     def replace(self, filter: Filter | str | Query, **more: Any) -> None:
-        """Want this instead, from now on, with no gap and no double."""
+        """Replace the filter, without a gap and without duplicates."""
         self._owner.call(self.inner.replace(filter, **more))
 
     def unsubscribe(self) -> None:
-        """Want nothing more. What was not read is gone."""
+        """End the subscription. Unread events are discarded."""
         self._owner.call(self.inner.unsubscribe())
 
 
@@ -137,7 +137,7 @@ class BlockingClient:
         return self._client
 
     def call(self, asked: Coroutine[Any, Any, T]) -> T:
-        """Have the loop do it, and wait for the outcome."""
+        """Run a coroutine on the loop, and wait for its result."""
         if self._loop is None:
             asked.close()
             raise NotConnected("the client is closed" if self._client is not None else NOT_ENTERED)
@@ -152,7 +152,7 @@ class BlockingClient:
 
     @property
     def subscriptions(self) -> Mapping[str, BlockingSubscription]:
-        """All subscriptions by name, those from the store among them."""
+        """All subscriptions by name, including those restored from the store."""
         return {name: BlockingSubscription(inner, self) for name, inner in list(self.client.subscriptions.items())}
 
     def subscribe(
@@ -169,7 +169,7 @@ class BlockingClient:
         share: str = "",
         callback: Callback | None = None,
     ) -> BlockingSubscription:
-        """Want what `filter` matches, from publishers whose context `sender` matches. (rule 4: `callback`)"""
+        """Subscribe to events that match `filter`. Arguments: see `NetworkClient.subscribe`. (rule 4: `callback`)"""
         inner = self.client.subscribe(
             filter,
             language=language,
@@ -186,18 +186,18 @@ class BlockingClient:
 
     def publish(
         self,
-        said: Mapping[str, Any] | Event,
+        event: Mapping[str, Any] | Event,
         *,
         to: Filter | str | None = None,
         retain: str | None = None,
         clear: bool = False,
         wait: bool = False,
     ) -> Event | None:
-        """Publish an event; returns it as it was sent, or None when nobody wants it. (rule 2)"""
+        """Publish an event. Returns it as it was sent, or None if no subscription matches it. (rule 2)"""
 
         async def publish() -> Event | None:
             await self.client.room()
-            asked = self.client.publish(said, to=to, retain=retain, clear=clear)
+            asked = self.client.publish(event, to=to, retain=retain, clear=clear)
             if wait:
                 await asked
             return asked.event
@@ -205,57 +205,57 @@ class BlockingClient:
         return self.call(publish())
 
     def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
-        """Say that events to be published match `filter`. The same name again replaces it."""
+        """Announce that published events will match `filter`. The same name replaces an earlier advertisement."""
         self.call(self.client.advertise(filter, name=name))
 
     def unadvertise(self, name: str = "all") -> None:
-        """Say that nothing more is published under that name."""
+        """Withdraw an advertisement."""
         self.call(self.client.unadvertise(name))
 
     def set_context(self, values: Mapping[str, Any], *, part: str = "", dwell_s: float | None = None) -> None:
-        """Say what the context is from now on, or the part of it that this component looks after."""
+        """Set the client's context, or one `part` of it. `dwell_s`: expected time until the next change, in seconds."""
         self.call(_answer(lambda: self.client.set_context(values, part=part, dwell_s=dwell_s)))
 
     def set_place(self, place: Value, *, dwell_s: float | None = None) -> None:
-        """Say that we are at another place."""
+        """Set the client's place: the meaning of `myloc`. `dwell_s`: expected length of the stay, in seconds."""
         self.call(_answer(lambda: self.client.set_place(place, dwell_s=dwell_s)))
 
     def set_session_expiry(self, seconds: float | None) -> None:
-        """Have the session kept for so long while we are away; None: as long as brokers like."""
+        """Set how long brokers keep the session while the client is away. None: the broker's default."""
         self.call(_answer(lambda: self.client.set_session_expiry(seconds)))
 
     def move(self, *seeds: Address | str) -> None:
-        """Go to other brokers, from now on. It does not wait until one has let us in: `attached` does."""
+        """Connect to other brokers from now on. Returns at once: `attached` waits for the new connection."""
         self.call(self.client.move(*seeds))
 
     def drain(self, timeout: float | None = None) -> None:
-        """Until brokers have answered all that was asked and taken all that was published."""
+        """Wait until every request is answered and every event acknowledged."""
         self.call(self.client.drain(timeout))
 
     def attached(self, timeout: float | None = None) -> None:
-        """Until a broker has let us in."""
+        """Wait until the client is attached to a broker."""
         self.call(self.client.attached(timeout))
 
     # ------------------------------------------------------------ what is known
 
     @property
     def name(self) -> str:
-        """By which brokers know it."""
+        """Client name."""
         return self.client.name
 
     @property
     def state(self) -> State:
-        """Where it is."""
+        """Connection state."""
         return self.client.state
 
     @property
     def receipt(self) -> Receipt | None:
-        """What happened to events while it was away the last time."""
+        """Receipt of the last absence: what happened to events meanwhile."""
         return self.client.receipt
 
     @property
     def residues(self) -> int:
-        """Events that brokers let through and exact tests turned away, for all subscriptions."""
+        """Number of events that passed a routable filter and failed the exact test, of all subscriptions."""
         return self.client.residues
 
 
@@ -274,6 +274,6 @@ async def _answer(ask: Callable[[], PendingRequest]) -> None:
 def connect_blocking(*seeds: Address | str, **more: Any) -> BlockingClient:
     """The client for programs without an event loop: `with connect_blocking("127.0.0.1:7077") as client:`.
 
-    It takes what `connect` takes.
+    The arguments are those of `connect`.
     """
     return BlockingClient(lambda: connect(*seeds, **more))

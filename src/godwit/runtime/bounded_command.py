@@ -1,8 +1,8 @@
-"""Runs a `godwit` command that must not take more than its share: `python -m godwit.runtime.bounded_command`.
+"""Runs a `godwit` command with resource limits: `python -m godwit.runtime.bounded_command`.
 
-The first four arguments are bounds: bytes of memory, seconds of processor time, bytes of a file, and how much to give
-way to others (as `nice` has it). The rest is the command. A process bounds itself before it loads anything, because a
-broker cannot run code between starting a process and its program.
+The first four arguments are limits: bytes of memory, seconds of processor time, bytes of a file, and the niceness. The
+rest is the command. A process limits itself before it loads anything, because a broker cannot run code between starting
+a process and its program.
 """
 
 import runpy
@@ -10,7 +10,7 @@ import sys
 
 __all__ = ["bound", "main"]
 
-STATUS_FAULT = 70  # as other programs have it for a fault of their own
+STATUS_FAULT = 70  # as other programs have it for an internal error
 NEARLY = 0.8  # of the bound: what could not be had is on top of it
 
 
@@ -20,16 +20,16 @@ def main(words: list[str]) -> None:
     sys.argv = ["godwit", *words[4:]]
     try:
         runpy.run_module("godwit", run_name="__main__", alter_sys=True)
-    except Exception as error:  # Python would end with 1, which is the answer "no" of a command
+    except Exception as error:  # Python would exit with 1, which means "no" for a command
         kind = type(error).__name__
         if isinstance(error, SystemError) and is_memory_used_up(int(words[0])):
-            kind = MemoryError.__name__  # some libraries in C do not tell what they failed for
+            kind = MemoryError.__name__  # some C libraries do not report the cause of a failure
         sys.stderr.write(f"error: {kind}: {error}\n")
         sys.exit(STATUS_FAULT)
 
 
 def is_memory_used_up(memory_bytes: int) -> bool:
-    """Whether this process has come close to its bound of memory, as far as the system tells."""
+    """Whether this process is close to its memory limit, as far as the system reports it."""
     from pathlib import Path
 
     try:
@@ -41,7 +41,7 @@ def is_memory_used_up(memory_bytes: int) -> bool:
 
 
 def bound(memory_bytes: int, cpu_s: int, file_bytes: int, niceness: int) -> None:
-    """Bound this process, as far as the system can."""
+    """Limit this process, as far as the system supports it."""
     try:
         import os
         import resource

@@ -1,18 +1,16 @@
 """A whole broker in one process: its machine, journal, links and listeners, from one configuration.
 
-*Theory.* A broker_server puts the parts together and takes them apart again, and does nothing else. Each listener is
-one function in `LISTENERS`, which is given the broker_server and an address and answers where it listens and how it is
-closed.
+*Theory.* A broker server only starts and stops the parts. Each listener is one function in `LISTENERS`, which takes the
+server and an address, and returns the address at which it listens and how it is closed.
 
 *Rules.*
-1. A server that cannot start has let go of all it had taken, and says in one line what was in its way.
-2. Who stops a server loses nothing: what has come is handled and written, clients are told, and the journal ends with
-   a snapshot. A server that is killed loses no more than its durability says.
-3. The machine of a journal is made as it was made when the journal began (`MachineSettings`): what is replayed gives
-   the same state only so. More neighbours, other bounds, and other settings for publishers that move are an input like
-   any other (`PublisherReconfigured`); other changes of what the machine is made of are refused.
-4. A listener that nobody has asked for, and that cannot be had, is left out with a warning; one that was asked for is a
-   fault.
+1. A server that cannot start releases all resources, and reports the reason in one line.
+2. Stopping a server loses nothing: received inputs are handled and written, clients are told, and the journal ends with
+   a snapshot. A killed server loses no more than its durability allows.
+3. The machine of a journal is made with the settings that it had when the journal began (`MachineSettings`): only then
+   does the replay give the same state. New neighbours, changed limits, and changed settings for mobile publishers are
+   inputs like any other (`PublisherReconfigured`); other changes of these settings are refused.
+4. A default listener that cannot be started is left out with a warning; a configured one is an error.
 """
 
 import asyncio
@@ -32,7 +30,7 @@ import msgspec
 from godwit.broker.broker import Broker
 from godwit.errors import ConfigurationError, GodwitError, JournalError
 from godwit.languages.query import LANGUAGES
-from godwit.matching.kernel_cache import CACHE, COMPILED, has_compiled_kernels, kernels_used
+from godwit.matching.kernel_cache import CACHE, COMPILED, has_compiled_kernels, is_postponed, kernels_used
 from godwit.matching.warm_up import warm_up
 from godwit.mobility import mobile_broker
 from godwit.mobility.predictors import MovementModel
@@ -44,6 +42,7 @@ from godwit.runtime.dashboard_settings import dashboard_settings
 from godwit.runtime.document_helper import DocumentHelper
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.journal import Journal, new_incarnation
+from godwit.runtime.kernel_loading import KernelLoading
 from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.log import LibraryLogHandler, Log, make_log
 from godwit.runtime.memory_guard import MemoryGuard
@@ -70,15 +69,15 @@ LOGGED = {
 """The kinds of records that are logged, and at which level."""
 
 NO_MODEL = MovementModel({}).to_text()
-QUERY_LISTENERS = ("mqtt", "http")  # whose clients may leave the tests of their queries to the broker
+QUERY_LISTENERS = ("mqtt", "http")  # listeners whose clients may let the broker test their queries
 
 
 class Unavailable(GodwitError):
-    """A part that this installation does not have."""
+    """A part that is not installed."""
 
 
 class RunningListener(NamedTuple):
-    """A listener at work. It may be closed twice."""
+    """A running listener. It may be closed twice."""
 
     address: Address
     close: Callable[[], Awaitable[None]]
@@ -90,7 +89,7 @@ class BrokerServer:
     def __init__(self, configuration: Configuration, log: Log | None = None, *, accept_loss: bool = False) -> None:
         said = configuration.settled.log
         self.configuration = configuration
-        self.accept_loss = accept_loss  # of what the journal once had, and has not any more
+        self.accept_loss = accept_loss  # data that the journal has lost
         self.log = log if log is not None else make_log(said.level, said.format)
         self.listening: dict[str, Address] = {}
         self.missing: dict[str, str] = {}  # listeners that were left out, and why
@@ -103,16 +102,16 @@ class BrokerServer:
         self.tests: EdgeTests
         self.bridges: BridgeSet
         self.tls: ssl.SSLContext | None = None
-        self.gateway: MqttGateway | None = None  # that takes MQTT over WebSocket, too
+        self.gateway: MqttGateway | None = None  # which also accepts MQTT over WebSocket
         self.audit = SecurityLog(self._warn)
         self._forward = LibraryLogHandler(self.log)
-        self._parts = AsyncExitStack()  # what is to be closed, the last first
+        self._parts = AsyncExitStack()  # parts to close, the last first
         self._is_stopping = False
 
     # ------------------------------------------------------------ the beginning
 
     async def start(self) -> dict[str, Address]:
-        """Make everything and listen; where, by listener."""
+        """Start all parts; returns the address of each listener."""
         asyncio.get_running_loop().set_exception_handler(self._on_exception)
         configuration = self.configuration
         operators = configuration.operators()
@@ -126,6 +125,9 @@ class BrokerServer:
             self.node = await self._node()
             self.log.info("matcher", kernels=kernels_used())
             self.node.watch = RefusalObserver(partial(self.audit.refused_by_machine, self.node.ports))
+            kernels = KernelLoading(lambda used: self.log.info("matcher", kernels=used))
+            kernels.start()
+            parts.push_async_callback(kernels.stop)
             parts.push_async_callback(self.node.close)
             parts.push_async_callback(self.node.save)
             languages = configuration.settled.languages
@@ -151,12 +153,23 @@ class BrokerServer:
                 if (found := await self._listen(listener, start)) is not None:
                     self.listening[listener] = found.address
                     parts.push_async_callback(found.close)
+            self._trace(parts)
             parts.push_async_callback(self.bridges.stop)
             await self.bridges.put(configuration.settled.bridge)
             self._parts = parts.pop_all()
         self.server.dial_all()
         self.log.info("started", broker=configuration.name, **{k: str(v) for k, v in self.listening.items()})
         return self.listening
+
+    def _trace(self, parts: AsyncExitStack) -> None:
+        """Start tracing, if it is configured. The library takes 0.3 s to load, and is an extra."""
+        section = self.configuration.settled.telemetry
+        if section.endpoint:
+            from godwit.runtime.telemetry.span_export import Telemetry
+
+            telemetry = Telemetry(self.node, self.configuration.name, **msgspec.structs.asdict(section))
+            telemetry.start()
+            parts.push_async_callback(telemetry.stop)
 
     async def _listen(self, listener: str, start: "Starter") -> RunningListener | None:
         configuration = self.configuration
@@ -177,19 +190,21 @@ class BrokerServer:
             return None
 
     def _load_kernels(self) -> None:
-        """Have the matcher ready before anybody waits for it."""
+        """Have the matcher ready before anybody waits for it, unless Numba is to be loaded later."""
+        if is_postponed():
+            return
         if CACHE is not None and not has_compiled_kernels(CACHE):
             self.log.info("compiling the matcher", takes="up to a minute, once", cache=str(CACHE))
         if COMPILED:
             warm_up()
 
     def _load_languages(self) -> None:
-        """Have the languages of queries ready: the first query would else keep everybody waiting for 50 ms."""
+        """Load the query languages: otherwise the first query would delay all clients by 50 ms."""
         if any(self.configuration.address(listener) is not None for listener in QUERY_LISTENERS):
             LANGUAGES.load_expected()
 
     async def _node(self) -> Node:
-        """The machine, as its journal has it or as a new one."""
+        """The machine from its journal, or a new one."""
         configuration = self.configuration
         durability = configuration.settled.journal.durability
         if durability == "memory":
@@ -213,12 +228,12 @@ class BrokerServer:
                 )
             first = made
             node = Node(lambda: _machine(first), journal, on_record=self._on_record, on_trouble=self._on_trouble)
-            await node.quiet()  # a machine that has lost something has been told
+            await node.quiet()  # the machine has been told of a loss
             resettled = _resettled(wanted)
             if _resettled(now) != resettled:
                 node.tell(resettled)
                 await node.quiet()
-                _remember(journal, "now", wanted)  # last: should it be missing, the machine is told again
+                _remember(journal, "now", wanted)  # last: if it is missing, the machine is told again
             return node
         except GodwitError:
             journal.close()
@@ -230,17 +245,17 @@ class BrokerServer:
             ) from error
 
     def _log_loss(self, journal: Journal) -> None:
-        """What the journal has lost is said once, when it is gone on without it."""
+        """Log the loss of the journal once, when the broker continues without the lost data."""
         loss = journal.loss
         if loss is not None:
             goes_on = "as a new incarnation, with all that is left" if loss.incarnation else "with an empty journal"
             self.log.warning("journal loss", reason=loss.missing, batches=loss.batches, goes_on=goes_on)
 
     def _log_model(self, made: MachineSettings) -> None:
-        """A model of other places than brokers would predict nothing, and say nothing."""
+        """Reject a model whose places are not brokers: it would predict nothing, silently."""
         if made.publishers.model == NO_MODEL:
             file = self.configuration.settled.publishers.model
-            self.log.warning("no model", reason=f"{file} does not say where clients go from {made.name}")
+            self.log.warning("no model", reason=f"{file} has no predictions for clients of {made.name}")
 
     # ------------------------------------------------------------ while it runs
 
@@ -254,7 +269,7 @@ class BrokerServer:
             getattr(self.log, level)(record.kind, peer=record.peer, what=record.message, reason=record.detail)
 
     def _warn(self, event: str, **fields: Any) -> None:
-        self.log.warning(event, **fields)  # the log as it is then: it may be another one after a reload
+        self.log.warning(event, **fields)  # the log of that moment: a reload may replace it
 
     def _on_trouble(self, text: str) -> None:
         self.log.error("trouble", reason=text)
@@ -267,7 +282,7 @@ class BrokerServer:
         )
 
     def on_linked(self, peer: str) -> None:
-        """There is a connection to a neighbour."""
+        """A link to a neighbour is up."""
         self.log.info("link up", peer=peer)
 
     def on_closed(self, name: str, reason: str) -> None:
@@ -278,7 +293,7 @@ class BrokerServer:
             self.log.info("connection closed", connection=name, reason=reason)
 
     async def reconfigure(self) -> None:
-        """Have the machine take over from the configuration what can change while it runs. (rule 3)"""
+        """Apply the settings that can change while the machine runs. (rule 3)"""
         journal = self.node.journal
         wanted = self.configuration.made(journal.incarnation if isinstance(journal, Journal) else 0)
         self.node.tell(_resettled(wanted))
@@ -287,7 +302,8 @@ class BrokerServer:
             await self.node.between_batches(partial(_remember, journal, "now", wanted))
 
     def renew_files(self) -> None:
-        """Read certificates, the secret of links, users and keys of tokens again. SecurityError: one cannot be used."""
+        """Read certificates, the secret of links, users and keys of tokens again. SecurityError if one cannot be
+        used."""
         tls, links = _tls_settings(self.configuration)
         for context in (self.tls, self.server.links.tls):
             if context is not None:
@@ -297,18 +313,18 @@ class BrokerServer:
             self.authenticator.read_again()
 
     def change_log(self, level: str, format: Literal["auto", "text", "json"]) -> None:
-        """Log from now on what is as severe as that."""
+        """Set the log level."""
         self.log = make_log(level, format)
         logging.getLogger().removeHandler(self._forward)
         self._forward = LibraryLogHandler(self.log)
         logging.getLogger().addHandler(self._forward)
 
     def set_log_level(self, level: str) -> None:
-        """Log what is at least as severe, until the next change of the configuration."""
+        """Set the log level, until the next change of the configuration."""
         self.change_log(level, self.configuration.settled.log.format)
 
     async def reload(self) -> dict[str, Any]:
-        """Read the configuration again. GodwitError: it cannot be used, and nothing has changed."""
+        """Read the configuration again. GodwitError: it cannot be used, and nothing was changed."""
         if self.on_reload is None:
             raise ConfigurationError("this broker does not know where its configuration came from")
         return await self.on_reload()
@@ -316,7 +332,7 @@ class BrokerServer:
     # ------------------------------------------------------------ the end
 
     async def stop(self) -> None:
-        """Let everybody go, and write down what there is."""
+        """Close all connections, and write a snapshot."""
         self._is_stopping = True
         self.log.info("stopping", broker=self.configuration.name)
         await self._parts.aclose()
@@ -378,7 +394,7 @@ LISTENERS: dict[str, Starter] = {"native": _native, "mqtt": _mqtt, "http": _http
 def _authenticator(
     configuration: Configuration, on_trouble: Callable[[str], None] = lambda text: None
 ) -> Authenticator:
-    """Who may come in."""
+    """The authenticator of the configuration."""
     security = configuration.settled.security
     if not security.users and not security.token_key and security.anonymous == "local":
         return LocalAuthenticator()
@@ -392,7 +408,7 @@ def _authenticator(
 
 
 def _tls(configuration: Configuration) -> tuple[ssl.SSLContext | None, LinkGuard]:
-    """What listeners show to who connects, and what tells neighbours from others."""
+    """The TLS context of listeners, and the authentication of neighbours."""
     tls, links = _tls_settings(configuration)
     return server_context(tls, links), link_guard(configuration.name, links, tls)
 
@@ -426,7 +442,7 @@ def _server(broker_server: BrokerServer, links: LinkGuard) -> NativeServer:
 
 
 def check_parts(configuration: Configuration) -> None:
-    """Read what the configuration names without starting anything. GodwitError: why it cannot be used."""
+    """Read the files of the configuration without starting anything. GodwitError: why it cannot be used."""
     configuration.operators()
     _authenticator(configuration)
     _tls(configuration)
@@ -444,7 +460,7 @@ def _machine(made: MachineSettings) -> Broker:
 
 
 def _resettled(made: MachineSettings) -> PublisherReconfigured:
-    """What of it can be put in force in a machine that was made of something else."""
+    """The settings that can be applied to a machine that was made with others."""
     return PublisherReconfigured(made.neighbours, made.config.limits, made.publishers)
 
 
@@ -458,16 +474,16 @@ def _remember(journal: Journal, name: str, made: MachineSettings) -> None:
 
 
 def _why_not_listening(where: str, address: Address, error: OSError) -> str:
-    """Why no connections can be taken there, in one line."""
+    """Why an address cannot be listened at, in one line."""
     if error.errno == errno.EADDRINUSE:
         return f"{where}: {address} is in use by another program; choose another port, or 0 for any"
     if error.errno == errno.EACCES:
-        return f"{where}: {address} is not for every user: ports from 1024 on are"
+        return f"{where}: {address} needs special rights: use a port from 1024 on"
     if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
         return f"{where}: {address.host} is not an address of this machine"
     return f"{where}: {address} cannot be listened at: {error.strerror or error}"
 
 
 def folder_of(configuration: Configuration) -> Path | None:
-    """Where the journal is, if there is one."""
+    """The folder of the journal, if there is one."""
     return None if configuration.settled.journal.durability == "memory" else configuration.folder

@@ -1,17 +1,19 @@
-"""How fast clients may be: messages of a connection; work and bytes of a user, over all of its connections.
+"""Rate limits of clients: messages per connection; work and bytes per user, over all of its connections.
 
-*Theory.* A user with fifty connections is still one user. So its connections share one bucket of work and one of bytes,
-whatever they speak (native, MQTT, WebSocket, HTTP). Where nobody says who it is (user ""), each connection has buckets
-of its own.
+*Theory.* A user with fifty connections is still one user. So its connections share one token bucket for work and one
+for bytes, over all protocols (native, MQTT, WebSocket, HTTP). Each anonymous connection (user "") has separate buckets.
 
 *Rules.*
 1. HTTP has a connection for each request: all requests of a user count as those of one client.
-2. All connections of a user take from the same buckets. Each of them may take one piece more than there is, and then
-   waits until the buckets are no longer in debt.
-3. The buckets of a user stay until its last connection has gone and they are full again: a user that reconnects
-   before that finds them as it left them.
-4. At most `RESTING_MAX` buckets without a connection are kept; those that rest longest go first. Each connection that
-   goes looks at two of them, so none stays for long while others come and go.
+2. All connections of a user take from the same buckets. Each of them may overdraw them by one piece, and then waits
+   until the buckets are no longer in debt.
+3. The buckets of a user are kept until its last connection has closed and they are full again: reconnecting does not
+   refill them.
+4. After a piece of `COSTLY_WORK` or more a user pauses until its rate has refilled that amount, though its bucket may
+   be full. Otherwise a burst of large filters would be handled at once, and an event of another client would wait for
+   two of them.
+5. At most `RESTING_MAX` buckets without a connection are kept; the oldest are removed first. Each closed connection
+   checks two of them, so full ones are soon removed.
 """
 
 from collections import OrderedDict
@@ -20,30 +22,32 @@ from godwit.runtime.rate_limits import TokenBucket, TrafficLimits
 
 __all__ = ["ClientRate", "ClientRates"]
 
+COSTLY_WORK = 2_000  # as a filter of 200 comparisons: about 5 ms, from decoding to forwarding
 RESTING_MAX = 10_000
-LOOKED_AT = 2  # of those that rest, whenever a connection goes
+LOOKED_AT = 2  # buckets to check when a connection closes
 
 Key = tuple[str, str]  # the user; without one, the connection
 
 
 class SharedBuckets:
-    """What the connections of one user have left."""
+    """The buckets of one user."""
 
-    __slots__ = ("bytes", "connections", "requests", "work")
+    __slots__ = ("bytes", "connections", "requests", "rests_until", "work")
 
     def __init__(self, traffic: TrafficLimits, now: float) -> None:
         self.connections = 0
         self.work = TokenBucket(traffic.work_per_s, traffic.work_burst, now) if traffic.work_per_s else None
         self.bytes = TokenBucket(traffic.bytes_per_s, traffic.bytes_burst, now) if traffic.bytes_per_s else None
-        self.requests: TokenBucket | None = None  # what comes by requests, in messages (rule 1)
+        self.requests: TokenBucket | None = None  # HTTP requests, as messages (rule 1)
+        self.rests_until = 0.0  # after costly work (rule 4)
 
     def is_full(self, now: float) -> bool:
-        """Whether new ones would be the same."""
+        """Whether they are full."""
         return all(bucket is None or bucket.is_full(now) for bucket in (self.work, self.bytes, self.requests))
 
 
 class ClientRate:
-    """What one connection may take."""
+    """The rates of one connection."""
 
     __slots__ = ("_key", "_messages", "_rates", "_shared")
 
@@ -54,18 +58,24 @@ class ClientRate:
         self._messages = messages
 
     def take(self, messages: int, size: int, work: int, now: float) -> float:
-        """Take messages of that size together, and `work` beside 1 for each and each KiB; how long to wait then."""
+        """Take messages of this total size, and `work` in addition to 1 for each message and each KiB; returns the
+        time to wait."""
         shared, wait_s = self._shared, 0.0
         if self._messages is not None:
             wait_s = self._messages.take(messages, now)
         if shared.work is not None:
-            wait_s = max(wait_s, shared.work.take(messages + (size >> 10) + work, now))
-        if shared.bytes is not None:
-            wait_s = max(wait_s, shared.bytes.take(size, now))
+            if (work_s := shared.work.take(messages + (size >> 10) + work, now)) > wait_s:
+                wait_s = work_s
+            if work >= COSTLY_WORK:
+                shared.rests_until = max(shared.rests_until, now) + work / shared.work.rate
+            if shared.rests_until > now:
+                wait_s = max(wait_s, shared.rests_until - now)
+        if shared.bytes is not None and (bytes_s := shared.bytes.take(size, now)) > wait_s:
+            wait_s = bytes_s
         return wait_s
 
     def leave(self, now: float) -> None:
-        """The connection is gone. To be said once."""
+        """The connection has closed. To be called once."""
         self._rates.leave(self._key, self._shared, now)
 
 
@@ -78,11 +88,12 @@ class ClientRates:
         self._resting: OrderedDict[Key, None] = OrderedDict()  # without a connection; the longest first
 
     def __len__(self) -> int:
-        """How many buckets are kept by name."""
+        """The number of named buckets."""
         return len(self._shared)
 
     def enter(self, user: str, now: float, connection: str = "") -> ClientRate:
-        """A connection of a user is let in; it must `leave`. `connection`: over which a request came, and no more."""
+        """A connection of a user is accepted; it must `leave`. `connection`: the HTTP connection of a single
+        request."""
         key, traffic = (user, "" if user else connection), self._traffic
         shared = self._shared.get(key)
         if shared is None:
@@ -99,7 +110,7 @@ class ClientRates:
         return ClientRate(self, key, shared, messages)
 
     def leave(self, key: Key, shared: SharedBuckets, now: float) -> None:
-        """A connection is gone. (rules 3, 4)"""
+        """A connection has closed. (rules 3, 5)"""
         shared.connections -= 1
         if not shared.connections and any(key):
             if shared.is_full(now):

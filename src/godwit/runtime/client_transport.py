@@ -1,4 +1,4 @@
-"""A client's way to a broker: addresses as people write them, a connection that notices silence, errors in words."""
+"""A client's transport: parsing of addresses, a connection that detects silence, readable errors."""
 
 import asyncio
 import socket
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 PORT = 7077
+NOT_NATIVE = f"not Godwit's native protocol (is this the HTTP or MQTT port? native default: {PORT})"
 DIAL_S = 5.0
 BEAT_S = 5.0
 SILENCE_S = 30.0
@@ -41,26 +42,27 @@ class Transport(Protocol):
     lost: asyncio.Event
 
     def write(self, messages: list[Any]) -> None:
-        """Send these, in one go."""
+        """Send these messages at once."""
 
     def close(self) -> None:
-        """Close it when all that was written is sent."""
+        """Close it after the written data is sent."""
 
     def abort(self) -> None:
         """Close it at once."""
 
     def pause(self) -> None:
-        """Read nothing for a while."""
+        """Pause reading."""
 
     def read_on(self) -> None:
         """Read again."""
 
 
 class TransportOwner(Protocol):
-    """Whose connection it is."""
+    """The owner of a connection."""
 
     intro: Intro
     closed_because: str
+    is_unchecked: bool  # a broker without users has let us in, and has not looked at our credentials
 
     def handle(self, input: Any) -> None:
         """Something has happened."""
@@ -69,11 +71,11 @@ class TransportOwner(Protocol):
 class TcpTransport(asyncio.Protocol):
     """The client's end of a connection.
 
-    One on which nothing has come for `SILENCE_S` is given up: we say Intro every `BEAT_S`, and a broker that is there
-    answers. So a broker that is cut off, and of whose end nobody can tell us, does not keep us.
+    A connection without data for `SILENCE_S` is closed: the client sends Intro every `BEAT_S`, and a live broker
+    answers. So a broker that has vanished without closing the connection is detected.
 
-    A connection that is being closed is not used any more, not even for a sign of life: with TLS it takes a while to
-    close, and a transport of asyncio that was closed twice has forgotten its TLS and fails at every other call.
+    A connection that is being closed is not used any more, not even for a sign of life: with TLS closing takes a while,
+    and an asyncio transport that was closed twice fails at every other call.
     """
 
     def __init__(self, owner: TransportOwner, name: str) -> None:
@@ -85,6 +87,7 @@ class TcpTransport(asyncio.Protocol):
         self._heard_at = 0.0
         self._beating: asyncio.TimerHandle | None = None
         self._is_paused = False
+        self._has_heard = False  # a message of the native protocol
 
     # ------------------------------------------------------------ from the loop
 
@@ -94,7 +97,7 @@ class TcpTransport(asyncio.Protocol):
         self._beat(self.owner.intro)
 
     def _beat(self, intro: Intro) -> None:
-        """Say that we are there, and look whether the broker is."""
+        """Send a sign of life, and check that of the broker."""
         loop = asyncio.get_running_loop()
         if self._transport is None or self._transport.is_closing():
             return
@@ -109,27 +112,33 @@ class TcpTransport(asyncio.Protocol):
         self._heard_at = asyncio.get_running_loop().time()
         try:
             for message, _ in self._frames.feed(data):
+                self._has_heard = True
                 if type(message) is not Intro:
                     self.owner.handle(Heard(self.name, message))
+                elif message.unchecked:
+                    self.owner.is_unchecked = True
         except PeerFault as fault:
-            self.owner.closed_because = str(fault)
+            self.owner.closed_because = str(fault) if self._has_heard else NOT_NATIVE
             self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._stop_beating()
         if error is not None:
-            self.owner.closed_because = self.owner.closed_because or why_unreachable(error)
+            is_cut = self._has_heard and isinstance(error, ConnectionResetError)  # so it is the right port
+            self.owner.closed_because = self.owner.closed_because or (
+                "connection reset" if is_cut else why_unreachable(error)
+            )
         self.lost.set()
 
     # ------------------------------------------------------------ for its owner
 
     def write(self, messages: list[Any]) -> None:
-        """Send these, in one go."""
+        """Send these messages at once."""
         if (transport := self._open_transport()) is not None:
             transport.write(Frames.packed(messages))
 
     def close(self) -> None:
-        """Close it when all that was written is sent."""
+        """Close it after the written data is sent."""
         self._stop_beating()
         if (transport := self._open_transport()) is not None:
             transport.close()
@@ -141,7 +150,7 @@ class TcpTransport(asyncio.Protocol):
             self._transport.abort()
 
     def pause(self) -> None:
-        """Read nothing for a while."""
+        """Pause reading."""
         self._is_paused = True
         if (transport := self._open_transport()) is not None:
             transport.pause_reading()
@@ -154,7 +163,7 @@ class TcpTransport(asyncio.Protocol):
             transport.resume_reading()
 
     def _open_transport(self) -> asyncio.Transport | None:
-        """The connection, unless there is none yet or it is being closed."""
+        """The transport, unless there is none yet or it is being closed."""
         return None if self._transport is None or self._transport.is_closing() else self._transport
 
     def _stop_beating(self) -> None:
@@ -164,11 +173,11 @@ class TcpTransport(asyncio.Protocol):
 
 
 Dial = Callable[[TransportOwner, str, Address, ssl.SSLContext | None], Awaitable[Transport]]
-"""Makes a connection to a broker: its owner, its name, where the broker is, and whom to trust. OSError: it cannot."""
+"""Opens a connection to a broker: owner, name, address, TLS context. OSError if it fails."""
 
 
 async def dial(owner: TransportOwner, name: str, seed: Address, tls: ssl.SSLContext | None) -> Transport:
-    """Make a connection over TCP."""
+    """Open a connection over TCP."""
     wire = TcpTransport(owner, name)
     async with asyncio.timeout(DIAL_S):
         await asyncio.get_running_loop().create_connection(lambda: wire, seed.host, seed.port, ssl=tls)
@@ -176,7 +185,7 @@ async def dial(owner: TransportOwner, name: str, seed: Address, tls: ssl.SSLCont
 
 
 class Environment(NamedTuple):
-    """What a client runs on: the time it goes by, how it gets a connection, and who sees what its machine asks for."""
+    """The environment of a client: its clock, its connections, and an observer of its machine's effects."""
 
     clock: Clock = SYSTEM
     dial: Dial = dial
@@ -184,7 +193,7 @@ class Environment(NamedTuple):
 
 
 class RetryPause:
-    """A client that has nobody to dial waits, for a while or until it is to go elsewhere."""
+    """The pause of a client between connection attempts, which a move ends."""
 
     def __init__(self, clock: Clock, moved: asyncio.Event, on_begin: Callable[[], None]) -> None:
         self.is_on = False
@@ -194,7 +203,7 @@ class RetryPause:
         self._over = asyncio.Event()
 
     async def take(self, wait_s: float | None) -> None:
-        """Wait for so long; None: for ever."""
+        """Wait for this time; None: without end."""
         if self._moved.is_set():
             return
         self.is_on = True
@@ -208,13 +217,13 @@ class RetryPause:
                 timer.cancel()
 
     def end(self) -> None:
-        """It waits no longer."""
+        """End the pause."""
         self.is_on = False
         self._over.set()
 
 
 def address(seed: Address | str) -> Address:
-    """Where a broker is: `host:port`, `[host]:port` or `host` alone, for the usual port."""
+    """The address of a broker: `host:port`, `[host]:port` or `host` alone, with the default port."""
     if isinstance(seed, Address):
         return seed
     text = seed.strip()
@@ -230,6 +239,8 @@ def why_unreachable(error: Exception) -> str:
     """Why a broker cannot be reached, in a few words."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
+    if isinstance(error, ConnectionResetError):
+        return "connection reset (does this port use TLS?)"
     if isinstance(error, socket.gaierror):
         return "there is no such host"
     if isinstance(error, TimeoutError):

@@ -1,17 +1,19 @@
-"""CloudEvents over WebSocket, both ways: the subprotocol `cloudevents.json`.
+"""CloudEvents over WebSocket, in both directions: the subprotocol `cloudevents.json`.
 
-*Theory.* One text frame is one CloudEvent in JSON. What a client sends is published; what matches the parameters of its
-request, which are those of `GET /events`, is sent to it. There is nothing else: who it is, its request says.
+*Theory.* One text frame is one CloudEvent in JSON. Events that a client sends are published; events that match the
+parameters of its request, which are those of `GET /events`, are sent to it. The request has the credentials.
 
 *Rules.*
 1. The binding knows no acknowledgement and no error. Deliveries are confirmed as those of a stream of server-sent
-   events (`http_listening.py`, rule 3): a client that comes back by its name gets the last ones again, and knows them
-   by their `source` and `id`. What is wrong closes the connection, with a reason: 1003 a binary frame, 1007 what is no
-   CloudEvent, 1008 what is not allowed, and a query that takes too long.
-2. Events are published in the order in which they came. Those that come while the journal writes are published
-   together; what came before a frame that is wrong, or before the client went, is published too.
-3. A client that does not read is sent no more: its session keeps the rest. One that says too much is not read for a
-   while.
+   events (`http_listening.py`, rule 3): a client that reconnects by its name gets the last ones again, and can
+   recognise them by their `source` and `id`. An error closes the connection with a reason: 1003 for a binary frame,
+   1007 for an invalid CloudEvent, 1008 for a forbidden request or a query that takes too long. A possible loss of
+   events is also reported by closing it, because the binding has no other message: 1000, and the session continues when
+   the client reconnects.
+2. Events are published in the order of arrival. Those that arrive while the journal writes are published together.
+   Events before an invalid frame, or before the end of the connection, are published, too.
+3. Nothing is sent to a client that does not read: its session keeps the events. Reading from a client that sends too
+   much pauses.
 
 *Standard.* [CloudEvents, WebSockets protocol binding 1.0.2].
 """
@@ -40,13 +42,13 @@ from godwit.runtime.wire import Intro
 __all__ = ["SUBPROTOCOL", "serve_cloud_events"]
 
 SUBPROTOCOL = "cloudevents.json"
-NO_EVENT = 1007  # as close frames say it
+NO_EVENT = 1007  # codes of close frames
 UNPUBLISHED_MAX = 1_000  # events that wait for the journal
 HEADERS = {"content-type": STRUCTURED}
 
 
 async def serve_cloud_events(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -> None:
-    """A client that speaks the subprotocol. What its request asks for and cannot have closes the connection."""
+    """A client that uses the subprotocol. A request that cannot be granted closes the connection."""
     await websocket.accept(SUBPROTOCOL)
     try:
         principal = await host.admit_socket(websocket, Intro())
@@ -84,6 +86,7 @@ class CloudEventSocket:
             on_suspended=lambda reason: self.socket.close(REFUSED, reason),
             on_closed=lambda reason: self.socket.close(REFUSED if principal.ended_because else NORMAL, reason),
             on_revoked=self._on_revoked,
+            on_loss=self._on_loss,
         )
 
     async def run(self) -> None:
@@ -123,7 +126,7 @@ class CloudEventSocket:
             rate.leave(loop_time())
 
     async def _frame(self) -> bytes | None:
-        """The next frame; None: there is none, or it is not one of texts."""
+        """The next frame; None if there is none, or it is not a text frame."""
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
             return None
@@ -134,7 +137,7 @@ class CloudEventSocket:
         return str(text).encode()
 
     async def _publish_all(self) -> None:
-        """Publish what comes, until None does. (rule 2)"""
+        """Publish events from the queue, until None arrives. (rule 2)"""
         is_over = False
         while not is_over:
             came = [await self._came.get()]
@@ -160,7 +163,7 @@ class CloudEventSocket:
         self._pump()
 
     def _pump(self) -> None:
-        """Write what the client reads, and confirm what was written long enough ago. (rules 1, 3)"""
+        """Write as fast as the client reads, and confirm deliveries that were written long enough ago. (rules 1, 3)"""
         while self._waiting and not self._is_full:
             delivery = self._waiting.popleft()
             self._written.add(delivery)
@@ -168,6 +171,10 @@ class CloudEventSocket:
                 self.socket.write(given_cloud_events.structured(delivery.event).decode())
         if number := self._written.confirmed():
             self._listener.confirm(number)
+
+    def _on_loss(self) -> None:
+        since = self._listener.taken_loss()
+        self.socket.close(NORMAL, f"a broker has lost its last inputs: events since {since:.3f} may be missing")
 
     def _on_revoked(self, revoked: Revoked) -> None:
         if self._listener.is_open and revoked.ended:

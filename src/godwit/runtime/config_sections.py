@@ -1,10 +1,10 @@
-"""The sections of a broker's configuration: every key, what may stand there, and what holds when nothing does.
+"""The sections of a broker's configuration: every key, its allowed values and its default.
 
 *Rules.*
 1. These structs are the only description of the configuration. `configuration.py` reads and checks by them, and a test
    fails when `docs/reference/configuration.md` does not explain a key or shows another default.
 2. Keys carry their unit: `_s`, `_bytes`, `_per_s`. A key that names a file holds a path; "" is none.
-3. Where a machine has settings of its own, the section has a field for each, with the machine's default.
+3. For settings of a machine, the section has a field for each, with the machine's default.
 """
 
 from typing import Annotated, Literal
@@ -37,6 +37,7 @@ __all__ = [
     "Neighbour",
     "PublishersSection",
     "SecuritySection",
+    "TelemetrySection",
     "TlsSection",
 ]
 
@@ -54,12 +55,13 @@ Listener = Literal["native", "mqtt", "http"]
 
 
 class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the broker is, and how it routes. All brokers of a network route alike."""
+    """The name of the broker, and its routing. All brokers of a network route alike."""
 
     name: Text = "b1"
     family: Literal["tree", "graph"] = "tree"
     reduction: Text = "covering"  # one of `broker.reductions.reductions()`, which packages may add to
     excess_max: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    open_filters: Literal["each", "united"] = "united"
     advertisements: Literal["required", "optional", "off"] = "optional"
     strategy: Literal["gsf", "spcf", "advertised"] = "gsf"
     matching: Literal["source", "hops"] = "source"
@@ -68,8 +70,8 @@ class BrokerSection(msgspec.Struct, frozen=True, kw_only=True):
     movement_rule: Literal["bound", "paper", "anything"] = "bound"
     components: tuple[Text, ...] = ()
     attach_policies: tuple[Text, ...] = ()
-    position: str = ""  # point(lon, lat): where the broker stands
-    area: str = ""  # circle(…), box(…) or polygon(…): which area it serves
+    position: str = ""  # point(lon, lat): the position of the broker
+    area: str = ""  # circle(…), box(…) or polygon(…): the area that it serves
 
 
 class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +82,7 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListenSection(msgspec.Struct, frozen=True, kw_only=True):
-    """Where connections are taken: host:port, or "" for nowhere."""
+    """Addresses of listeners: host:port, or "" for none."""
 
     native: str = "127.0.0.1:7077"
     mqtt: str = "127.0.0.1:1883"
@@ -88,14 +90,14 @@ class ListenSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournalSection(msgspec.Struct, frozen=True, kw_only=True):
-    """What the broker remembers, and where."""
+    """The journal of the broker."""
 
     folder: str = ""  # "": godwit-data/NAME
     durability: Durability = "relaxed"
 
 
 class TlsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """The broker's certificate, and whose certificates it trusts."""
+    """The broker's certificate, and the authorities that it trusts."""
 
     certificate: str = ""
     key: str = ""
@@ -105,7 +107,7 @@ class TlsSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinksSection(msgspec.Struct, frozen=True, kw_only=True):
-    """How neighbours prove who they are, and the times and bounds of links."""
+    """Authentication of neighbours, and the times and bounds of links."""
 
     tls: bool = False
     secret: str = ""  # a file
@@ -118,7 +120,7 @@ class LinksSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecuritySection(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may come in, and what becomes of what is not granted."""
+    """Authentication of clients, and the treatment of requests that are not granted."""
 
     anonymous: Literal["local", "never"] = "local"
     users: str = ""
@@ -131,7 +133,7 @@ class SecuritySection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients and peers can make the broker keep, and no more."""
+    """Limits on what clients and peers can make the broker store."""
 
     sessions_max: Count = _LIMITS.sessions_max
     subscriptions_max: Count = _LIMITS.subscriptions_max
@@ -170,7 +172,7 @@ class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MqttSection(msgspec.Struct, frozen=True, kw_only=True):
-    """What MQTT clients are offered."""
+    """Settings for MQTT clients."""
 
     receive_maximum: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = _MQTT.receive_maximum
     received_max: Annotated[int, msgspec.Meta(ge=1, le=3_000)] = _MQTT.received_max
@@ -197,7 +199,7 @@ class HttpSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DashboardSection(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies below the points of the map."""
+    """The background of the map."""
 
     tiles_url: str = ""
     tiles_file: str = ""
@@ -212,20 +214,29 @@ class LanguagesSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogSection(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written to standard error."""
+    """The log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "text", "json"] = "auto"
 
 
+class TelemetrySection(msgspec.Struct, frozen=True, kw_only=True):
+    """Traces of events and relocations, for OpenTelemetry."""
+
+    endpoint: str = ""  # "": none
+    sample_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    service_name: Text = "godwit"
+
+
 class PublishersSection(msgspec.Struct, frozen=True, kw_only=True):
-    """What brokers do for publishers that are on their way. All brokers of a network should say the same."""
+    """Settings for mobile publishers. They should be the same for all brokers of a network."""
 
     delay_s: Annotated[float, msgspec.Meta(ge=0, le=YEAR_S)] = _MOVING.delay_s
     prefetch_s: Annotated[float, msgspec.Meta(ge=0, le=YEAR_S)] = _MOVING.prefetch_s
     lease_s: Annotated[float, msgspec.Meta(ge=1, le=YEAR_S)] = _MOVING.lease_s
     proxies: dict[str, tuple[Text, ...]] = {}
     model: str = ""  # a file
+    client_proxies: str = ""  # a file with the proxies of each client, as the pipeline mines them
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +255,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     dashboard: DashboardSection = DashboardSection()
     languages: LanguagesSection = LanguagesSection()
     log: LogSection = LogSection()
+    telemetry: TelemetrySection = TelemetrySection()
     places: dict[str, str | Annotated[float, msgspec.Meta(ge=0)]] = {}
     publishers: PublishersSection = PublishersSection()
     bridge: tuple[BridgeSection, ...] = ()

@@ -1,17 +1,17 @@
 """A broker's configuration: one TOML file, the environment and flags, checked as a whole before anything starts.
 
-*Theory.* File, environment and flags are laid over each other as plain data, and each value remembers where it came
-from. Then the data is checked against the structs of `config_sections.py`, and what those cannot say (addresses, files
-that must be there, keys that need each other) is checked by hand.
+*Theory.* File, environment and flags are merged as plain data, with the origin of each value. Then the data is checked
+against the structs of `config_sections.py`; conditions that types cannot express (addresses, files that must exist,
+keys that need each other) are checked here.
 
 *Rules.*
-1. Flags go before the environment, that before the file, and the file before the defaults: key by key, and in
+1. Flags override the environment, which overrides the file, which overrides the defaults: key by key, and in
    `neighbours`, `places` and `publishers.proxies` name by name.
-2. No key is ever ignored, neither in the file nor in the environment: one that is not known is a fault.
-3. All faults are told at once. Each names file and line, or variable, or flag; the key; and what is allowed.
-4. A path in the file is meant from the file's folder, any other from the current one.
-5. A text in the environment is taken as it is where a text is wanted; elsewhere it is a TOML value.
-6. No key holds a secret: those stand in files that keys name. So a configuration may be shown.
+2. No key is ignored, neither in the file nor in the environment: an unknown key is an error.
+3. All errors are reported at once. Each names file and line, or variable, or flag; the key; and what is allowed.
+4. A path in the file is relative to the file's folder, any other to the current folder.
+5. A value in the environment is used as it is if the key is a text; otherwise it is parsed as a TOML value.
+6. No key has a secret: secrets are in files that keys name. So a configuration may be shown.
 """
 
 import json
@@ -20,6 +20,7 @@ import tomllib
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -34,18 +35,20 @@ from godwit.errors import BadValue, ConfigurationError, GodwitError
 from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.languages.operators import Operator, operators_named
 from godwit.mobility.extensions import attach_policy_names, component_names
+from godwit.mobility.mined_proxies import mined_proxies
 from godwit.mobility.movement_graphs import Drift, Movement, parse
 from godwit.mobility.possible_values import Movements
 from godwit.mobility.predictors import model_of
 from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherSettings
 from godwit.mqtt.mqtt_effects import MqttSettings
-from godwit.runtime.addresses import Address, address_of
+from godwit.runtime.addresses import PORT_MAX, Address, address_of
 from godwit.runtime.bridges.bridge_checks import bridge_faults
 from godwit.runtime.bridges.bridge_sections import FILE_KEYS
 from godwit.runtime.config_sections import BrokerSettings, Neighbour, PublishersSection
 from godwit.runtime.dashboard_settings import dashboard_faults
 from godwit.runtime.edge_tests import EdgeLimits
 from godwit.runtime.rate_limits import TrafficLimits
+from godwit.webhook_post import is_webhook
 
 __all__ = ["Configuration", "MachineSettings", "Override", "address_of", "key_path", "load"]
 
@@ -61,16 +64,17 @@ FILES: tuple[settings.Path, ...] = (
     ("security", "users"),
     ("security", "token_key"),
     ("publishers", "model"),
+    ("publishers", "client_proxies"),
     ("dashboard", "tiles_file"),
 )
-MODEL_BYTES_MAX = 64 * 2**20  # a million ways through pairs of places have room in it
+MODEL_BYTES_MAX = 64 * 2**20  # enough for a million transitions between pairs of places
 GRAPH_SUFFIXES = (".json", ".toml")
 AT_LINE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*A-Z]+")
 
 
 class Override(NamedTuple):
-    """A value from elsewhere than the file: `origin` is the variable or flag, as the user knows it."""
+    """A value from the environment or a flag: `origin` is the variable or flag."""
 
     origin: str
     path: settings.Path
@@ -78,22 +82,23 @@ class Override(NamedTuple):
 
 
 class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the machine of a broker is made of."""
+    """The settings of a broker's machine."""
 
     name: str
-    incarnation: int  # a life of the machine: one that has lost its memory has a higher one
+    incarnation: int  # the incarnation: higher after each loss of the disk
     neighbours: dict[str, float]
     config: BrokerConfig
     places: dict[str, str | float]
     movement_rule: Literal["bound", "paper", "anything"]
-    publishers: PublisherSettings = PublisherSettings()  # journals of before have none, and this held
+    publishers: PublisherSettings = PublisherSettings()  # the value for older journals, which have no such key
 
     def movements(self) -> Movements:
-        """How the attributes of clients can change from one moment to the next."""
+        """The possible changes of clients' attributes."""
         return Movements({name: _movement(said) for name, said in self.places.items()}, rule=self.movement_rule)
 
     def changes(self, other: "MachineSettings") -> list[str]:
-        """What of `other` cannot be put in force in a machine that was made of this, in words. (`broker_server.py`)"""
+        """Descriptions of changes in `other` that cannot be applied to a machine made with these settings.
+        (`broker_server.py`)"""
         found = [f"without the neighbour {name}" for name in self.neighbours if name not in other.neighbours]
         for name in BrokerConfig.__struct_fields__:
             before, after = getattr(self.config, name), getattr(other.config, name)
@@ -109,12 +114,12 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Configuration:
-    """A configuration that is all right, and where each value came from."""
+    """A valid configuration, and the origin of each value."""
 
     def __init__(self, settled: BrokerSettings, where: settings.Where, said: Callable[[settings.Path], bool]) -> None:
         self.settled = settled
         self.where = where
-        self.is_said = said  # whether somebody has said this, or it is a default
+        self.is_said = said  # whether a value was set, or is a default
 
     # ------------------------------------------------------------ for the parts of a broker
 
@@ -125,7 +130,7 @@ class Configuration:
 
     @property
     def folder(self) -> Path:
-        """Where the journal is."""
+        """The folder of the journal."""
         return Path(self.settled.journal.folder or Path("godwit-data") / self.name)
 
     def neighbours(self) -> dict[str, Neighbour]:
@@ -136,10 +141,10 @@ class Configuration:
         }
 
     def broker_config(self) -> BrokerConfig:
-        """How the machine routes, and its bounds."""
+        """Routing and bounds of the machine."""
         broker, links, limits = self.settled.broker, self.settled.links, self.settled.limits
         same = ("family", "reduction", "excess_max", "advertisements", "strategy", "matching", "matcher")
-        further = ("contexts_max", "components", "attach_policies")
+        further = ("open_filters", "contexts_max", "components", "attach_policies")
         return BrokerConfig(
             **{name: getattr(broker, name) for name in (*same, *further)},
             expects_strangers=True,
@@ -149,7 +154,7 @@ class Configuration:
         )
 
     def _without_users(self) -> dict[str, Any]:
-        """What of the bounds means nothing where nobody is a user in particular, unless somebody has set it."""
+        """Limits that do not apply without users, unless they were set."""
         security = self.settled.security
         if security.users or security.token_key:
             return {}
@@ -169,7 +174,7 @@ class Configuration:
         return EdgeLimits(**_fields_of(EdgeLimits, self.settled.limits))
 
     def operators(self) -> Mapping[str, Operator]:
-        """The operators that queries of thin clients may use: their modules are loaded. ConfigurationError: why not."""
+        """Load the modules of the operators that queries of thin clients may use. ConfigurationError if that fails."""
         said, where = self.settled.languages, self.where
         for place, module in enumerate(said.modules):
             try:
@@ -183,7 +188,7 @@ class Configuration:
             raise ConfigurationError(f"{where(('languages', 'operators'))}: {error}") from None
 
     def made(self, incarnation: int) -> "MachineSettings":
-        """What the machine is made of."""
+        """The settings of the machine."""
         return MachineSettings(
             name=self.name,
             incarnation=incarnation,
@@ -195,23 +200,23 @@ class Configuration:
         )
 
     def address(self, listener: str) -> Address | None:
-        """Where to listen for what; None: nowhere."""
+        """The address of a listener; None if it is off."""
         text: str = getattr(self.settled.listen, listener)
         return address_of(text) if text else None
 
     def to_toml(self) -> str:
-        """All of it as a file, defaults too."""
+        """The configuration as TOML, including defaults."""
         return _toml(msgspec.to_builtins(self.settled))
 
 
 def _fields_of(kind: type[msgspec.Struct], section: msgspec.Struct) -> dict[str, Any]:
-    """What a section says of each field of a machine's settings."""
+    """The fields of a machine's settings from a section."""
     said = {name: getattr(section, name) for name in kind.__struct_fields__ if hasattr(section, name)}
     return {name: None if value == "never" else value for name, value in said.items()}
 
 
 def _ground(said: str | float) -> str | float:
-    """What is said of a place, with the text of the file if it is one."""
+    """The value of a place, with the text of the file if it names one."""
     is_file = isinstance(said, str) and said.endswith(GRAPH_SUFFIXES)
     return Path(str(said)).read_text(encoding="utf-8") if is_file else said
 
@@ -221,15 +226,25 @@ def _movement(said: str | float) -> Movement:
 
 
 def _moving(said: PublishersSection, here: str) -> PublisherSettings:
-    """What is said of publishers that move, with what the model's file knows of this broker. Faults: GodwitError."""
+    """The settings for mobile publishers, with the predictions of the model file for this broker. GodwitError if it
+    is invalid."""
     model = ""
     if said.model:
-        with Path(said.model).open("rb") as file:
-            data = file.read(MODEL_BYTES_MAX + 1)
-        if len(data) > MODEL_BYTES_MAX:
-            raise BadValue(f"{said.model} is too long: allowed are {MODEL_BYTES_MAX:,} bytes")
-        model = model_of(data.decode(), said.model).seen_from(here).to_text()
-    return PublisherSettings(said.delay_s, said.prefetch_s, said.lease_s, said.proxies, model)
+        model = model_of(_mined(said.model), said.model).seen_from(here).to_text()
+    own = mined_proxies(_mined(said.client_proxies), said.client_proxies) if said.client_proxies else {}
+    return PublisherSettings(said.delay_s, said.prefetch_s, said.lease_s, said.proxies, model, own)
+
+
+def _mined(path: str) -> str:
+    """The text of a file that the pipeline has mined."""
+    with Path(path).open("rb") as file:
+        data = file.read(MODEL_BYTES_MAX + 1)
+    if len(data) > MODEL_BYTES_MAX:
+        raise BadValue(f"{path} is too long: allowed are {MODEL_BYTES_MAX:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise BadValue(f"{path} is not UTF-8") from None
 
 
 # ---------------------------------------------------------------- reading
@@ -238,7 +253,7 @@ def _moving(said: PublishersSection, here: str) -> PublisherSettings:
 def load(
     file: str | Path | None = None, environment: Mapping[str, str] | None = None, flags: Iterable[Override] = ()
 ) -> Configuration:
-    """The configuration of a broker. ConfigurationError: all that is wrong with it."""
+    """The configuration of a broker. ConfigurationError lists all errors."""
     text = "" if file is None else _read(Path(file))
     data = {} if file is None else _parsed(text, file)
     if file is not None:
@@ -296,7 +311,7 @@ def _parsed(text: str, file: str | Path) -> dict[str, Any]:
 
 
 def _rebase(data: dict[str, Any], folder: Path) -> None:
-    """Paths in a file are meant from its folder. (rule 4)"""
+    """Resolve paths of a file relative to its folder. (rule 4)"""
     for path in (*FILES, *FOLDERS):
         held: Any = data
         for part in path[:-1]:
@@ -316,7 +331,7 @@ def _rebase(data: dict[str, Any], folder: Path) -> None:
 
 
 def _environment(environment: Mapping[str, str]) -> Iterator[Override]:
-    """The variables that are meant for us: those with two underscores."""
+    """The environment variables of Godwit's configuration: those with two underscores."""
     for variable, text in environment.items():
         if variable.startswith(PREFIX) and PARTS in variable:
             parts = variable.removeprefix(PREFIX).split(PARTS)
@@ -326,7 +341,7 @@ def _environment(environment: Mapping[str, str]) -> Iterator[Override]:
 
 
 def key_path(key: str) -> settings.Path:
-    """The path that a key with dots is; what people name may have dots of its own."""
+    """The path of a dotted key; user-defined names may contain dots."""
     for named in NAMED:
         table = f"{'.'.join(named)}."
         if key.startswith(table):
@@ -344,7 +359,7 @@ def _put(data: dict[str, Any], path: settings.Path, value: Any) -> None:
 
 
 def _value(text: str, path: settings.Path) -> Any:
-    """A text from the environment or a flag as what is wanted there. (rule 5)"""
+    """Convert a text of the environment or a flag to the type of its key. (rule 5)"""
     choices = _wanted(path)
     try:
         parsed: Any = tomllib.loads(f"value = {text}")["value"]
@@ -355,7 +370,7 @@ def _value(text: str, path: settings.Path) -> Any:
 
 
 def _wanted(path: settings.Path) -> tuple[Any, ...]:
-    """The types of which one may stand at a path; none when there is no such key."""
+    """The allowed types of a path; empty if there is no such key."""
     choices: tuple[Any, ...] = (BrokerSettings,)
     for part in path:
         structs = [each for each in choices if isinstance(each, type) and issubclass(each, msgspec.Struct)]
@@ -379,7 +394,7 @@ def _is_union(hint: Any) -> bool:
 
 
 def _meaning(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
-    """Faults of a configuration whose values all have the right form."""
+    """Errors of a configuration whose values all have the right types."""
     for check in CHECKS:
         yield from check(settled, where)
 
@@ -420,7 +435,7 @@ def _broker_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[s
         yield f"{at} is 'hops': the strategy 'advertised' matches at the source; allowed is 'source'"
     if broker.excess_max and broker.reduction != "merging":
         at = where(("broker", "excess_max"))
-        yield f"{at} is {broker.excess_max}: only the reduction 'merging' lets in an excess; allowed is 0"
+        yield f"{at} is {broker.excess_max}: only the reduction 'merging' has an excess; allowed is 0"
     if WINDOW != settled.limits.window > settled.limits.queue_events_max:
         yield (
             f"{where(('limits', 'window'))} is {settled.limits.window}: allowed is at most limits.queue_events_max, "
@@ -441,7 +456,8 @@ def _address_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[
         try:
             address = address_of(text)
         except BadValue:
-            yield f"{at} is {text!r}: allowed is host:port, as in 127.0.0.1:7077, port 0 for any, or '' for nowhere"
+            ports = f"with a port from 0 (any free one) to {PORT_MAX}"
+            yield f"{at} is {text!r}: allowed is host:port, as in 127.0.0.1:7077, {ports}, or '' for none"
             continue
         if address.port and address in taken:
             yield f"{at} is {text!r}: listen.{taken[address]} has that address already"
@@ -459,12 +475,12 @@ def _address_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[
         except BadValue:
             yield (
                 f"{where(('neighbours', name))} is {address_text!r}: allowed is host:port, as in 10.0.0.2:7077, or '' "
-                "for a neighbour that dials us"
+                "for a neighbour that connects to this broker"
             )
 
 
 def _origin_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
-    """What is never the origin of a page, as a browser says it, would let nobody in, and say nothing."""
+    """Reject texts that browsers never send as Origin: they would match nothing, silently."""
     for place, origin in enumerate(settled.http.origins):
         if not ORIGIN.fullmatch(origin):
             yield (
@@ -522,19 +538,25 @@ def _publisher_faults(settled: BrokerSettings, where: settings.Where) -> Iterato
                 yield f"{at}: {name!r} is the name of no broker; allowed is what broker.name can be"
         if len(set(proxies)) < len(proxies) or len(proxies) > PROXIES_MAX:
             yield f"{at} is {list(proxies)!r}: allowed are up to {PROXIES_MAX} brokers, each once, the nearest first"
-    at = where(("publishers", "model"))
-    try:
-        _moving(settled.publishers, settled.broker.name)
-    except OSError:  # `_file_faults` says why
-        return
-    except UnicodeDecodeError:
-        yield f"{at}: {settled.publishers.model} is not UTF-8"
-    except GodwitError as error:
-        yield f"{at}: {error}"
+    for key, other in (("model", "client_proxies"), ("client_proxies", "model")):
+        try:
+            _moving(msgspec.structs.replace(settled.publishers, **{other: ""}), settled.broker.name)
+        except OSError:  # `_file_faults` reports it
+            continue
+        except GodwitError as error:
+            yield f"{where(('publishers', key))}: {error}"
 
 
 def _bridge_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
     return bridge_faults(settled.bridge, where)
+
+
+def _telemetry_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
+    endpoint, at = settled.telemetry.endpoint, where(("telemetry", "endpoint"))
+    if endpoint and not is_webhook(endpoint):
+        yield f"{at} is {endpoint!r}: allowed is a URL, as in http://127.0.0.1:4318/v1/traces"
+    elif endpoint and find_spec("opentelemetry") is None:
+        yield f"{at}: it needs opentelemetry-sdk, which is not installed: pip install godwit[telemetry]"
 
 
 CHECKS = (
@@ -547,6 +569,7 @@ CHECKS = (
     _publisher_faults,
     dashboard_faults,
     _bridge_faults,
+    _telemetry_faults,
 )
 
 

@@ -1,11 +1,11 @@
 """`connect`: a client with one session, or with a session at each of several brokers.
 
 *Rules.*
-1. `replicas` is the number of addresses, which must be those of different brokers: a client whose sessions are fewer
-   than its author believes is worse than an error.
-2. What a replicated client cannot do is an error that says so, not an option without effect.
-3. A client whose name was given may have had it before: unless its `config` says otherwise, it numbers its events by
-   the clock, so that no number comes twice.
+1. `replicas` is the number of addresses, which must be those of different brokers. A mismatch is an error, because the
+   client would have fewer sessions than its author expects.
+2. An option that a replicated client cannot use is an error, never ignored.
+3. A client with a given name may have existed before. Unless `config` says otherwise, its events are numbered by the
+   clock, so no number is used twice.
 """
 
 import ssl
@@ -13,20 +13,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from msgspec.structs import replace as changed
 
 from godwit.client.client_config import ClientConfig
-from godwit.client.complete_merge import MergeBounds
-from godwit.client.replicas import FilterName, ReplicaConfig
 from godwit.errors import GodwitError, StoreError
 from godwit.runtime.addresses import Address
 from godwit.runtime.client_transport import PORT, Environment, address
 from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.pending_requests import OnState
-from godwit.runtime.replicated_client import REPLICAS_MAX, ReplicatedNetworkClient
 from godwit.runtime.wire import Intro
+
+if TYPE_CHECKING:  # loaded for a client with replicas alone
+    from godwit.client.complete_merge import MergeBounds
+    from godwit.client.replicas import FilterName
+    from godwit.runtime.replicated_client import ReplicatedNetworkClient
 
 __all__ = ["connect"]
 
@@ -60,9 +62,9 @@ def connect(
     /,
     *,
     replicas: int,
-    filter: FilterName = "complete",
+    filter: "FilterName" = "complete",
     publish: Literal["all", "one"] = "all",
-    bounds: MergeBounds | None = None,
+    bounds: "MergeBounds | None" = None,
     name: str = "",
     token: str = "",
     user: str = "",
@@ -73,24 +75,30 @@ def connect(
     on_state: OnState | None = None,
     config: ClientConfig | None = None,
     surroundings: Environment = ...,
-) -> ReplicatedNetworkClient: ...
+) -> "ReplicatedNetworkClient": ...
 
 
 def connect(*seeds: Any, replicas: int | None = None, **options: Any) -> Any:
-    """A client of the network that these brokers belong to: `async with connect("127.0.0.1:7077") as client:`.
+    """A client of a network of brokers: `async with connect("127.0.0.1:7077") as client:`.
 
-    With a `name` it can come back to its session, at any of the brokers; without one, its session ends with it.
-    By a `token`, or a `user` and its `password`, a broker knows the user.
-    `tls`: True, or a context that knows whom to trust. `quench`: do not send what nobody wants. `buffer`: so many
-    events wait for a broker. `mode`: how it moves (docs/reference/modes.md). `confirm`: brokers keep an event until the
-    client has received it, or until the application has read it. `on_state` is called when the state changes. `store`:
-    a file with the subscriptions, for a client with a name; the next one of that name begins with them.
-    `config`: all else there is to say of the client's machine. `surroundings`: for tests (`godwit.testing`).
+    `seeds`: addresses of brokers, tried in this order (default: 127.0.0.1:7077).
+    `name`: client name. A client with a name resumes its session at any broker; without one, its session ends with it.
+    `token`, or `user` and `password`: login.
+    `tls`: True, or an SSL context with the trusted certificates.
+    `quench`: do not send events that no subscription matches.
+    `buffer`: number of events that may wait for a broker.
+    `mode`: how the session moves between brokers (docs/reference/modes.md).
+    `confirm`: brokers keep an event until the client has "received" it, or until the application has "read" it.
+    `on_state`: called with each new connection state.
+    `store`: file of subscriptions, for a client with a name; the next client of that name restores them.
+    `config`: all other settings of the client. `surroundings`: for tests (`godwit.testing`).
 
-    With `replicas` the client has a session at each broker of a list: `connect([…, …, …], replicas=3)`. `filter`
-    decides what of their deliveries is displayed: "none", "unique", "ordered" or "complete". `publish`: through "all"
-    replicas or through "one" at a time. `bounds`: how long "complete" waits for a replica. `mode`, `confirm` and
-    `store` are for clients with one session. (docs/guides/replicas.md)
+    With `replicas` the client has a session at each broker of a list: `connect([…, …, …], replicas=3)`
+    (docs/guides/replicas.md). Its options:
+    `filter`: which deliveries are displayed: "none", "unique", "ordered" or "complete".
+    `publish`: through "all" replicas or "one" at a time.
+    `bounds`: how long "complete" waits for a replica.
+    `mode`, `confirm` and `store` are for clients with one session.
     """
     addresses = [address(each) for seed in seeds for each in ([seed] if isinstance(seed, Address | str) else seed)]
     for option in options:
@@ -107,7 +115,7 @@ def connect(*seeds: Any, replicas: int | None = None, **options: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """What `connect` was told; for the meaning of each see there."""
+    """Options of `connect`, which explains each."""
 
     name: str = ""
     token: str = ""
@@ -122,13 +130,13 @@ class _Options:
     mode: str | None = None
     confirm: Literal["received", "read"] = "received"
     store: Path | str | None = None
-    filter: FilterName = "complete"
+    filter: "FilterName" = "complete"
     publish: Literal["all", "one"] = "all"
-    bounds: MergeBounds | None = None
+    bounds: "MergeBounds | None" = None
 
     @property
     def client(self) -> str:
-        """The client's name. One that was not given begins with the user's, so that its rights are found."""
+        """Client name. A generated one begins with the user name, by which brokers find its rights."""
         return self.name or f"{self.user}/client-{token_hex(6)}".removeprefix("/")
 
     @property
@@ -143,7 +151,7 @@ class _Options:
 
     @property
     def connection(self) -> dict[str, Any]:
-        """What both kinds of client are made with."""
+        """Options of both kinds of clients."""
         return {
             "intro": Intro(token=self.token, user=self.user, password=self.password),
             "tls": ssl.create_default_context() if self.tls is True else self.tls or None,
@@ -166,7 +174,11 @@ def _single(addresses: list[Address], given: _Options) -> NetworkClient:
     )
 
 
-def _replicated(addresses: list[Address], replicas: int, given: _Options) -> ReplicatedNetworkClient:
+def _replicated(addresses: list[Address], replicas: int, given: _Options) -> "ReplicatedNetworkClient":
+    from godwit.client.complete_merge import MergeBounds
+    from godwit.client.replicas import ReplicaConfig
+    from godwit.runtime.replicated_client import REPLICAS_MAX, ReplicatedNetworkClient
+
     if replicas != len(addresses) or not 1 <= replicas <= REPLICAS_MAX:  # rule 1
         allowed = f"give the address of one broker for each replica, {REPLICAS_MAX} at most"
         raise GodwitError(f"replicas is {replicas}, and {len(addresses)} addresses are given: {allowed}")

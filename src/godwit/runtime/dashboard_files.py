@@ -1,13 +1,13 @@
-"""The dashboard's files, as a broker serves them: one page for every address, its scripts, and libraries.
+"""The dashboard's files, as a broker serves them: one page for all addresses, its scripts, and libraries.
 
-*Theory.* `dashboard/web` in the package is all that is served. Addresses of pages (`/dashboard/why`) have no suffix and
-get `index.html`, whose script finds out which page is meant; everything else is a file of that name, or is not there.
+*Theory.* Only files of `dashboard/web` in the package are served. Addresses of pages (`/dashboard/why`) have no suffix
+and get `index.html`, whose script selects the page; every other path is a file of that name, or not found.
 
 *Rules.*
-1. A page may load scripts, styles and data from this broker alone, and runs no script that is written in it: the import
-   map is the one exception, and is named by its hash. Nothing of another host is asked for, but for pictures of a map
-   from the one origin that the operator has set.
-2. A file that is not in the package is not served, whatever a path looks like.
+1. A page may load scripts, styles and data from this broker only, and runs no inline script, except the import map,
+   which is allowed by its hash. Nothing is loaded from other hosts, except map tiles from the one origin that the
+   operator has set.
+2. Only files of the package are served, whatever the path.
 """
 
 from base64 import b64encode
@@ -32,7 +32,7 @@ MAP_BEGIN, MAP_END = b'<script type="importmap">', b"</script>"
 
 
 def dashboard_response(request: Request, path: str, tiles_origin: str = "") -> Response:
-    """The answer to a request for a page or a file. `tiles_origin`: where else pictures of a map may come from."""
+    """The answer to a request for a page or a file. `tiles_origin`: another allowed origin of map tiles."""
     if PurePosixPath(path).suffix == "":
         response = file_response(request, PAGE)
         response.headers["content-security-policy"] = content_security_policy(tiles_origin)
@@ -44,10 +44,10 @@ def dashboard_response(request: Request, path: str, tiles_origin: str = "") -> R
 
 
 def tile_response(tiles: TileFile | None, level: int, column: int, row: int) -> Response:
-    """The answer to a request for a picture of the map."""
+    """The answer to a request for a map tile."""
     found = None if tiles is None else tiles.tile(level, column, row)
     if tiles is None or found is None:
-        return Response(status_code=404)  # a map asks beyond its edges, too
+        return Response(status_code=404)  # maps request tiles beyond their edges, too
     headers = {"content-type": tiles.content_type, "cache-control": "private, max-age=3600"}
     return Response(found, headers={**headers, "x-content-type-options": "nosniff"})
 
@@ -71,7 +71,7 @@ def _paths(folder: Traversable, prefix: str) -> list[str]:
 
 @cache
 def content_security_policy(tiles_origin: str = "", page_path: str = PAGE) -> str:
-    """What a page may load and run. (rule 1)"""
+    """The Content-Security-Policy. (rule 1)"""
     page = static_file(page_path).content
     begin = page.index(MAP_BEGIN) + len(MAP_BEGIN)
     map_hash = b64encode(sha256(page[begin : page.index(MAP_END, begin)]).digest()).decode()

@@ -1,12 +1,12 @@
-"""What an operator says for the dashboard: where a broker stands, which area it serves, and which tiles a map shows.
+"""Settings for the dashboard: the position and area of a broker, and the tiles of the map.
 
-*Theory.* None of this reaches the machine: a broker routes the same wherever it stands. Places and areas are written as
-in the filter language, and are told to administrators; tiles are pictures below the points of the map.
+*Theory.* The machine does not use these settings: routing does not depend on the position of a broker. Positions and
+areas are written as in the filter language, and are shown to administrators; tiles are the background of the map.
 
 *Rules.*
-1. Without a setting nothing of another host is asked for. With `tiles_url`, pages may load pictures from that origin,
-   and nothing else (`content_security_policy` in `dashboard_files.py`).
-2. What cannot be read is a fault of the configuration, and is told before the broker starts.
+1. By default nothing is loaded from other hosts. With `tiles_url`, pages may load images from that origin, and nothing
+   else (`content_security_policy` in `dashboard_files.py`).
+2. An invalid value is an error of the configuration, reported before the broker starts.
 """
 
 import re
@@ -32,11 +32,11 @@ __all__ = ["DashboardSettings", "dashboard_faults", "dashboard_settings", "regio
 
 TILES_URL = re.compile(r"(?P<origin>https?://[a-z0-9.\-]+(:\d{1,5})?)/[^\s\"'<>;,]*")
 TILES_PATH = "/tiles/{z}/{x}/{y}"
-"""Where a broker serves the tiles of its file."""
+"""The path at which a broker serves the tiles of its file."""
 
 
 class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it, read and checked."""
+    """The checked settings."""
 
     position: Point | None = None
     area: Region | None = None
@@ -57,13 +57,13 @@ class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tiles_origin(self) -> str:
-        """The other host whose pictures pages may show; "": none."""
+        """The other origin whose images pages may show; "": none."""
         found = TILES_URL.fullmatch(self.tiles_url)
         return found["origin"] if found else ""
 
 
 def dashboard_settings(settled: BrokerSettings, movements: Movements) -> DashboardSettings:
-    """The settings of a configuration that has no fault."""
+    """The settings of a valid configuration."""
     broker, said = settled.broker, settled.dashboard
     graphs = [each for each in movements.movements.values() if isinstance(each, MovementGraph)]
     return DashboardSettings(
@@ -77,7 +77,7 @@ def dashboard_settings(settled: BrokerSettings, movements: Movements) -> Dashboa
 
 
 def dashboard_faults(settled: BrokerSettings, where: settings.Where) -> Iterator[str]:
-    """What is wrong with these settings. (rule 2)"""
+    """The errors of these settings. (rule 2)"""
     broker, said = settled.broker, settled.dashboard
     if broker.position and _point(broker.position) is None:
         at = where(("broker", "position"))
@@ -100,7 +100,7 @@ def dashboard_faults(settled: BrokerSettings, where: settings.Where) -> Iterator
 
 
 def _read(text: str) -> Any:
-    """The one value set of a filter; None: it is no such filter."""
+    """The value set of a filter that has exactly one; None for other filters."""
     try:
         found = parse(text)
     except GodwitError:

@@ -1,16 +1,16 @@
-"""How late clients get events: from when they were published, as the events say, until they were sent to a client here.
+"""Delivery delays: from the publication time in the event until the event was sent to a client here.
 
-*Theory.* An event bears the time at which it was published, and the watch keeps what was delivered lately with its time
-(`activity_monitor.py`). So nothing has to be measured on the way: whoever asks looks through what is kept.
+*Theory.* An event has its publication time, and the activity monitor keeps recent deliveries with their times
+(`activity_monitor.py`). So nothing is measured on the hot path: a query computes the delays from these.
 
 *Rules.*
-1. Nothing is done until somebody asks. Then what was sent since the last question is looked through, of that the latest
-   `LOOKED_AT_MAX` effects at most, or a few more: a sample, where more was sent.
-2. Left out is an event that waited for its client and not for a broker: one that was published before its client came,
-   or more than `AGE_S_MAX` ago, such as a retained one. So is one that does not say when it was published, as those
-   of MQTT clients do not.
-3. At most `ATTACHED_MAX` clients that have come are remembered, the latest ones.
-4. The clocks of publishers and brokers may differ. What seems to come before it was published counts as 0.
+1. Nothing is done until the histogram is requested. Then the deliveries since the last request are examined, at most
+   about the latest `LOOKED_AT_MAX` effects: a sample, if there were more.
+2. Events that waited for their client, not for a broker, are left out: those published before their client attached, or
+   more than `AGE_S_MAX` ago, such as retained ones. So are events without a publication time, such as those of MQTT
+   clients.
+3. At most `ATTACHED_MAX` attached clients are remembered, the latest ones.
+4. The clocks of publishers and brokers may differ. A negative delay counts as 0.
 """
 
 from godwit.broker.effects import Tell
@@ -30,11 +30,11 @@ class DeliveryTimes:
     def __init__(self, activity: ActivityMonitor) -> None:
         self._activity = activity
         self._looked_at = 0.0  # until when
-        self._attached: dict[str, float] = {}  # by connection, when its client has come
+        self._attached: dict[str, float] = {}  # by connection, the time at which its client attached
         self._times = Histogram(SECONDS)
 
     def counts(self) -> list[int]:
-        """How many deliveries took how long so far, by the bounds in `SECONDS`. (rule 1)"""
+        """The histogram of all delays so far, by the bounds in `SECONDS`. (rule 1)"""
         for at, effects in self._activity.effects_since(self._looked_at, LOOKED_AT_MAX):
             self._looked_at = at
             for effect in effects:

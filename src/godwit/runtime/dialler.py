@@ -1,4 +1,4 @@
-"""Dials neighbours, and dials again when an attempt fails or a link ends, with pauses that grow.
+"""Connects to neighbours, and reconnects with growing pauses when an attempt fails or a link ends.
 
 *Rules.*
 1. Each failed attempt doubles the wait before the next one, from `first_s` up to `max_s`.
@@ -34,7 +34,7 @@ class Dialler:
         self._is_closed = False
 
     def dial(self, peer: str, wait_s: float = 0.0) -> None:
-        """Dial a neighbour after a while, unless that is being done. (rule 3)"""
+        """Connect to a neighbour after a pause, unless an attempt is under way. (rule 3)"""
         if not self._is_closed and peer not in self._dialling:
             self._dialling[peer] = asyncio.create_task(self._dial(peer, wait_s))
 
@@ -50,7 +50,7 @@ class Dialler:
             self.dial(peer, self._due.pop(peer))
 
     def redial(self, peer: str, *, was_accepted: bool) -> None:
-        """Dial again: an attempt has failed, or a link has ended. (rules 1, 2)"""
+        """Reconnect: an attempt has failed, or a link has ended. (rules 1, 2)"""
         if was_accepted:
             self._waits.pop(peer, None)
         wait_s = self._waits.get(peer, self._first_s)

@@ -1,17 +1,17 @@
 """The broker's side of the process that reads documents and runs exact tests (`document_process.py`).
 
-*Theory.* Jobs wait in lines, one for each party (a user, or a client's line of tests), and parties take turns. One job
-is given to the process at a time. It is started when the first one comes.
+*Theory.* Jobs wait in queues, one for each party (a user, or a client's queue of tests), and parties take turns. The
+process gets one job at a time. It is started with the first job.
 
 *Rules.*
-1. When the process dies over a job, or takes more than `JOB_S_MAX`, another one is started and is given the same job
-   once more: of a test job, its first subscription alone. When that dies too, the job fails: a document cannot be read,
-   a subscription is suspended, with what the process has died of.
+1. When the process dies during a job, or takes more than `JOB_S_MAX`, a new one is started and gets the same job once
+   more: of a test job, only its first subscription. If that one dies, too, the job fails: a document cannot be read, or
+   a subscription is suspended, with the cause of death as the reason.
 2. Documents of up to `SMALL_BYTES` are read here, at once.
-3. What the process was told of queries and events is counted here, and forgotten on both sides when it is too much, and
-   when the process is another one.
-4. A process that dies is not killed as well: `kill` looks first whether it still runs, and when it does not, takes what
-   the process has returned away from those who wait for it. The reason would be lost.
+3. Queries and events stored in the process are counted here. Both sides forget them when they become too many, and when
+   the process is restarted.
+4. A dying process is not killed as well: `kill` of asyncio polls the process first, and a process that has ended would
+   lose its exit status for those who wait for it.
 """
 
 import asyncio
@@ -53,48 +53,48 @@ __all__ = ["SMALL_BYTES", "DocumentHelper"]
 SMALL_BYTES = 8 * 2**10  # flattening takes up to two microseconds for each
 JOB_S_MAX = 20.0
 EVENTS_MAX = 32
-EVENT_BYTES_MAX = 2**17  # of payloads: a parsed document takes 25 times as much
+EVENT_BYTES_MAX = 2**17  # bytes of payloads: a parsed document takes 25 times as much
 TEXT_BYTES_MAX = 2**21
 READ_BYTES = 2**16
-DIED = "the process that tests and reads documents has died of it"
+DIED = "the process that tests and reads documents has died"
 TOO_SLOW = f"a test has taken more than {TEST_S_MAX:g} seconds of processor time"
-TIMER = -int(getattr(signal, "SIGPROF", 0))  # as a process returns that has ended so
+TIMER = -int(getattr(signal, "SIGPROF", 0))  # the exit status of such a process
 
 _ANSWERS = msgspec.msgpack.Decoder(Answer)
 
 Frames = Callable[[bool], tuple[bytes, ...]]
-"""What to write for a job; whether it is given for the second time."""
+"""Encodes a job; the argument says whether this is the second attempt."""
 
 
 class _Death(NamedTuple):
-    """The process has died of a job, and why."""
+    """The process has died during a job, with the reason."""
 
     reason: str
 
 
 class _Waiting(NamedTuple):
-    """A job, and who waits for its answer."""
+    """A job, and the future of its answer."""
 
     frames: Frames
     answered: "asyncio.Future[Answer | _Death]"
 
 
 class _Told:
-    """What the process knows, by number. (rule 3)"""
+    """The queries and events stored in the process, by number. (rule 3)"""
 
     def __init__(self) -> None:
         self._queries: dict[tuple[str, str], int] = {}
-        self._events: dict[int, tuple[int, Event]] = {}  # by address: what is kept here has nobody else's
+        self._events: dict[int, tuple[int, Event]] = {}  # by object address: kept objects have unique ones
         self._text_bytes = self._event_bytes = self._numbers = 0
 
     def clear(self) -> None:
-        """It is another process, or has forgotten all."""
+        """The process is new, or has forgotten all."""
         self._queries.clear()
         self._events.clear()
         self._text_bytes = self._event_bytes = 0
 
     def test(self, event: Event, said: Sequence[Queries], context: Attributes | None, steps_max: int) -> list[Job]:
-        """What to send so that an event is tested for these subscriptions."""
+        """The messages that make the process test an event for these subscriptions."""
         jobs: list[Job] = []
         texts, known = {query for queries in said for query in queries}, self._events.get(id(event))
         new = [query for query in texts if query not in self._queries]
@@ -124,7 +124,7 @@ def _size(texts: Iterable[tuple[str, str]]) -> int:
 
 
 class DocumentHelper:
-    """Reads documents and runs tests where nobody waits for it. `modules` and `operators`: what queries may use."""
+    """Reads documents and runs tests in another process. `modules` and `operators`: those that queries may use."""
 
     def __init__(self, modules: Iterable[str] = (), operators: Iterable[str] = ()) -> None:
         self._arguments = (",".join(modules), ",".join(operators))
@@ -140,7 +140,7 @@ class DocumentHelper:
     async def read(
         self, party: str, mode: Mode, data: bytes, content_type: str | None, headers: Mapping[str, str], transport: str
     ) -> list[Document]:
-        """The documents in a body. `BadEvent`: there are none. (rule 2)"""
+        """The documents in a body. `BadEvent` if there are none. (rule 2)"""
         if len(data) <= SMALL_BYTES:
             return read_document(mode, data, content_type, headers, BINARY_MODES[transport])
         job = framed(Read(mode, data, content_type, dict(headers), transport))
@@ -154,7 +154,7 @@ class DocumentHelper:
     async def test(
         self, party: str, event: Event, said: Sequence[Queries], context: Attributes | None, steps_max: int
     ) -> list[Outcome]:
-        """What the tests of subscriptions say of an event: of the first of them, of one at least."""
+        """Test an event for subscriptions; returns the outcomes of the first ones, at least of one."""
 
         def frames(is_again: bool) -> tuple[bytes, ...]:
             jobs = self._told.test(event, said[:1] if is_again else said, context, steps_max)
@@ -177,14 +177,14 @@ class DocumentHelper:
     # ------------------------------------------------------------ the process
 
     async def _work(self) -> None:
-        """Have one job after the other done, until none is left."""
+        """Run one job after the other, until none is left."""
         while self._lines:
             party = next(iter(self._lines))
             line = self._lines.pop(party)
             waiting = line.popleft()
             if line:
                 self._lines[party] = line  # behind all others
-            if waiting.answered.done():  # nobody waits any more
+            if waiting.answered.done():  # the caller has been cancelled
                 continue
             try:
                 answer = await self._answer(waiting.frames)
@@ -224,7 +224,7 @@ class DocumentHelper:
         return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=READ_BYTES)
 
     async def _end(self, *, is_ending: bool = False) -> int | None:
-        """End the process; what it has returned. `is_ending`: its pipe is closed, so it ends by itself. (rule 4)"""
+        """End the process; returns its exit status. `is_ending`: its pipe is closed, so it ends by itself. (rule 4)"""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -237,7 +237,7 @@ class DocumentHelper:
         return await process.wait()
 
     async def close(self) -> None:
-        """Do no more, and end the process."""
+        """Stop all jobs, and end the process."""
         self._is_closed = True
         for line in self._lines.values():
             for waiting in line:

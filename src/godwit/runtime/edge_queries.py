@@ -1,4 +1,4 @@
-"""The queries of a thin client's subscription: their budget, and what their tests have decided."""
+"""The queries of a thin client's subscription: their time budget, and the outcomes of their tests."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,22 +40,22 @@ class EdgeQuery:
     ) -> None:
         self.said = said
         self.wanted = 0
-        self.residues = 0  # events that passed the routable filter in vain
+        self.residues = 0  # events that passed the routable filter and failed the test
         self.failed = 0  # of these: no test could be made
-        self.failure = ""  # why, of the last test; "": it was made
+        self.failure = ""  # error of the last test; "": none
         self.last_failure = ""  # the last there was
         self.suspended = suspended  # why; "": it is not
-        self.is_costly = is_costly  # a test may take, or has taken, more steps than the loop has time for
+        self.is_costly = is_costly  # a test may take, or has taken, more steps than the event loop can afford
         self._queries = queries
         self._budget = budget
         self._given_up = 0  # tests in a row, because of their steps
 
     def test(self, subject: Subject, clock: Callable[[], float]) -> Outcome:
-        """Run the tests here. What comes of it is to be counted."""
+        """Run the tests here. The caller must count the outcome."""
         return tested(self._queries, subject, clock)
 
     def count(self, outcome: Outcome, now: float) -> bool:
-        """Note what a test has decided, and what it took; whether the event is wanted."""
+        """Record an outcome and its time; returns whether the event is wanted."""
         self.failure = outcome.failure
         if outcome.is_wanted:
             self.wanted += 1
@@ -76,17 +76,17 @@ class EdgeQuery:
 
     @property
     def needs_context(self) -> bool:
-        """Whether a test asks for the client's own context."""
+        """Whether a test uses the client's own context."""
         return any(query.references for query in self._queries)
 
     def resume(self) -> None:
-        """The client has subscribed once more."""
+        """The client has subscribed again."""
         if self._queries:
             self.suspended = ""
             self._given_up = 0
 
     def told(self) -> dict[str, Any]:
-        """What was decided, as plain data."""
+        """The counts of outcomes, as plain data."""
         return {
             "wanted": self.wanted,
             "residues": self.residues,

@@ -1,30 +1,30 @@
 """The exact tests of thin clients' queries, run by the gateway of their border broker, off the hot path.
 
-*Theory.* The session of a thin client (MQTT, HTTP, WebSocket) is subscribed by the routable filter. What the session
-delivers passes through a `TestLine` before it is written to the client's socket: an event that no query of the client
-wants is a negative residue, and counts as received. [motion §5, §6] A line without queries is not asked at all.
+*Theory.* The session of a thin client (MQTT, HTTP, WebSocket) subscribes by the routable filter. Its deliveries pass
+through a `TestLine` before they are written to the client's socket: an event that matches no query of the client is a
+negative residue, and counts as received. [motion §5, §6] Without queries the line is bypassed.
 
-Tests take their turns. In one turn of the event loop each line has a slice of `SLICE_S`, and all lines together have
-`TURN_S`; what is left waits for the next turn. So a client with expensive queries delays its own deliveries first.
-While the loop has other work the tests rest after each turn, for `REST_FACTOR` times as long as it took. Each
-subscription has a budget of time per second. Past it the subscription is suspended: its client is told, its events
-count as failed and are not delivered, until the client subscribes again.
+Lines take turns. In one turn of the event loop each line has a slice of `SLICE_S`, and all lines together have
+`TURN_S`; the rest waits for the next turn. So a client with expensive queries delays its own deliveries first. While
+the loop has other work the tests pause after each turn, for `REST_FACTOR` times its duration. Each subscription has a
+budget of time per second. When that is used up, the subscription is suspended: its client is told, its events count as
+failed and are not delivered, until the client subscribes again.
 
-A single test cannot be interrupted. So the loop runs those that take up to `QUICK_STEPS`, on small documents, and
-that name no operator of the broker's author: nobody counts the steps of those. All others are run by another process
-(`document_helper.py`), and meanwhile their line waits, and no other.
+A single test cannot be interrupted. So the loop runs only tests of up to `QUICK_STEPS`, on small documents, and without
+user-defined operators, whose steps are not counted. All others run in another process (`document_helper.py`), and only
+their line waits meanwhile.
 
 *Rules.*
-1. Deliveries of a line leave in the order in which they came, those that nobody wants too: without subscriptions.
-2. Whatever a test does, it ends: it has `EdgeLimits.test_steps_max` steps. An XML document of more than
+1. Deliveries of a line leave in the order of arrival, also those that no query wants: these have no subscriptions.
+2. Every test ends: it has at most `EdgeLimits.test_steps_max` steps. An XML document of more than
    `test_document_bytes_max` bytes is not tested, and counts as failed.
 3. An event is parsed once for all lines that test it while it is remembered (`SUBJECTS_MAX`, `SUBJECT_BYTES_MAX`).
-4. While the answer to a subscription that replaces another is awaited, an event that either wants is delivered.
+4. While the answer to a subscription that replaces another is pending, an event that either wants is delivered.
 5. A query that cannot be parsed here (its language is not installed, its operator not allowed) is suspended. So is one
-   that the other process has died of.
-6. Counts and budgets of a subscription outlive its connection, so that nobody gets a new budget by connecting again.
-   What is kept for that is bounded (`KEPT_MAX`).
-7. A text in another language than our own is parsed by a thread, unless it is remembered.
+   that made the other process die.
+6. Counts and budgets of a subscription outlive its connection, so that reconnecting gives no new budget. Their number
+   is bounded (`KEPT_MAX`).
+7. A query that is not in Godwit's filter language is parsed by a thread, unless it is cached.
 """
 
 import asyncio
@@ -59,11 +59,11 @@ __all__ = ["OUTCOMES", "EdgeLimits", "EdgeQuery", "EdgeTests", "TestLine"]
 
 TURN_S = 0.004
 SLICE_S = 0.002
-IDLE_S = 0.0003  # between two turns, above which the loop had something else to do
+IDLE_S = 0.0003  # between two turns: above this the loop had other work
 REST_FACTOR = 3
 QUICK_STEPS = 500  # of a test that the loop runs itself; a step is about a microsecond
 SUBJECTS_MAX = 32
-SUBJECT_BYTES_MAX = 2**19  # of payloads: a parsed document takes a multiple of them
+SUBJECT_BYTES_MAX = 2**19  # bytes of payloads: a parsed document takes a multiple of them
 KEPT_MAX = 10_000
 OUTCOMES = ("wanted", "residue", "failed")
 SHOWN = 200  # characters of a query in a record
@@ -90,28 +90,28 @@ class TestLine:
         self._tests = tests
         self._on_tested, self._on_suspended = on_tested, on_suspended
         self._queries: dict[str, EdgeQuery] = {}
-        self._asked: dict[str, list[EdgeQuery | None]] = {}  # to replace those above, in order; None: no query
+        self._asked: dict[str, list[EdgeQuery | None]] = {}  # pending replacements, in order; None: no query
         self._waiting: deque[Delivery] = deque()
         self._work: Iterator[Delivery | None] | None = None  # on the one that was the first of them
-        self._outcomes: list[Outcome] = []  # that the other process has sent
+        self._outcomes: list[Outcome] = []  # outcomes from the other process
         self._is_waiting = False  # for these
-        self._suspended: list[str] = []  # subscriptions of which the client is to be told
+        self._suspended: list[str] = []  # suspended subscriptions that the client must be told of
         self._is_open = True
 
     @property
     def is_needed(self) -> bool:
-        """Whether deliveries have to come through here."""
+        """Whether deliveries must pass through this line."""
         return bool(self._queries or self._asked or self.is_testing)
 
     @property
     def is_testing(self) -> bool:
-        """Whether deliveries have come that have not left."""
+        """Whether deliveries wait here."""
         return bool(self._waiting or self._work is not None)
 
     # ------------------------------------------------------------ queries
 
     def adopt(self, notes: Mapping[str, bytes]) -> None:
-        """The client has come to its session, which has these notes."""
+        """The client has attached to its session, which has these notes."""
         for name, said in queries_of(notes).items():
             query = self._queries[name] = self._tests.query(self.client, name, said)
             self._tests.keep(self.client, name, query)
@@ -122,7 +122,7 @@ class TestLine:
             self._asked.setdefault(name, []).append(self._tests.query(self.client, name, said) if said else None)
 
     def on_answer(self, name: str, is_granted: bool) -> None:
-        """The subscription that was asked for stands, or does not."""
+        """The requested subscription was accepted, or refused."""
         if name not in self._asked:
             return
         asked = self._asked[name].pop(0)
@@ -136,26 +136,26 @@ class TestLine:
             self._tests.keep(self.client, name, asked)
 
     def end(self, name: str) -> None:
-        """A subscription is over."""
+        """A subscription has ended."""
         if self._queries.pop(name, None) is not None:
             self._tests.forget(self.client, name)
 
     # ------------------------------------------------------------ deliveries
 
     def put(self, deliveries: Iterable[Delivery]) -> None:
-        """These have come, and leave when they are tested. (rule 1)"""
+        """Add deliveries, which leave when they are tested. (rule 1)"""
         self._waiting.extend(deliveries)
         self._tests.schedule(self)
 
     def close(self) -> None:
-        """The client is gone: its session keeps what waits here."""
+        """The client has disconnected: its session keeps the waiting deliveries."""
         self._is_open = False
         self._waiting.clear()
         self._work = None
         self._tests.leave(self)
 
     def run(self, until: float) -> bool:
-        """Test until that time has come or nothing waits. Whether more is to be done in the next turn."""
+        """Test until that time, or until nothing waits. Returns whether more remains for the next turn."""
         done: list[Delivery] = []
         tests, waiting = self._tests, self._waiting
         while (self._work is not None or waiting) and not self._is_waiting:
@@ -174,7 +174,7 @@ class TestLine:
         return not self._is_waiting and (self._work is not None or bool(waiting))
 
     def _tested(self, delivery: Delivery) -> Iterator[Delivery | None]:
-        """None after each test; the delivery at last, for the subscriptions that want it."""
+        """Yields None after each test, and at last the delivery, for the subscriptions that want it."""
         event, costly, wanted = delivery.event, list[tuple[str, EdgeQuery]](), set[str]()
         choices = {name: [self._queries.get(name), *self._asked.get(name, ())] for name in delivery.subscriptions}
         for name, queries in choices.items():
@@ -212,7 +212,7 @@ class TestLine:
             self._suspended.append(name)
 
     def on_outcomes(self, outcomes: list[Outcome]) -> None:
-        """The other process has tested what this line waits for."""
+        """The other process has tested the delivery that this line waits for."""
         self._outcomes, self._is_waiting = outcomes, False
         if self._is_open:
             self._tests.schedule(self)
@@ -251,20 +251,20 @@ class EdgeTests:
         self.longest_s = 0.0  # turn, since somebody asked
         self.rest_factor = REST_FACTOR
         self.helper = DocumentHelper() if helper is None else helper
-        self._work_clock = work_clock  # of the processor time that a test takes
+        self._work_clock = work_clock  # histogram of the processor time of tests
         self._parser: ThreadPoolExecutor | None = None
         self._helping: set[asyncio.Task[None]] = set()
 
     def parse(self, text: str, language: str = NATIVE) -> Query:
-        """The query that a client's text says. `FilterError`: it says none."""
+        """Parse the query of a client. `FilterError` if it is invalid."""
         return self._texts.parse(text, language)
 
     def is_quick(self, text: str, language: str) -> bool:
-        """Whether `parse` answers at once: our own language is parsed quickly, and other texts are remembered."""
+        """Whether `parse` is fast: the text is in Godwit's filter language, or cached."""
         return language == NATIVE or (text, language) in self._texts or len(text) > CLIENT_TEXT_BYTES_MAX
 
     def prepare(self, text: str, language: str) -> "asyncio.Future[None]":
-        """Have a thread parse a text: `parse` answers at once when that is done. (rule 7)"""
+        """Let a thread parse a text: afterwards `parse` is fast. (rule 7)"""
         prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def remember(done: "asyncio.Future[Query | FilterError]") -> None:
@@ -285,7 +285,7 @@ class EdgeTests:
         return prepared
 
     def open(self, client: str, on_tested: OnTested, on_suspended: OnSuspended) -> TestLine:
-        """A line for a client that has come; `close` it when the client is gone."""
+        """A line for a client that has attached; `close` it when the client has disconnected."""
         line = TestLine(self, client, on_tested, on_suspended)
         self.lines[line] = None
         return line
@@ -296,7 +296,7 @@ class EdgeTests:
         self._due.pop(line, None)
 
     async def close(self) -> None:
-        """Test and parse no more."""
+        """Stop testing and parsing."""
         if self._parser is not None:
             self._parser.shutdown(wait=False, cancel_futures=True)
         await self.helper.close()
@@ -304,7 +304,7 @@ class EdgeTests:
     # ------------------------------------------------------------ queries
 
     def query(self, client: str, name: str, said: Queries) -> EdgeQuery:
-        """The queries of a subscription, with what was counted of the same ones before. (rules 5 and 6)"""
+        """The queries of a subscription, with the earlier counts of the same queries. (rules 5 and 6)"""
         known = self._kept.get((client, name))
         if known is not None and known.said == said:
             return known
@@ -317,7 +317,7 @@ class EdgeTests:
             return EdgeQuery(said, (), budget, f"this broker cannot test it: {error}")
 
     def _may_use_operators(self, said: Queries) -> bool:
-        """Whether an operator is named in queries. Nobody counts the steps of an operator, so the loop runs none."""
+        """Whether queries use an operator. Steps of operators are not counted, so the loop runs none."""
         texts = [text.lower() for _, text in said]
         return any(name.lower() in text for name in self._texts.operators for text in texts)
 
@@ -329,17 +329,17 @@ class EdgeTests:
             del self._kept[next(iter(self._kept))]
 
     def forget(self, client: str, name: str) -> None:
-        """A subscription is over."""
+        """A subscription has ended."""
         self._kept.pop((client, name), None)
 
     def of(self, client: str, name: str) -> EdgeQuery | None:
-        """What is known of a subscription's tests here."""
+        """The state of a subscription's tests here."""
         return self._kept.get((client, name))
 
     # ------------------------------------------------------------ turns
 
     def schedule(self, line: TestLine) -> None:
-        """A line has something to test."""
+        """A line has deliveries to test."""
         self._due[line] = None
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -366,7 +366,7 @@ class EdgeTests:
     # ------------------------------------------------------------ events
 
     def tested_quickly(self, query: EdgeQuery, event: Event, client: str) -> Outcome | None:
-        """What the tests of a subscription say, in its client's context of now; None: that takes too long here."""
+        """Run the tests of a subscription in the present context of its client; None if that takes too long here."""
         failure = query.suspended or self._why_untestable(event)
         if failure:
             return Outcome(False, failure)
@@ -381,7 +381,7 @@ class EdgeTests:
         return outcome
 
     def have_tested(self, line: TestLine, event: Event, queries: list[EdgeQuery]) -> None:
-        """Have the tests of subscriptions run by the other process. The line hears of some outcomes, or of all."""
+        """Let the other process run the tests of subscriptions. The line gets some of the outcomes, or all."""
         context = self._context_of(line.client) if any(query.needs_context for query in queries) else None
 
         async def help() -> None:
@@ -393,7 +393,7 @@ class EdgeTests:
         helping.add_done_callback(self._helping.discard)
 
     def count(self, query: EdgeQuery, outcome: Outcome) -> bool:
-        """Note an outcome; whether the event is wanted."""
+        """Record an outcome; returns whether the event is wanted."""
         is_wanted = query.count(outcome, self.clock())
         self.counts["wanted" if is_wanted else "failed" if query.failure else "residue"] += 1
         return is_wanted
@@ -406,7 +406,7 @@ class EdgeTests:
     def subject(self, event: Event) -> Subject:
         """The event as tests see it. (rule 3)"""
         known = self._subjects.get(id(event))
-        if known is not None:  # and of this event: while it is remembered, its address is nobody else's
+        if known is not None:  # and of this event: while it is kept, its address is unique
             return known
         size = len(event.payload or b"")
         self._subject_bytes += size
@@ -428,7 +428,7 @@ class EdgeTests:
     # ------------------------------------------------------------ records
 
     def on_residue(self, client: str, name: str, event: Event, queries: list[EdgeQuery | None]) -> None:
-        """An event has passed the routable filter of a subscription in vain."""
+        """An event has passed the routable filter of a subscription and failed its test."""
         told = []
         for query in queries:
             if query is not None:

@@ -2,8 +2,8 @@
 
 *Rules.*
 1. The next event waits until the function has returned, or what it returned has been awaited.
-2. An event is read when the function is done with it. So with `confirm="read"` a broker keeps what a killed process was
-   about to handle.
+2. An event counts as read when the function has finished. So with `confirm="read"` a broker keeps the events that a
+   killed process was handling.
 3. An error in the function is reported to the loop's exception handler, which logs it, and counted. The event counts as
    read, and the next one follows.
 """
@@ -18,7 +18,7 @@ from godwit.filters.events import Event
 __all__ = ["Callback", "EventCallback"]
 
 Callback = Callable[[Event], Any]
-"""Takes an event. What it returns is awaited, if that is possible."""
+"""Takes an event. An awaitable result is awaited."""
 
 
 class _Source(Protocol):
@@ -30,13 +30,13 @@ class _Source(Protocol):
         """Events that wait."""
 
     async def waiting(self, most: int) -> list[Event]:
-        """The next events, when there are some; none: it is over."""
+        """Wait for the next events; empty if the subscription has ended."""
 
     def take(self, count: int) -> None:
-        """So many are read."""
+        """Mark this number of events as read."""
 
     def check(self) -> None:
-        """Raise the fault by which it has ended, if there was one."""
+        """Raise the error that ended it, if there was one."""
 
 
 class EventCallback:
@@ -54,11 +54,11 @@ class EventCallback:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to call it with, or it waits for something itself."""
+        """Whether there is no event for it, or it waits for something itself."""
         return self._is_calling or self._task.done() or not len(self._source)
 
     def stop(self) -> None:
-        """Call it no more; a call that waits is cancelled, unless it is the one that stops us."""
+        """Stop the calls; a pending call is cancelled, unless it called this function."""
         self._is_stopped = True
         if self._task is not asyncio.current_task():
             self._task.cancel()
@@ -76,7 +76,7 @@ class EventCallback:
                 self._report(error)
             finally:
                 self._is_calling = False
-            if len(source):  # else it has ended meanwhile, and what was not read is gone
+            if len(source):  # otherwise it has ended meanwhile, and unread events are discarded
                 source.take(1)
             self._on_change()
         try:
@@ -85,7 +85,7 @@ class EventCallback:
             self._report(error)
 
     def _report(self, error: Exception) -> None:
-        """Tell of an error. (rule 3)"""
+        """Report an error. (rule 3)"""
         self.failed += 1
         self.last_failure = str(error) or type(error).__name__
         asyncio.get_running_loop().call_exception_handler(

@@ -1,21 +1,21 @@
-"""Why a client did or did not get an event, or would get one that somebody has written: one broker's part of it.
+"""Why a client did or did not receive an event, or would receive a hypothetical one: the part of one broker.
 
-*Theory.* All is read from the machine as it stands, and from what the watch has kept (`activity_monitor.py`). Nothing
-is written down beforehand for the sake of a question. So an explanation reaches as far back as the watch does; before
-that it says so. Whoever wants all of it asks each broker on the way (`explanations.py`): `from` and `sent_on` name the
-neighbours that the event came from and goes to.
+*Theory.* All is read from the present state of the machine, and from the activity monitor (`activity_monitor.py`).
+Nothing is stored for explanations alone. So an explanation reaches as far back as the monitor; beyond that it says so.
+For a whole explanation each broker on the path is asked (`explanations.py`): `from` and `sent_on` name the neighbours
+that the event came from and was sent to.
 
-What is on record of an event is certain: it came, it was refused, it was sent to a client or a neighbour, it left a
-queue. What is not, is worked out from the tables, contexts and rights of now, which may have been others when the event
-came. Every verdict says which of both it rests on (`basis`). Of an event that was never published (`explain_written`)
-all is worked out.
+Recorded facts about an event are certain: it arrived, it was refused, it was sent to a client or a neighbour, it left a
+queue. Everything else is computed from the present tables, contexts and rights, which may have been different when the
+event arrived. Every verdict says on which of both it is based (`basis`). For an event that was never published
+(`explain_written`) everything is computed.
 
 *Rules.*
-1. Nothing here changes the machine, or what is counted of tests.
-2. What is on record decides before what is worked out.
-3. A verdict names the very literal that failed, where one did.
-4. At most `TESTED_MAX` exact tests are run for one question, each with as many steps as for a client, and none that
-   would first have to be parsed by a thread.
+1. Nothing here changes the machine, or the counts of tests.
+2. Recorded facts take precedence over computed ones.
+3. A verdict names the literal that failed, if there is one.
+4. At most `TESTED_MAX` exact tests are run for one question, each with the step limit of clients, and none whose query
+   would have to be parsed by a thread first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,14 +40,14 @@ from godwit.runtime.question_parts import SHOWN, cut_values, plain, shown
 from godwit.runtime.routing_answers import WANTED, entries_of
 from godwit.runtime.session_answers import SessionAnswers, session_queries
 
-__all__ = ["ENDS", "RECORD", "TABLES", "EventExplanations", "Verdict", "why_not", "without_session"]
+__all__ = ["ENDS", "RECORD", "TABLES", "EventExplanations", "Verdict", "not_held", "why_not", "without_session"]
 
 FAILING_SHOWN = 20
 CLIENT_RECORDS_SHOWN = 10
 REFUSALS_SHOWN = 5
 TESTED_MAX = 20
 RECORD, TABLES = "record", "tables"
-"""What a verdict rests on: what happened then, or the tables, contexts and rights of now."""
+"""The basis of a verdict: recorded facts, or the present tables, contexts and rights."""
 
 ENDS = {
     "purged": "it was removed from the client's queue by a rule of the subscription",
@@ -57,7 +57,7 @@ ENDS = {
     "out_of_context": "the subscription did not match in the client's context of that moment",
     "suppressed": "it came a second time, and was delivered when it came first",
 }
-"""What else can become of an event for a client, by the kind of its record."""
+"""Other ends of an event for a client, by the kind of its record."""
 
 OF_CLIENTS = ("revoked", "suspended", "session_ended", "relocating", "relocated", "replayed")
 """Records that concern a client whatever the event."""
@@ -90,10 +90,10 @@ class EventExplanations:
 
     @property
     def _machine(self) -> Any:
-        return self._node.machine  # it may have been made again
+        return self._node.machine  # the machine may have been replaced
 
     def explain(self, id: tuple[str, int], client: str, subscription: str = "") -> dict[str, Any]:
-        """What this broker knows of an event and a client: did it come, did it match, was it delivered?"""
+        """The findings of this broker about an event and a client: did it arrive, did it match, was it delivered?"""
         arrivals = list(islice(self._activity.arrivals(id), SHOWN))
         session = self._machine.sessions.session(client)
         event = arrivals[0][2] if arrivals else _queued_event(session, id)
@@ -125,7 +125,7 @@ class EventExplanations:
         return told
 
     def explain_written(self, event: Event, client: str, subscription: str = "") -> dict[str, Any]:
-        """What this broker would do with an event that nobody has published, for a client."""
+        """What this broker would do with a hypothetical event, for a client."""
         session = self._machine.sessions.session(client)
         told: dict[str, Any] = {
             "broker": self._machine.name,
@@ -153,7 +153,7 @@ class EventExplanations:
         subscription: str,
         sources: set[str],
     ) -> None:
-        """Say what the tables, contexts and rights of now have to do with an event and a client."""
+        """Add the findings from the present tables, contexts and rights."""
         client = told["client"]
         told["session"] = None if session is None else self._sessions.in_short(session)
         told["moved_to"] = self._moved_to(client) if session is None else ""
@@ -183,7 +183,7 @@ class EventExplanations:
     # ------------------------------------------------------------ verdicts
 
     def _verdict(self, told: dict[str, Any], event: Event | None, subscription: str) -> Verdict:
-        """The first thing that decides. (rule 2)"""
+        """The first finding that decides. (rule 2)"""
         if told["refused"]:
             return Verdict(f"the event was refused when it was published: {told['refused']}", RECORD)
         deliveries = told.get("deliveries") or []
@@ -206,7 +206,7 @@ class EventExplanations:
         return Verdict(words, TABLES)
 
     def _written_verdict(self, told: dict[str, Any], event: Event, session: Any, subscription: str) -> str:
-        """What would decide first."""
+        """The first finding that would decide."""
         if told["refused"]:
             return f"the event would be refused when it is published: {told['refused']}"
         if session is None:
@@ -222,7 +222,7 @@ class EventExplanations:
         return f"it would wait in the client's queue for {names}, for the client is away{lifetime}{rules}"
 
     def _end(self, told: dict[str, Any], record: dict[str, Any]) -> str:
-        """What is on record of the end, with what is known of the reason."""
+        """The recorded end of the event, with the reason if it is known."""
         kind, detail = record["kind"], record["detail"]
         words = f"{ENDS[kind]}: {detail}" if detail else ENDS[kind]
         session = self._machine.sessions.session(told["client"])
@@ -234,8 +234,8 @@ class EventExplanations:
         if kind == "out_of_context" and rows and rows[0].get("fails"):
             means = f"{rows[0]['filter']} is {rows[0]['now']}, and " if "now" in rows[0] else ""
             has = _values_in(rows[0]["fails"], told.get("attributes") or {})
-            fails = f"the event has {has}" if has else f"{', '.join(rows[0]['fails'])} does not hold"
-            return f"{words}; in its context of now, {means}{fails}"
+            fails = f"the event has {has}" if has else not_held(rows[0]["fails"])
+            return f"{words}; in its present context, {means}{fails}"
         return words
 
     @staticmethod
@@ -253,7 +253,8 @@ class EventExplanations:
     # ------------------------------------------------------------ rights and contexts of now
 
     def _right(self, client: str, verb: str, event: Event | None) -> dict[str, Any] | None:
-        """What a client may subscribe to or publish, and what of that an event fails; None: everything is allowed."""
+        """The right of a client to subscribe or publish, and the parts of it that an event fails; None if everything
+        is allowed."""
         rights = self._component(Authorisation).rights_of(client) if self._has(Authorisation) else None
         grant: Filter = TRUE if rights is None else getattr(rights, verb)
         if rights is None or grant == TRUE:
@@ -264,7 +265,7 @@ class EventExplanations:
         return {"user": rights.user, "grant": shown(grant), "fails": fails}
 
     def _told_publisher(self, name: str, event: Event | None) -> dict[str, Any] | None:
-        """What is known here of who has published an event, or would; None: it has no session here."""
+        """The publisher of an event, as known here; None if it has no session here."""
         session = self._machine.sessions.session(name) if name else None
         if session is None:
             return None
@@ -272,10 +273,10 @@ class EventExplanations:
         return {"client": name, "right": self._right(name, "publish", event), "refusals": reasons}
 
     def _why_not_published(self, event: Event, publisher: Any) -> str:
-        """Why a client could not publish an event; "": it could."""
+        """Why a client could not publish an event; "" if it could."""
         right = self._right(publisher.client, "publish", event)
         if right is not None and right["fails"]:
-            return f"{_may_only(right, 'publish')}: {', '.join(right['fails'])} does not hold"
+            return f"{_may_only(right, 'publish')}: {not_held(right['fails'])}"
         demanded = self._machine.config.advertisements
         if demanded == "off" or (demanded == "optional" and not publisher.has_advertised):
             return ""
@@ -283,7 +284,7 @@ class EventExplanations:
         return "" if is_advertised else f"it matches no advertisement of {publisher.client}"
 
     def _subscription(self, session: Any, name: str, event: Event | None, *, may_test: bool) -> dict[str, Any]:
-        """A subscription, and what of it an event fails."""
+        """A subscription, and the parts of it that an event fails."""
         row = self._sessions.subscription(session, name)
         if event is None:
             return row
@@ -298,7 +299,7 @@ class EventExplanations:
         return row
 
     def _tested(self, said: Iterable[tuple[str, str]], event: Event, session: Any) -> dict[str, Any]:
-        """Whether an event passes the exact test of a subscription, in the client's context of now. (rule 4)"""
+        """Whether an event passes the exact test of a subscription, in the client's present context. (rule 4)"""
         if len(event.payload or b"") > SMALL_BYTES or not all(
             self._tests.is_quick(text, language) for language, text in said
         ):
@@ -311,7 +312,7 @@ class EventExplanations:
         return {"passed": passed, "detail": "it passed the exact test" if passed else "it failed the exact test"}
 
     def _moved_to(self, client: str) -> str:
-        """Where the session of a client has gone from here; "": nowhere that is known."""
+        """The broker to which the session of a client has moved; "" if unknown."""
         moved = getattr(self._relocation, "moved", {}).get(client)
         return "" if moved is None else str(moved.to)
 
@@ -337,7 +338,7 @@ class EventExplanations:
         return found[: -CLIENT_RECORDS_SHOWN - 1 : -1]
 
     def _deliveries(self, session: Any, id: tuple[str, int]) -> list[dict[str, Any]]:
-        """Where the event stands in a session: waiting, sent, confirmed."""
+        """The state of the event in a session: waiting, sent, confirmed."""
         for item in session.queue.waiting():
             if item.event.id == id:
                 is_sent = item.number <= session.queue.sent_up_to and session.connection is not None
@@ -358,7 +359,7 @@ class EventExplanations:
         ]
 
     def _sent_before(self, client: str, id: tuple[str, int]) -> list[dict[str, Any]]:
-        """What is on record of deliveries to a client that has no session here any more."""
+        """Recorded deliveries to a client that has no session here any more."""
         connections = {connection for connection, name in self._clients() if name == client}
         state = "it was sent to the client, whose session here has ended since"
         return [
@@ -368,9 +369,9 @@ class EventExplanations:
         ]
 
     def _with_record(self, rows: list[dict[str, Any]], id: tuple[str, int], *, is_whole: bool) -> list[dict[str, Any]]:
-        """To which neighbours the event went. What is on record decides; the tables of now only say why. (rule 2)
+        """The neighbours to which the event was sent. Records decide; the present tables only explain. (rule 2)
 
-        Where the record is not whole any more, neighbours that would get the event by the tables of now are named too.
+        If the records are incomplete, neighbours that would get the event by the present tables are named, too.
         """
         reasons = {row["peer"]: row for row in rows}
         unknown = {"because_of": ["an entry that is not in the tables any more"], "more": 0}
@@ -381,7 +382,7 @@ class EventExplanations:
         return [*sent.values(), *others]
 
     def _clients(self) -> Iterator[tuple[str, str]]:
-        """Connections and their clients, of now and as far back as is kept."""
+        """Connections and their clients, present and recorded ones."""
         for input in self._activity.kept():
             if type(input) is Heard and type(input.message) is Attach:
                 yield input.connection, input.message.client
@@ -410,7 +411,7 @@ class EventExplanations:
         return next((message.reason for connection, message in told if (connection, message.number) in asked), "")
 
     def _sent_on(self, event: Event, sources: set[str]) -> list[dict[str, Any]]:
-        """The neighbours, or brokers, that want the event by what they have told."""
+        """The neighbours, or brokers, whose routing entries match the event."""
         routing = self._machine.routing
         if getattr(routing, "floods", False):
             others = [peer for peer in self._machine.links if peer not in sources]
@@ -425,13 +426,21 @@ class EventExplanations:
         ]
 
 
+def not_held(parts: list[str]) -> str:
+    """That parts of a filter do not hold, as a sentence."""
+    *others, last = parts
+    return f"{', '.join(others)} and {last} do not hold" if others else f"{last} does not hold"
+
+
 def why_not(told: dict[str, Any], subscription: str = "") -> str:
-    """Why the session of a client does not want an event, by what is so now; "": it does."""
+    """Why the session of a client does not match an event, by the present state; "" if it does."""
     right = told.get("right")
     if right and right["fails"]:
-        return f"{_may_only(right, 'subscribe to')}: {', '.join(right['fails'])} does not hold"
+        has = _values_in(right["fails"], told.get("attributes") or {})
+        fails = f", and the event has {has}" if has else f": {not_held(right['fails'])}"
+        return f"{_may_only(right, 'subscribe to')}{fails}"
     if not told.get("is_addressed", True):
-        return f"the event is not to this client: {' and '.join(told['to_fails'])} does not hold of its context"
+        return f"the event is not to this client: {not_held(told['to_fails'])} of its context"
     rows = told.get("subscriptions") or []
     if not rows:
         refused = f"; a request of it was refused: {told['refusals'][-1]}" if told.get("refusals") else ""
@@ -440,19 +449,19 @@ def why_not(told: dict[str, Any], subscription: str = "") -> str:
     if any(row.get("matches", True) for row in rows):
         return ""
     parts = list(dict.fromkeys(part for row in rows for part in row["fails"]))[:FAILING_SHOWN]
-    because = f": {', '.join(parts)} does not hold" if parts else ""
+    because = f": {not_held(parts)}" if parts else ""
     own = [row for row in rows if "now" in row]
     context = f" (in the client's context, {own[0]['filter']} is {own[0]['now']})" if own else ""
     return f"no subscription of the client matches the event{because}{context}"
 
 
 def without_session(told: dict[str, Any]) -> str:
-    """What a broker without a session of the client does with an event, as far as that is on record or can be told."""
+    """What a broker without a session of the client does with an event, as far as it is recorded or can be computed."""
     if told["is_awaited"]:
         return "the client is here, and its session is still on its way"
     where = f" (it went to {told['moved_to']})" if told["moved_to"] else ""
     if not told["arrivals"] and not told["is_written"]:
-        return f"neither the event has come here, nor has the client a session here{where}"
+        return f"the event has not arrived at this broker, and the client has no session here{where}"
     rows = told.get("sent_on", [])
     sent = [row["peer"] for row in rows if row.get("basis") == RECORD]
     may = [row["peer"] for row in rows if row["peer"] not in sent]
@@ -479,7 +488,7 @@ def _failing(filter: Filter, attributes: Attributes) -> list[str]:
 
 
 def _values_in(fails: Iterable[str], attributes: Mapping[str, Any]) -> str:
-    """What an event has of the attributes that parts of a filter ask for."""
+    """The values of an event for the attributes in parts of a filter."""
     names = [name for name in attributes if any(part.startswith(f"{name} ") for part in fails)]
     return ", ".join(f"{name} = {attributes[name]}" for name in names[:FAILING_SHOWN])
 

@@ -1,19 +1,18 @@
-"""Why a client did or did not get an event: what all brokers of a network know of it, put together.
+"""Why a client did or did not receive an event: the findings of all brokers of a network, combined.
 
-*Theory.* Each broker tells its part (`event_explanations.py`): where the event came from, whom it is sent on to, what
-the session of the client says to it. The parts are put in the order of the event's way, and the first thing that
-decides is the verdict. An event that was stopped on its way never comes to the client's broker, which then cannot say
-which part of a filter fails; but some other broker has the event, so that is made up for here.
+*Theory.* Each broker reports its part (`event_explanations.py`): where the event came from, where it was sent, and
+whether the session of the client matches. The parts are sorted along the path of the event, and the first decisive
+finding is the verdict. An event that was stopped on its path never reaches the client's broker, which then cannot tell
+which part of a filter fails; but another broker has the event, so this module evaluates the filter.
 
-An event that somebody has written goes its way from broker to broker as their tables of now say: from the broker where
-its publisher has a session, or else from the one that was asked. It bears the publisher's context of now, which is
-asked for first.
+A hypothetical event is followed from broker to broker by their present tables: from the broker where its publisher has
+a session, or else from the one that was asked. It has the publisher's present context, which is requested first.
 
 *Rules.*
-1. A verdict names the very literal that failed, where one did, and says whether it rests on what is on record or on
-   the tables of now.
-2. Brokers that have not answered are named: what they know is missing.
-3. That a broker has sent an event on is on record only if the next one has it from there.
+1. A verdict names the literal that failed, if there is one, and says whether it is based on records or on the present
+   tables.
+2. Brokers that have not answered are named: their findings are missing.
+3. A transmission between brokers counts as recorded only if the receiving broker has recorded the arrival.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,7 +24,7 @@ from godwit.errors import GodwitError
 from godwit.filters.events import Attributes, event
 from godwit.filters.language import parse, to_text
 from godwit.filters.reasons import failing
-from godwit.runtime.event_explanations import ENDS, RECORD, TABLES, Verdict, why_not, without_session
+from godwit.runtime.event_explanations import ENDS, RECORD, TABLES, Verdict, not_held, why_not, without_session
 from godwit.runtime.network_questions import Answers
 
 __all__ = ["explained", "explanation", "is_delivered", "with_reasons"]
@@ -36,7 +35,7 @@ Ask = Callable[[str, Mapping[str, str]], Awaitable[Answers]]
 
 
 async def explained(ask: Ask, asked: Mapping[str, str], origin: str) -> dict[str, Any]:
-    """Why a client did or did not get an event, or would get one that was written, from all brokers."""
+    """The explanation of an event and a client, from all brokers."""
     question = dict(asked)
     if question.get("written") and question.get("publisher"):
         found = await ask("session", {"client": question["publisher"]})
@@ -46,11 +45,11 @@ async def explained(ask: Ask, asked: Mapping[str, str], origin: str) -> dict[str
 
 
 def _with_context(written: str, context: Mapping[str, Any]) -> str:
-    """An event as it was written, with its publisher's context if it says none itself."""
+    """A hypothetical event, with its publisher's context if it has none itself."""
     try:
         said = msgspec.json.decode(written)
     except (msgspec.DecodeError, RecursionError):
-        return written  # which is not an event: brokers say so
+        return written  # invalid: the brokers report it
     if not isinstance(said, dict) or not context:
         return written
     whole = said if isinstance(said.get("attributes"), dict) else {"attributes": said}
@@ -58,7 +57,7 @@ def _with_context(written: str, context: Mapping[str, Any]) -> str:
 
 
 def explanation(found: Answers, origin: str = "") -> dict[str, Any]:
-    """What the answers to `explain` of all brokers come to. `origin`: where an event that was written begins."""
+    """The combined answer from the answers of all brokers. `origin`: the first broker of a hypothetical event."""
     hops = with_reasons([{"broker": broker, **answer} for broker, answer in found.answers.items()])
     if any(hop.get("is_written") for hop in hops):
         return _of_written(hops, found.unanswered, origin)
@@ -76,7 +75,7 @@ def explanation(found: Answers, origin: str = "") -> dict[str, Any]:
 
 
 def is_delivered(hop: Mapping[str, Any]) -> bool:
-    """Whether this broker has given the event to the client, or is going to."""
+    """Whether this broker has delivered the event to the client, or will."""
     return bool(hop.get("deliveries"))
 
 
@@ -84,7 +83,7 @@ def is_delivered(hop: Mapping[str, Any]) -> bool:
 
 
 def with_reasons(hops: list[Hop]) -> list[Hop]:
-    """Where the event never came: what of the client's filters and rights it would have failed; and rule 3."""
+    """Add the failing parts of filters and rights at brokers that the event never reached; and rule 3."""
     came = {(arrival["from"], hop["broker"]) for hop in hops for arrival in hop.get("arrivals") or []}
     for hop in hops:
         for row in hop.get("sent_on") or []:
@@ -113,7 +112,8 @@ def with_reasons(hops: list[Hop]) -> list[Hop]:
 
 
 def _failing(text: str, attributes: Attributes) -> list[str] | None:
-    """The parts of a filter that do not hold; None: that cannot be told, for it was cut, or is open."""
+    """The parts of a filter that do not hold; None if that cannot be determined, because the text was cut or the
+    filter is open."""
     try:
         return [to_text(part) for part in failing(parse(text), attributes)]
     except GodwitError:
@@ -128,13 +128,13 @@ def _first_arrival(hop: Hop) -> float:
 
 
 def _verdict(hops: list[Hop], unanswered: list[str]) -> Verdict:
-    """The first thing that decides. (rule 1)"""
+    """The first finding that decides. (rule 1)"""
     said = [hop for hop in hops if "verdict" in hop]
     for is_decisive in (lambda hop: hop.get("refused"), is_delivered, _ended):
         for hop in said:
             if is_decisive(hop):
                 parts = hop.get("to_fails") or []
-                because = f": {', '.join(parts)} does not hold of its context" if parts else ""
+                because = f": {not_held(parts)} of its context" if parts else ""
                 return Verdict(f"{hop['broker']}: {hop['verdict']}{because}", RECORD)
     missing = _missing(unanswered)
     at = next((hop for hop in said if hop.get("session") is not None), None)
@@ -153,7 +153,7 @@ def _verdict(hops: list[Hop], unanswered: list[str]) -> Verdict:
 
 
 def _ended(hop: Hop) -> bool:
-    """Whether something is on record of the event and the client: a queue rule, an expiry, a loss."""
+    """Whether there is a record of the event and the client: a queue rule, an expiry, a loss."""
     client, kinds = hop.get("client"), (*ENDS, "residue")
     return any(each["client"] == client and each["kind"] in kinds for each in hop.get("records") or [])
 
@@ -163,7 +163,7 @@ def _missing(unanswered: list[str]) -> str:
 
 
 def _nowhere(said: list[Hop], missing: str) -> str:
-    """That the client is not there, and what is on record of where its session went."""
+    """That the client has no session, and the recorded moves of its session."""
     words = f"the client has no session at any broker that answered{missing}"
     for hop in said:
         if hop.get("moved_to"):
@@ -175,7 +175,7 @@ def _nowhere(said: list[Hop], missing: str) -> str:
 
 
 def _refused_before(said: list[Hop]) -> str:
-    """What the publisher of an event was refused: an event for which the right is missing never gets a number."""
+    """Refused requests of the publisher: an event that is not granted never gets a number."""
     for hop in said:
         refusals = (hop.get("publisher") or {}).get("refusals")
         if refusals:
@@ -208,7 +208,7 @@ def _of_written(hops: list[Hop], unanswered: list[str], origin: str) -> dict[str
 
 
 def _way(named: Mapping[str, Hop], home: str) -> list[str]:
-    """The brokers that the event would come to, in their order."""
+    """The brokers that the event would reach, in order."""
     way = [home] if home in named and not _refusing(named, home) else []
     for broker in way:  # it grows
         for row in named[broker].get("sent_on") or []:

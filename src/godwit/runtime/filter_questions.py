@@ -1,15 +1,15 @@
-"""What a filter says and how two filters relate: for people who write them.
+"""The meaning of a filter, and the relation of two filters: for people who write filters.
 
-*Theory.* A text in any language becomes a routable filter and perhaps an exact test (`languages/query.py`). The filter
-lets through at least what is wanted; part of that is *certain* to be wanted (`Query.certainty`). So with what is
-certain of one query and routable of the other, "covers" and "disjoint" can be said for sure, and otherwise the answer
-says that it cannot be told, and why.
+*Theory.* A text in any language becomes a routable filter and perhaps an exact test (`languages/query.py`). The
+routable filter matches at least the wanted events; a part of them is *certain* to be wanted (`Query.certainty`). With
+the certain part of one query and the routable filter of the other, "covers" and "disjoint" can be proved; otherwise the
+answer says that it is unknown, and why.
 
 *Rules.*
-1. What is wrong with a text is told with its line, column and what could stand there. It is an answer, not an error.
-2. "covers" and "disjoint" are said only where they are so. "intersects" is said only where an event shows it.
-3. A text in another language than our own is parsed by a thread, and every question has a number of steps
-   (`EFFORT_MAX`): none keeps a broker busy.
+1. A syntax error is reported with its line, column and what is expected. It is an answer, not an exception.
+2. "covers" and "disjoint" are reported only if proved; "intersects" only with an example event.
+3. A text that is not in Godwit's filter language is parsed by a thread, and every question has a limit of steps
+   (`EFFORT_MAX`), so that none keeps a broker busy.
 """
 
 from collections.abc import Mapping
@@ -41,14 +41,14 @@ Relation = str
 
 
 async def parsed(tests: EdgeTests, text: str, language: str = NATIVE) -> Query:
-    """The query that a text says. `FilterError`: it says none. (rule 3)"""
+    """Parse a query. `FilterError` if it is invalid. (rule 3)"""
     if not tests.is_quick(text, language):
         await tests.prepare(text, language)
     return tests.parse(text, language)
 
 
 async def told_pair(tests: EdgeTests, asked: Mapping[str, str]) -> dict[str, Any]:
-    """What `filter` says in its `language`, what `other` says if there is one, and how they relate."""
+    """Describe `filter` in its `language`, `other` if there is one, and how they relate."""
     answer: dict[str, Any] = {"languages": LANGUAGES.names(), "filter": None, "other": None}
     found: list[Query] = []
     for name, language in (("filter", "language"), ("other", "other_language")):
@@ -67,7 +67,7 @@ async def told_pair(tests: EdgeTests, asked: Mapping[str, str]) -> dict[str, Any
 
 
 def told_filter(query: Query) -> dict[str, Any]:
-    """What a query says: its printed form, the filter that brokers route by, and what is left to test."""
+    """The printed form of a query, its routable filter, and whether it has an exact test."""
     certainty = query.certainty()
     return {
         "problem": None,
@@ -83,7 +83,7 @@ def told_filter(query: Query) -> dict[str, Any]:
 
 
 def _problem(error: GodwitError) -> dict[str, Any]:
-    """What is wrong with a text, and where. (rule 1)"""
+    """A syntax error and its position. (rule 1)"""
     if isinstance(error, FilterSyntaxError):
         expected = list(error.expected)
         return {"message": error.message, "line": error.line, "column": error.column, "expected": expected}
@@ -98,7 +98,7 @@ def _shown(text: str) -> str:
 
 
 def certain_part(query: Query) -> Filter | None:
-    """A filter such that whatever matches it is wanted; None: there is none that is known."""
+    """A filter whose matches are all certainly wanted; None if none is known."""
     certainty = query.certainty()
     if certainty is None or certainty.assumptions:
         return None
@@ -135,7 +135,7 @@ def _told_relation(f: Query, g: Query) -> dict[str, Any]:
 
 
 def _told_merge(f: Filter, g: Filter) -> dict[str, Any] | None:
-    """What a broker could tell its neighbours in place of both."""
+    """The merge of both, which a broker could forward."""
     try:
         found = merged(f, g, excess_max=EXCESS_MAX, effort=Effort(EFFORT_MAX))
     except FilterError:  # it would be too large
@@ -146,7 +146,7 @@ def _told_merge(f: Filter, g: Filter) -> dict[str, Any] | None:
 
 
 def _example(f: Query, g: Query | None, without: Query | None = None) -> Attributes | None:
-    """Attributes that are certainly wanted by `f`, and by `g`, and not by `without`. None: none was found."""
+    """Attributes that certainly match `f` and `g`, and not `without`; None if none were found."""
     wanted = [certain_part(each) for each in (f, g) if each is not None]
     if None in wanted or any(is_open(each) for each in wanted if each is not None):
         return None

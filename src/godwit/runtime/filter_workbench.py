@@ -1,15 +1,15 @@
-"""A filter that somebody writes, held against what there is at this broker: its last events, its subscriptions.
+"""The filter workbench: a filter compared with the last events and the subscriptions of this broker.
 
-*Theory.* Both questions look at very much, so they are worked out in slices (`slices.py`), the latest event first. An
-answer that time did not suffice for says how far it got.
+*Theory.* Both questions take long, so they are computed in slices (`slices.py`), the latest event first. An incomplete
+answer says how far it got.
 
 *Rules.*
-1. Nothing is kept for these questions but while somebody asks them (`observations.py`).
-2. A test of a query has as many steps as that of a client (`EdgeLimits`). Another process tests large documents.
-3. A filter on the subscriber's own context is held against events in the context that is given with it.
-4. Of what is found, `SHOWN` are told; the others are counted.
-5. A page that cannot show every event asks for `latest`: of the last seconds at most `LATEST_MAX` events are looked at,
-   and `LATEST_SHOWN` told. They are among those that the watch remembers anyway, so nothing is kept for this.
+1. Data for these questions is kept only while they are asked (`observations.py`).
+2. A test of a query has the step limit of clients (`EdgeLimits`). Another process tests large documents.
+3. A filter on the subscriber's own context is evaluated with the context that is given with it.
+4. Of the results, `SHOWN` are returned; the others are counted.
+5. A page that cannot show every event requests `latest`: at most `LATEST_MAX` events of the last seconds are examined,
+   and `LATEST_SHOWN` returned. The activity monitor has them anyway, so nothing is kept for this.
 """
 
 from collections import Counter
@@ -73,7 +73,7 @@ class FilterWorkbench:
     async def _matched(
         self, events: Sequence[tuple[float, Event]], asked: Mapping[str, str], shown_max: int
     ) -> dict[str, Any]:
-        """What a filter matches of these events."""
+        """The events among these that a filter matches."""
         language, text = asked.get("language") or NATIVE, asked.get("filter") or "TRUE"
         query = await parsed(self._tests, text, language)
         context = context_in(asked)
@@ -111,7 +111,7 @@ class FilterWorkbench:
     async def _is_wanted(
         self, query: Query, said: tuple[str, str], event: Event, context: Attributes | None
     ) -> bool | None:
-        """Whether the exact test wants an event; None: it could not be made. (rule 2)"""
+        """Whether the exact test matches an event; None if it failed. (rule 2)"""
         if query.test is None:
             return True
         size, limits = len(event.payload or b""), self._tests.limits
@@ -132,7 +132,7 @@ class FilterWorkbench:
         query = await parsed(self._tests, asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
         slices, counts = Slices(), Counter[str]()
         rows: dict[str, list[dict[str, Any]]] = {}
-        known: dict[tuple[Filter, bool], str] = {}  # many clients want the same
+        known: dict[tuple[Filter, bool], str] = {}  # many clients have the same filter
         is_cut = False
         for number, (client, name, filter, has_test) in enumerate(self._subscriptions()):
             if number >= SUBSCRIPTIONS_MAX or not await slices.more():
@@ -149,7 +149,7 @@ class FilterWorkbench:
         return {"counts": dict(counts), "rows": rows, "is_cut": is_cut}
 
     def _subscriptions(self) -> Iterator[tuple[str, str, Filter, bool]]:
-        """Client, name, filter and whether a test is left, as they are when the question comes."""
+        """Client, name, filter and whether there is an exact test, as they are at the time of the question."""
         machine: Any = self._node.machine
         for session in list(machine.sessions):
             tested = queries_of(session.notes) if any(key.startswith(QUERY) for key in session.notes) else {}
@@ -158,14 +158,14 @@ class FilterWorkbench:
 
 
 def context_in(asked: Mapping[str, str]) -> Attributes | None:
-    """The context that is given with a question, if any is."""
+    """The context that is given with a question, if any."""
     said = asked.get("context")
     if not said:
         return None
     try:
         return checked_context(msgspec.json.decode(said, type=dict[str, Any]))
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise GodwitError(f'a context is a JSON object, such as {{"floor": 2}}: {error}') from None
+        raise GodwitError(f'a context must be a JSON object, such as {{"floor": 2}}: {error}') from None
 
 
 def _cannot_tell(subject: Subject) -> bool:

@@ -1,20 +1,19 @@
-"""How Python looks for garbage: in short searches among what is new; among all when the process has become large.
+"""Settings of Python's garbage collector: short collections of new objects; full ones when the process has grown.
 
-*Theory.* What goes out of use is freed at once by counting references. Python's collector looks for the rest, which is
-objects that hold on to each other. The machines make no such objects, and a broker has a million others to be looked
-at in vain: what was loaded at its start alone is a pause of 160 ms, and 100,000 subscriptions are nearly a second. Who
-waits for an event waits for that. So each search is among few objects, and what has outlived two of them is put aside
-(`gc.freeze`, which looks at nothing).
+*Theory.* Reference counting frees unused objects at once. The collector finds the rest: objects in reference cycles.
+The machines make no cycles, and a broker has a million other objects that a full collection traverses needlessly: the
+modules loaded at its start alone are a pause of 160 ms, and 100,000 subscriptions nearly a second, in which no event is
+delivered. So each collection traverses few objects, and survivors of two of them are frozen (`gc.freeze`, which
+traverses nothing).
 
 *Rules.*
-1. A search of the *new* begins when `YOUNG_MAX` objects have come that are still there.
-2. What outlives it waits for a second search. That is made when at most `WAITING_MAX` objects wait, in a quiet moment:
-   when the process has worked for less than `QUIET_SHARE` of a second. It takes up to 25 ms. What outlives it is put
-   aside, and so is what waits for twice as long in a process that is never quiet.
-3. All is searched in a quiet moment, when the process is `LARGE` times as big as when that was last done; where it is
-   never quiet, when it is twice that. Where the system does not tell how large it is: after `YOUNG_SEARCHES`.
-4. So nothing that comes and goes often may hold on to itself: a connection that is closed is freed at once, and a test
-   sees to it.
+1. A collection of *new* objects begins when `YOUNG_MAX` more objects exist.
+2. Survivors wait for a second collection. That happens before more than `WAITING_MAX` objects wait, in a quiet moment:
+   when the process has worked for less than `QUIET_SHARE` of a second. It takes up to 25 ms. Its survivors are frozen,
+   and so are objects that wait for twice as long in a process that is never quiet.
+3. A full collection happens in a quiet moment, when the process is `LARGE` times as large as at the last one; if it is
+   never quiet, at twice that. If the system does not report the size: after `YOUNG_SEARCHES`.
+4. So frequently created objects must not form cycles: a closed connection is freed at once, which a test checks.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from typing import Any
 
 __all__ = ["process_bytes", "tune_garbage_collector"]
 
-YOUNG_MAX = 5_000  # a search of so many takes about a millisecond
+YOUNG_MAX = 5_000  # a collection of so many takes about a millisecond
 WAITING_MAX = 50_000
 YOUNG_SEARCHES = 5_000
 LARGE = 4
@@ -38,7 +37,7 @@ STATM = Path("/proc/self/statm")
 
 
 class _Tending:
-    """Hears of every search."""
+    """Called by the collector at each collection."""
 
     def __init__(self) -> None:
         self._searches = 0  # of the new, since all were searched
@@ -48,7 +47,7 @@ class _Tending:
         self._worked = 0.0  # seconds, when it was last looked at
 
     def on_search(self, phase: str, info: Mapping[str, Any]) -> None:
-        """A search begins or has ended."""
+        """A collection begins or has ended."""
         if phase != "stop" or info["generation"] > 0:
             return
         self._searches += 1
@@ -58,14 +57,14 @@ class _Tending:
         elif self._waiting * YOUNG_MAX >= WAITING_MAX // 2 and not self._is_due:
             try:
                 loop = asyncio.get_running_loop()
-            except RuntimeError:  # another thread's: soon enough it is the loop's
+            except RuntimeError:  # in another thread: the next one may be in the loop's thread
                 return
             self._is_due = True
             self._worked = time.process_time()
             loop.call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
-        """Search for the second time, or all, if nobody is kept waiting or it must be. (rules 2 and 3)"""
+        """Run the second or the full collection, in a quiet moment or if it cannot wait. (rules 2 and 3)"""
         worked = time.process_time()
         is_quiet, self._worked = worked - self._worked < QUIET_SHARE * LOOK_S, worked
         growth = self._growth()
@@ -80,7 +79,7 @@ class _Tending:
         self._is_due = False
 
     def _growth(self) -> float:
-        """How many times as big the process is as when all was searched."""
+        """The size of the process relative to that at the last full collection."""
         size = process_bytes()
         if size is None:
             return 3 * LARGE if self._searches >= YOUNG_SEARCHES else 0
@@ -91,7 +90,7 @@ class _Tending:
         self._waiting = 0
 
     def search_all(self) -> None:
-        """Look for garbage everywhere, and put the rest aside."""
+        """Run a full collection, and freeze the survivors."""
         gc.unfreeze()
         gc.collect()
         self._put_aside()
@@ -100,7 +99,7 @@ class _Tending:
 
 
 def process_bytes() -> int | None:
-    """Bytes of this process in memory; None where the system does not tell."""
+    """Resident bytes of this process; None if the system does not report them."""
     try:
         return int(STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -108,7 +107,7 @@ def process_bytes() -> int | None:
 
 
 def tune_garbage_collector() -> Callable[[], None]:
-    """Set the collector for a process that serves. Call what is returned when all is loaded and nobody waits yet."""
+    """Configure the collector for a server. Call the returned function when all is loaded, before the first request."""
     tending = _Tending()
     tending.search_all()
     gc.callbacks.append(tending.on_search)

@@ -1,7 +1,7 @@
-"""Events as receivers of CloudEvents get them, whatever they were published as.
+"""Events as CloudEvents for receivers, in whatever form they were published.
 
 *Rules.*
-1. An event that was published as a CloudEvent is given back as it came, without what brokers have added to it.
+1. An event that was published as a CloudEvent is returned unchanged, without the attributes that brokers added.
 2. An event with attributes that no CloudEvent can have (a name with `/`, 2.5) is the data of a CloudEvent: a JSON
    object, as server-sent events write it.
 """

@@ -1,22 +1,22 @@
-"""Grants as filters: what a user may publish, want and announce.
+"""Grants as filters: what a user may publish, subscribe to and advertise.
 
-*Theory.* A right is a filter. To publish is allowed when a grant matches the event. To subscribe is allowed when the
-grants together cover the filter, so that whatever it lets through was granted; else the wish is refused, or narrowed to
-`filter AND (grant OR grant OR …)`. An advertisement speaks of what will be published, and is checked by those grants.
+*Theory.* A right is a filter. Publishing is allowed if a grant matches the event. Subscribing is allowed if the grants
+together cover the filter; otherwise the request is refused, or narrowed to `filter AND (grant OR grant OR …)`.
+Advertisements are checked by the grants for publishing.
 
 *Rules.*
 1. Without grants nothing is allowed. `"*"` allows everything.
-2. What a narrowed filter lets through is what the filter lets through and a grant matches, neither more nor less.
-3. A refusal is never given for something that no grant restricts; what cannot be told (`covers`) is not allowed.
-4. An event is tested as the broker will stamp it: what the server asserts of its sender stands in it, and what the
-   sender says of those attributes itself does not. (`sender.x` of others is the sender's own word.)
-5. `my.x` in a grant is what the server asserts of that user. What it does not assert matches nothing.
+2. A narrowed filter matches exactly the events that the filter and a grant match.
+3. Nothing is refused that no grant restricts; if `covers` cannot tell, the request is not allowed.
+4. An event is tested as the broker will stamp it: with the asserted attributes of its sender instead of the sender's
+   own values for them. (Other `sender.x` attributes are claims of the sender.)
+5. `my.x` in a grant is the asserted value of that user. An attribute that is not asserted matches nothing.
 6. An event is retained (`Retain`) by a key only if it would also be granted with that key as its `topic`. The event
-   that it would replace or clear must be granted, too: the machine alone knows that one (`broker/authorisation.py`).
-7. What other clients want (`Quench`) is told to those alone who may publish everything.
-8. An event in which an attribute has several values reaches whoever wants one of them. So it is granted only if it were
-   with each of them alone, too: else who may publish `topic = 'a'` would publish to every topic, with 'a' beside it.
-   (What the server asserts is no choice of the sender's.)
+   that it would replace or clear must be granted, too: only the machine knows that one (`broker/authorisation.py`).
+7. Subscriptions of other clients (`Quench`) are revealed only to users who may publish everything.
+8. An event with several values of an attribute matches subscriptions to any of them. So it is granted only if it would
+   be granted with each value alone: otherwise a user who may publish `topic = 'a'` could publish to every topic by
+   adding 'a'. (This does not apply to asserted attributes, which the sender does not choose.)
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,29 +39,29 @@ __all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "BeyondGrants", "Grants", "gr
 ALL = "*"
 GRANT_BYTES_MAX = 65_536  # of the text of one grant
 GRANTS_BYTES_MAX = 4 * 2**20  # of all grants that are remembered
-LITERALS_MAX = 1_000  # of a filter that is held against grants: comparing takes time
+LITERALS_MAX = 1_000  # of a filter that is compared with grants, which takes time
 SHOWN_CHARS_MAX = 200
 TOPIC = "topic"
 TOO_LARGE = "the filter is too large to be compared with your rights: ask for less at once, or in several filters"
 
 
 def granted(texts: Iterable[str], asserted: Attributes) -> Filter:
-    """All that these grants allow to whom the server asserts this of. FilterError: one is not a filter."""
+    """The union of these grants for a user with this asserted context. FilterError if one is not a filter."""
     texts = [text.strip() for text in texts]
     return TRUE if ALL in texts else any_of(*(bind(_PARSED.filter(text), asserted) for text in texts))
 
 
-_PARSED = ParsedTexts(GRANT_BYTES_MAX, GRANTS_BYTES_MAX)  # a token brings the same texts with each connection
+_PARSED = ParsedTexts(GRANT_BYTES_MAX, GRANTS_BYTES_MAX)  # a token has the same texts at each connection
 
 
 @dataclass(frozen=True)
 class Grants:
-    """What somebody may do. `stamps` are the attributes of events that only the server says of their sender."""
+    """The rights of a user. `stamps`: the attributes of events that only the server sets."""
 
     publish: Filter = FALSE
     subscribe: Filter = FALSE
     beyond_grants: BeyondGrants = "refuse"
-    stamps: Mapping[str, Any] | None = None  # with the asserted value of each; None: nothing is asserted of it
+    stamps: Mapping[str, Any] | None = None  # with the asserted value of each; None: not asserted
     literals_max: int = LITERALS_MAX
 
     @staticmethod
@@ -73,7 +73,7 @@ class Grants:
         names: Iterable[str] = (),
         literals_max: int = LITERALS_MAX,
     ) -> "Grants":
-        """The grants that these texts stand for. `names`: what of contexts this broker's server alone says."""
+        """The grants of these texts. `names`: the context attributes that only the server asserts."""
         held = {} if asserted is None else asserted
         stamps = {SENDER + name: held.get(name) for name in names}
         return Grants(granted(publish, held), granted(subscribe, held), beyond_grants, stamps or None, literals_max)
@@ -84,7 +84,7 @@ class Grants:
 
     @property
     def is_everything(self) -> bool:
-        """Whether there is nothing to check."""
+        """Whether everything is allowed."""
         return self.publish == TRUE and self.subscribe == TRUE
 
     # ------------------------------------------------------------ what a client says
@@ -98,7 +98,7 @@ class Grants:
         return self._checked_attach(message) if kind is Attach else message
 
     def checked_wish(self, wish: Any) -> Any:
-        """The wish as far as it is granted, or `Denied` in its place."""
+        """The request as far as it is granted, or `Denied` instead."""
         kind = type(wish)
         if kind is Publish:
             return wish if self.may_publish(wish.event) else Denied(self._not_granted("publish", self.publish))
@@ -130,7 +130,7 @@ class Grants:
         return may_publish(self.publish, attributes, self.stamps or ())
 
     def narrowed(self, filter: Filter, grant: Filter, effort: Effort | None = None) -> Filter | None:
-        """The filter, if the grant covers it; else what is left of it, when that is wanted; None: nothing. (rule 2)"""
+        """The filter, if the grant covers it; else the narrowed filter, if narrowing is on; None: refused. (rule 2)"""
         return left_of(filter, grant, self.beyond_grants, effort)
 
     def _within(self, wish: Subscribe | Advertise, grant: Filter, verb: str) -> Any:
@@ -150,7 +150,7 @@ class Grants:
         return wish
 
     def _checked_attach(self, attach: Attach) -> Attach:
-        """What a client brings along is checked like what it asks for; what is not granted is left out."""
+        """Subscriptions in a greeting are checked like requests; those that are not granted are left out."""
         checked = [(wish, self.checked_wish(wish)) for wish in attach.wanted]
         wanted = tuple(after for _, after in checked if type(after) is not Denied)
         quench = attach.quench and self.publish == TRUE  # rule 7

@@ -1,26 +1,25 @@
-"""The HTTP side of a broker: events, WebSocket, health, metrics and a look inside.
+"""The HTTP server of a broker: events, WebSocket, health, metrics and administration.
 
-*Theory.* A Starlette application, served by uvicorn's protocols on our own loop and our own listeners. Every request
-comes through the same authenticator as native clients; what it asks of the machine goes through connections inside the
-process (`in_process_client.py`, `in_process_connection.py`) and so into the same journal. What it asks *about* the
-machine only reads.
+*Theory.* A Starlette application, served by uvicorn's protocols on the broker's event loop and listeners. Every request
+passes the same authenticator as native clients. Requests to the machine go through connections inside the process
+(`in_process_client.py`, `in_process_connection.py`) and so into the same journal. Questions *about* the machine only
+read.
 
 *Rules.*
-1. Every answer that is no stream or file is JSON (metrics: text), errors too: `{"error": why}`, with the status that
-   fits.
-2. `/healthz`, `/readyz` and `/client.js` answer everybody. `/events`, `/ws` and `/mqtt` answer whom the authenticator
-   lets in. All else is for administrators: without users, whoever comes from this machine.
-3. A request from this machine that does not call it by a local name counts as one from elsewhere: it may be a page
-   in a browser here, or come through a proxy. (A name that begins like an address is a name.) A request from a page of
-   another origin is refused unless `origins` names that. So is what a browser fetches for another site without saying
-   for which (an image, a link): to listen as a client takes over its session.
-4. A body has at most `body_bytes_max`; what connections may cost, and how long a request may take to come,
-   `http_protocols.py` says. There are at most `connections_max`, and `RESERVED` more for health and administration.
-5. While nothing is taken in (the disk fails), posts are answered by 503 at once, and nothing waits in memory for it.
-6. A user that asks for more than it may (`client_rates.py`) waits before the body of its request is read; for longer
-   than `WAIT_S_MAX`, it is told to come later.
-7. Of requests that come at once a few are begun in each turn of the loop (`pacing.py`).
-8. While the process holds too much (`memory_guard.py`), clients are answered by 503.
+1. Every answer except streams and files is JSON (metrics: text), errors too: `{"error": why}`, with a fitting status.
+2. `/healthz`, `/readyz` and `/client.js` need no authentication. `/events`, `/ws` and `/mqtt` are for authenticated
+   clients. All other paths are for administrators: without users, for all requests from this machine.
+3. A request from this machine whose Host header is not a local name counts as remote: it may come from a page in a
+   local browser, or through a proxy. (A name that begins like an address is a name.) A request from a page of another
+   origin is refused unless `origins` has that origin. So is a cross-site request without an Origin header (an image, a
+   link): listening as a client would take over its session.
+4. A body has at most `body_bytes_max`; `http_protocols.py` limits the memory and time of connections and requests.
+   There are at most `connections_max` connections, and `RESERVED` more for health and administration.
+5. While no inputs are accepted (the disk fails), posts are answered by 503 at once, and nothing waits in memory.
+6. A user above its rate limits (`client_rates.py`) waits before the body of its request is read; if that would take
+   longer than `WAIT_S_MAX`, the answer is 429.
+7. Of many simultaneous requests only a few begin in each turn of the loop (`pacing.py`).
+8. While the process uses too much memory (`memory_guard.py`), clients are answered by 503.
 """
 
 import asyncio
@@ -106,9 +105,9 @@ BODY_BYTES_MAX = 16 * 2**20
 WAIT_S_MAX = 10.0
 WILD = ("", "0.0.0.0", "::")
 
-NO_PLACE = "this broker takes no more connections"
-OVER_RATE = "you ask for too much (limits.work_per_s, bytes_per_s): try again later"
-IS_FULL = "this broker holds too much (limits.memory_bytes_max): try again later"
+NO_PLACE = "this broker accepts no more connections"
+OVER_RATE = "rate limit exceeded (limits.work_per_s, bytes_per_s): try again later"
+IS_FULL = "memory limit reached (limits.memory_bytes_max): try again later"
 
 EVERYBODY, CLIENTS, ADMINISTRATORS = "everybody", "clients", "administrators"
 
@@ -146,13 +145,13 @@ ROUTES = (
     ("POST", "/jobs/{kind}", "jobs.start", ADMINISTRATORS),
     ("GET", "/dashboard/{path:path}", "dashboard", EVERYBODY),
 )
-"""Each path: its method, who answers, and whom."""
+"""Each path: its method, its handler, and the required role."""
 
 STREAMED: dict[str, Callable[[Event], bytes]] = {"godwit": JSON.event, "cloudevents": given_cloud_events.structured}
-"""How events are written to those who listen to a stream."""
+"""The formats of event streams."""
 
 STREAMS = ("listen_to_events", "trace")
-"""Those whose answer has no end."""
+"""Paths whose answer has no end."""
 
 SOCKETS = (("/ws", "socket"), ("/events", "cloud_event_socket"), ("/mqtt", "mqtt_socket"))
 """The same for WebSockets, which are for clients."""
@@ -161,7 +160,7 @@ Handler = Callable[[Principal, Request], Awaitable[Any]]
 
 
 class HttpServer:
-    """HTTP for one broker. `gateway`: what takes MQTT over WebSocket."""
+    """HTTP for one broker. `gateway`: accepts MQTT over WebSocket."""
 
     def __init__(
         self,
@@ -200,7 +199,7 @@ class HttpServer:
         self.connections_max = server.traffic.connections_max if connections_max is None else connections_max
         self.is_closing = False
         self._publishers = Publishers(node)
-        self._streams: dict[Any, Principal | None] = {}  # what has to be ended when the broker stops
+        self._streams: dict[Any, Principal | None] = {}  # responses to end when the broker stops
         self._relief = asyncio.Event()
         node.on_relief.append(self._relief.set)
         self._hosts = HostConnections(server.traffic.connections_per_host_max)
@@ -217,13 +216,13 @@ class HttpServer:
             },
             ws=SocketProtocol,
             ws_max_size=server.frame_bytes_max,
-            ws_per_message_deflate=False,  # or a few bytes would become many, before anybody has counted them
+            ws_per_message_deflate=False,  # otherwise a few bytes could expand to many before they are counted
         )
 
     # ------------------------------------------------------------ coming and going
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
-        """Take connections there. With port 0, the system chooses one."""
+        """Listen at an address. With port 0, the system chooses one."""
         is_first = not self.listening
         taken = await self._listener.listen(host, port, tls)
         if is_first:
@@ -233,7 +232,7 @@ class HttpServer:
         return taken
 
     async def close(self) -> None:
-        """Stop listening, end what is under way, and let everybody go."""
+        """Stop listening, end all responses, and close all connections."""
         self.is_closing = True
         self._relief.set()
         self.metrics.stop()
@@ -247,7 +246,7 @@ class HttpServer:
             self.settings.tiles.close()
 
     def keep(self, stream: Any, principal: Principal | None = None) -> None:
-        """This has to be told when the broker stops: it has `end`. `principal`: whose rights it follows."""
+        """Register a response to end when the broker stops. `principal`: the principal whose rights it depends on."""
         self._streams[stream] = principal
 
     def drop(self, stream: Any) -> None:
@@ -255,7 +254,7 @@ class HttpServer:
         self._streams.pop(stream, None)
 
     async def room(self) -> None:
-        """Until the node takes something in."""
+        """Wait until the node accepts inputs."""
         while self.node.holds() and not self.is_closing:
             self._relief.clear()
             await self._relief.wait()
@@ -263,7 +262,7 @@ class HttpServer:
     # ------------------------------------------------------------ who asks
 
     async def admit(self, connection: HTTPConnection, **more: str) -> Principal:
-        """Who is at the other end. PeerFault: it may not come in. (rules 2, 3)"""
+        """Authenticate a request. PeerFault: access is refused. (rules 2, 3)"""
         self._check_origin(connection)
         said = credentials_in(connection.headers.get("authorization", ""))
         said = {**{name: value for name, value in more.items() if value}, **said}
@@ -279,11 +278,11 @@ class HttpServer:
 
     @property
     def connections(self) -> list[Any]:
-        """Those that are open."""
+        """The open connections."""
         return self._listener.connections
 
     def _host_of(self, connection: HTTPConnection) -> str:
-        """From where it comes, as far as the authenticator is concerned. (rule 3)"""
+        """The remote host of a request, as the authenticator sees it. (rule 3)"""
         host = connection.client.host if connection.client else "an unknown host"  # which is not this one
         is_beyond = is_local(host) and not is_local_name(connection.headers.get("host", ""))
         return f"beyond {host}" if is_beyond else host
@@ -340,23 +339,23 @@ class HttpServer:
 
         route = Route(path, endpoint, methods=[method], name=f"{method} {path}")
         if name in STREAMS and route.methods is not None:
-            route.methods.discard("HEAD")  # which would open one, and get nothing of it
+            route.methods.discard("HEAD")  # which would open one without effect
         return route
 
     def _report(self, connection: HTTPConnection, problem: Problem) -> None:
-        """A request was refused: if that concerns security, it goes to the security log."""
+        """A request was refused: if it concerns security, it is recorded in the security log."""
         if problem.cause:
             user, host = peer_of(connection).user_of() or "", self._host_of(connection)
             what = f"{connection.scope.get('method', 'WebSocket')} {connection.url.path}"
             self.audit.request(LISTENER, host, str(problem), problem.cause, user=user, what=what)
 
     def _counted(self) -> dict[str, int]:
-        """How many connections each listener has."""
+        """The number of connections of each listener."""
         mqtt = 0 if self.gateway is None else len(self.gateway.connections)
         return {"native": len(self.server.connections), "mqtt": mqtt, "http": len(self.connections)}
 
     def _why_not(self, connection: HTTPConnection) -> str:
-        """Why no client is taken over a connection now; "": one is."""
+        """Why clients are not accepted now; "" if they are."""
         if is_reserved(connection) or self.is_closing:
             return NO_PLACE
         return IS_FULL if self.server.memory.is_full else ""
@@ -367,18 +366,18 @@ class HttpServer:
     # ------------------------------------------------------------ health
 
     async def index(self, principal: Principal, request: Request) -> Response:
-        """What there is: for people, the dashboard."""
+        """The start page: the dashboard, for browsers."""
         if "text/html" in request.headers.get("accept", ""):
             return RedirectResponse("/dashboard/")
         paths = [getattr(route, "path", "") for route in cast(Any, request.app).routes]
         return json_response({"broker": self.server.name, "version": __version__, "paths": sorted(set(paths))})
 
     async def healthz(self, principal: Principal, request: Request) -> Response:
-        """The loop turns, or this would not be answered."""
+        """The event loop is running, or this would not be answered."""
         return json_response({"ok": True, "broker": self.server.name, "version": __version__})
 
     async def readyz(self, principal: Principal, request: Request) -> Response:
-        """Whether this broker can be given work, and if not, why."""
+        """Whether this broker is ready, and if not, why."""
         reasons = self.reasons()
         return json_response({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
@@ -387,7 +386,7 @@ class HttpServer:
         return file_response(request, CLIENT)
 
     def reasons(self) -> list[str]:
-        """Why this broker should not be given work now."""
+        """Why this broker is not ready."""
         reasons = ["the broker stops"] if self.is_closing else []
         if self.node.trouble:
             reasons.append(f"the journal cannot be written: {self.node.trouble}")
@@ -402,13 +401,13 @@ class HttpServer:
     # ------------------------------------------------------------ events
 
     async def post_events(self, principal: Principal, request: Request) -> Response:
-        """Publish what is in the body. 202: the journal has it."""
+        """Publish the events in the body. 202: they are in the journal."""
         async with self._in_turn(principal, request) as take:
             body = await self._body(request)
             events = await posted_events(body, request.headers, time(), self.tests.helper, principal.user)
             take(len(events), len(body), 0)
         if self.node.is_held or self.is_closing:
-            raise Problem(503, self.node.trouble or "nothing is taken in at the moment")
+            raise Problem(503, self.node.trouble or "no events are accepted at present")
         origin, principal.origin = principal.origin, None  # the publisher of a user is shared by all its requests
         retain, clear = request.query_params.get("retain"), request.query_params.get("clear") is not None
         outcomes = await self._publishers.of(principal).publish(events, principal, retain, clear=clear)
@@ -433,7 +432,7 @@ class HttpServer:
 
     @asynccontextmanager
     async def _in_turn(self, principal: Principal, request: Request) -> AsyncIterator[Callable[[int, int, int], float]]:
-        """Wait while the user has asked for more than it may; what is given takes messages, bytes and work. (rule 6)"""
+        """Wait while the user is above its rate limits; the request takes messages, bytes and work. (rule 6)"""
         client, now = request.client, asyncio.get_running_loop().time
         rate = self.server.rates.enter(principal.user, now(), f"{client.host}:{client.port}" if client else "")
         try:
@@ -447,7 +446,7 @@ class HttpServer:
             rate.leave(now())
 
     async def listen_to_events(self, principal: Principal, request: Request) -> Any:
-        """What a filter matches: server-sent events, or CloudEvents by polling."""
+        """Listen to the events that a filter matches: server-sent events, or CloudEvents by polling."""
         asked = request.query_params
         form = asked.get("format") or accepted_format(request.headers.get("accept", "")) or "godwit"
         if form not in (*STREAMED, *POLLED):
@@ -493,22 +492,22 @@ class HttpServer:
         return json_response(self.inspection.links())
 
     async def network(self, principal: Principal, request: Request) -> Response:
-        """This broker, and where its neighbours can be asked."""
+        """This broker, and the HTTP addresses of its neighbours."""
         return json_response(self.inspection.network())
 
     async def explain(self, principal: Principal, request: Request) -> Response:
-        """This broker's part of why a client did or did not get an event."""
+        """This broker's part of the explanation why a client did or did not receive an event."""
         return json_response(self.inspection.answer("explain", request.query_params))
 
     async def everywhere(self, principal: Principal, request: Request) -> Response:
-        """What every broker of the network answers, and which have not answered."""
+        """The answers of all brokers of the network, and the brokers that have not answered."""
         asked = dict(request.query_params)
         wait_ms = shown_rows(asked, "wait_ms", WAIT_MS, WAIT_MS)
         found = await self.server.questions.ask_encoded(request.path_params["subject"], asked, wait_ms / 1_000)
         return json_response(found._asdict())
 
     async def trace(self, principal: Principal, request: Request) -> Any:
-        """What happens, as server-sent events."""
+        """Trace records, as server-sent events."""
         asked = request.query_params
         listener = TraceListener(asked.get("client", ""), event_id(asked["event"]) if asked.get("event") else None)
         last = shown_rows(asked, "last", 0)
@@ -519,11 +518,11 @@ class HttpServer:
         return stream.response
 
     async def why(self, principal: Principal, request: Request) -> Response:
-        """Why a client did or did not get an event, or would get one, from all brokers of the network."""
+        """Why a client did or did not receive an event, or would receive one, from all brokers of the network."""
         return json_response(await explained(self.server.questions.ask, request.query_params, self.server.name))
 
     async def filter(self, principal: Principal, request: Request) -> Response:
-        """What a filter says, in its printed form, or why it is none."""
+        """The printed form of a filter, or its error."""
         asked = request.query_params
         query = await parsed(self.tests, asked.get("filter") or "TRUE", asked.get("language") or NATIVE)
         return json_response(
@@ -531,29 +530,29 @@ class HttpServer:
         )
 
     async def workbench(self, principal: Principal, request: Request) -> Response:
-        """What a filter says, or what is wrong with it and where; and how it relates to another."""
+        """The meaning of a filter, or its error and position; and its relation to another."""
         return json_response(await told_pair(self.tests, request.query_params))
 
     async def users(self, principal: Principal, request: Request) -> Response:
-        """Who may do what, as the user file of this broker says."""
+        """Users and their rights, from the user file of this broker."""
         return json_response(users_told(getattr(self.authenticator, "users", None)))
 
     async def may(self, principal: Principal, request: Request) -> Response:
-        """Whether a user may do something, and if not, why."""
+        """Whether a user has a right, and if not, why."""
         return json_response(may(getattr(self.authenticator, "users", None), request.query_params))
 
     async def dashboard(self, principal: Principal, request: Request) -> Response:
-        """The files of the dashboard. What they show is asked for by the page, and is for administrators."""
+        """The files of the dashboard. Their data is requested by the page, and is for administrators."""
         return dashboard_response(request, request.path_params["path"], self.settings.tiles_origin)
 
     async def tile(self, principal: Principal, request: Request) -> Response:
-        """A picture of the map, if there is a file of them."""
+        """A map tile, if there is a file of tiles."""
         return tile_response(self.settings.tiles, **request.path_params)
 
     # ------------------------------------------------------------ sockets
 
     async def socket(self, websocket: WebSocket) -> None:
-        """The JSON twin of the native protocol; or, for who offers that, CloudEvents."""
+        """The JSON form of the native protocol; or CloudEvents, if the client offers that subprotocol."""
         if SUBPROTOCOL in websocket.scope.get("subprotocols", ()):
             await self.cloud_event_socket(websocket)
         elif await self._takes(websocket):
@@ -574,13 +573,13 @@ class HttpServer:
     async def mqtt_socket(self, websocket: WebSocket) -> None:
         """MQTT, if there is a gateway."""
         if self.gateway is None:
-            await websocket.close(1008, "this broker speaks no MQTT")
+            await websocket.close(1008, "this broker does not offer MQTT")
         elif await self._takes(websocket):
             host, certificate = self._host_of(websocket), certificate_of(websocket)
             await serve_mqtt(self, websocket, self.gateway, host, certificate, peer_of(websocket))
 
     async def _takes(self, websocket: WebSocket) -> bool:
-        """Whether there is room for one more; if not, or if its page may not come, it is closed."""
+        """Whether a connection is accepted: there is room, and its origin is allowed. Otherwise it is closed."""
         try:
             self._check_origin(websocket)
             if reason := self._why_not(websocket):
@@ -592,7 +591,7 @@ class HttpServer:
         return True
 
     async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
-        """Who is at the other end. PeerFault: it may not come in."""
+        """Authenticate a WebSocket. PeerFault: access is refused."""
         kind = "ticket" if is_ticket(intro.token) else "token"
         try:
             return await self.admit(socket, user=intro.user, password=intro.password, **{kind: intro.token})

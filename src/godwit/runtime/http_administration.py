@@ -1,4 +1,4 @@
-"""Paths for administrators that change something, or take a copy of the journal (`administration.py`)."""
+"""HTTP paths for administrators: actions, and a copy of the journal (`administration.py`)."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -54,7 +54,7 @@ class AdministrationRoutes:
         return json_response(self.actions.retained(asked.get("filter", ""), shown_rows(asked)))
 
     async def queue(self, principal: Principal, request: Request) -> Response:
-        """What waits for a client."""
+        """The queue of a client."""
         try:
             return json_response(
                 self.actions.queue(request.query_params.get("client", ""), shown_rows(request.query_params))
@@ -63,7 +63,7 @@ class AdministrationRoutes:
             raise Problem(404, str(error)) from None
 
     async def backup(self, principal: Principal, request: Request) -> Response:
-        """A copy of the journal as it is now, in one file."""
+        """A copy of the present journal, in one file."""
         journal = self._node.journal
         if not isinstance(journal, Journal):
             raise Problem(409, 'this broker has no journal (durability = "memory"): there is nothing to copy')
@@ -87,7 +87,7 @@ class AdministrationRoutes:
         return str(getattr(self._node.machine, "name", ""))
 
     async def _copy(self, journal: Journal) -> Path:
-        """Have the thread that writes the journal copy it."""
+        """Copy the journal in its writer thread."""
         made: list[Path] = []
         try:
             await self._node.between_batches(lambda: made.append(journal.backup()))

@@ -1,9 +1,10 @@
-"""Documents over HTTP: what `POST /events` makes of XML and CloudEvents.
+"""Documents over HTTP: XML and CloudEvents in `POST /events`.
 
 *Rules.*
-1. XML is told by its content type, CloudEvents by theirs (structured mode, batch) or by the header `ce-specversion`
-   (binary mode).
-2. A document that is not well formed publishes nothing: the answer names line and column, or which one of a batch.
+1. XML is recognised by its content type, CloudEvents by theirs (structured mode, batch) or by the header
+   `ce-specversion` (binary mode).
+2. If a document is not well formed, nothing is published: the answer names line and column, or its position in the
+   batch.
 """
 
 import re
@@ -25,7 +26,7 @@ WHERE = re.compile(r"line (?P<line>\d+), column (?P<column>\d+): ")
 async def posted_events(
     body: bytes, headers: Mapping[str, str], now: float, helper: DocumentHelper, user: str
 ) -> list[Event]:
-    """The events in a body, of whatever type it is. They have no publisher yet."""
+    """The events in a body of any type. They have no publisher yet."""
     content_type = headers.get("content-type")
     mode = mode_of(content_type, headers, HTTP)
     if not mode:

@@ -1,19 +1,18 @@
 """Events over HTTP: `POST /events` publishes, `GET /events` listens, with server-sent events that can be resumed.
 
-*Theory.* Who posts needs no session of its own: all posts of one user go through one publisher, whose answers say that
-the journal has the event. Who listens has a session, which keeps what comes while the connection is broken. Each event
-bears an id that names the client, the session and the number of the delivery; a browser sends the last one back when it
-connects again (`Last-Event-ID`), here or at another broker, and the stream goes on behind it.
+*Theory.* A post needs no session: all posts of one user go through one publisher, which answers when the event is in
+the journal. A listener has a session, which keeps events while the connection is broken. Each event has an id that
+names the client, the session and the number of the delivery; a browser sends the last one back when it reconnects
+(`Last-Event-ID`), here or at another broker, and the stream continues after it.
 
 *Rules.*
-1. A post whose events are not all well made publishes none of them, and the answer names the line. 202 means: all are
-   in the journal. An event that is refused by the machine (a grant, a limit) is named with its line; the others are
-   published.
-2. HTTP knows no acknowledgement of an event. A delivery is confirmed when its id has come back, or when half a window
-   of later ones, or a quarter of a queue's bytes, have been written. So a stream that is resumed
-   misses nothing and doubles nothing, as long as no more than that were under way when the connection broke.
-3. A reader that is slow is sent no more than it reads: its session keeps the rest, within its limits.
-4. What the query of a listener does not want is not written, and counts as written (`edge_tests.py`).
+1. A post with an invalid event publishes nothing, and the answer names the line. 202 means: all are in the journal. An
+   event that the machine refuses (a grant, a limit) is named with its line; the others are published.
+2. HTTP has no acknowledgement of an event. A delivery is confirmed when its id was sent back, or when half a window of
+   later ones, or a quarter of a queue's bytes, have been written. So a resumed stream has no gaps and no duplicates, as
+   long as no more than that were in transit when the connection broke.
+3. A slow reader gets events only as fast as it reads: its session keeps the rest, within its limits.
+4. Events that the query of a listener does not match are not written, and count as written (`edge_tests.py`).
 """
 
 import asyncio
@@ -60,7 +59,7 @@ FIELDS = ("attributes", "payload", "payload_base64", "content_type", "to", "expi
 
 
 class BadBody(GodwitError):
-    """What was posted is not an event."""
+    """The body is not a valid event."""
 
     def __init__(self, line: int, reason: str, column: int | None = None) -> None:
         super().__init__(reason)
@@ -100,7 +99,7 @@ def _on_line(number: int, line: bytes, now: float) -> Event:
 
 
 def _event(number: int, data: Any, now: float) -> Event:
-    """An event from its JSON object: attributes alone, or `attributes` and what else there is."""
+    """An event from its JSON object: attributes alone, or `attributes` and further fields."""
     try:
         if not isinstance(data, dict):
             raise BadEvent("an event is a JSON object")
@@ -108,7 +107,7 @@ def _event(number: int, data: Any, now: float) -> Event:
             return written(data, {}, None, published_at=now)
         strange = [name for name in data if name not in FIELDS]
         if strange:
-            raise BadEvent(f"{strange[0]!r} is nothing that an event has; allowed are {', '.join(FIELDS)}")
+            raise BadEvent(f"{strange[0]!r} is not a field of events; allowed are {', '.join(FIELDS)}")
         payload, content_type = _payload(data)
         context = checked_context(data.get("context") or {})
         details = {"payload": payload, "content_type": content_type, "published_at": now}
@@ -126,10 +125,10 @@ def _event(number: int, data: Any, now: float) -> Event:
 def _payload(data: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
     payload, encoded, kind = data.get("payload"), data.get("payload_base64"), data.get("content_type")
     if kind is not None and not isinstance(kind, str):
-        raise BadEvent("content_type is a text")
+        raise BadEvent("content_type must be a text")
     if encoded is not None:
         if payload is not None or not isinstance(encoded, str):
-            raise BadEvent("payload_base64 is a text, and stands in the place of payload")
+            raise BadEvent("payload_base64 must be a text, and cannot be used together with payload")
         try:
             return base64.b64decode(encoded, validate=True), kind
         except (binascii.Error, ValueError):
@@ -154,12 +153,12 @@ def _expires(seconds: Any, now: float) -> float | None:
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 1e10:
-        raise BadEvent("expires_in is a number of seconds above 0")
+        raise BadEvent("expires_in must be a number of seconds above 0")
     return now + seconds
 
 
 class Publisher:
-    """Publishes what is posted by one user."""
+    """Publishes the events posted by one user."""
 
     def __init__(self, node: Node, principal: Principal, name: str) -> None:
         self.name = name
@@ -171,39 +170,39 @@ class Publisher:
 
     async def _attach(self) -> None:
         await self.talk.attach()
-        wishes: list[Wish] = [SetSessionExpiry(PUBLISHER_SESSION_EXPIRY_S)]  # nobody comes back for it after a crash
+        wishes: list[Wish] = [SetSessionExpiry(PUBLISHER_SESSION_EXPIRY_S)]  # no client resumes it after a crash
         if self._advertises:
             wishes.append(Advertise((self.name, "all"), self._granted))  # more would be refused
         await self.talk.ask(wishes)
 
     @property
     def is_of_use(self) -> bool:
-        """Whether it can publish, or soon will."""
+        """Whether it is connected, or connecting."""
         failed = self._attached.done() and (self._attached.cancelled() or self._attached.exception() is not None)
         return not failed and not self.talk.closed_because
 
     async def publish(
         self, events: list[Event], principal: Principal, retain: str | None, *, clear: bool
     ) -> list[tuple[str, str | None]]:
-        """Of each event, its id, and why it was refused."""
+        """The id of each event, and why it was refused."""
         await asyncio.shield(self._attached)
         wishes: list[Publish | Retain] = []
         for event in events:
             self._sequence += 1
             event = replace(event, publisher=self.name, sequence=self._sequence)
             wishes.append(Publish(event) if retain is None else Retain(event, retain, clear))
-        self.talk.inner.principal = principal  # as it is let in now
+        self.talk.inner.principal = principal  # with the present principal
         reasons = await self.talk.ask(wishes)
         ids = [f"{wish.event.publisher}:{wish.event.sequence}" for wish in wishes]
         return list(zip(ids, reasons, strict=True))
 
 
 class Publishers:
-    """The publishers of all users; each has one, made when it posts first, the one that rested longest goes first."""
+    """The publishers of users: made at the first post; the least recently used one is removed first."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._life = token_hex(6)  # numbers of events must not come again after a restart
+        self._life = token_hex(6)  # numbers of events must not repeat after a restart
         self._known: dict[Any, Publisher] = {}
         self._made = 0
 
@@ -258,11 +257,12 @@ class EventStream:
             on_suspended=self._on_suspended,
             on_closed=self._on_closed,
             on_revoked=self._on_revoked,
+            on_loss=self.response.notice,
         )
-        self._ended = b""  # what the client is told before its stream ends, or of its rights if they have changed
+        self._ended = b""  # messages to the client: the reason why its stream ends, or changed rights
 
     async def open(self) -> ServerSentEvents:
-        """Subscribe; what the client gets then. A Problem says why that was refused."""
+        """Subscribe; returns the first part of the stream. Problem if it was refused."""
         await self._listener.open()
         return self.response
 
@@ -271,12 +271,12 @@ class EventStream:
         self.response.notice()
 
     def _on_suspended(self, reason: str) -> None:
-        """The query of the listener has used up its time: the stream ends, and whoever asks again begins again."""
+        """The query of the listener has used up its time budget: the stream ends. A new request starts again."""
         self._ended = _named("suspended", {"ended": True, "reason": reason})
         self.end()
 
     def _on_revoked(self, revoked: Revoked) -> None:
-        """The rights of the client have changed: it is told, and its stream is over if nothing is left of it."""
+        """The rights of the client have changed: it is told, and its stream ends if nothing is left of it."""
         if not self._listener.is_open:  # it is about to subscribe again
             return
         self._ended = _named("rights", {"ended": bool(revoked.ended), "reason": revoked.reason})
@@ -296,7 +296,7 @@ class EventStream:
     # ------------------------------------------------------------ the response
 
     def greeting(self) -> bytes:
-        """Who the client is, so that it can come back."""
+        """The client name and the retry time, so that the client can resume."""
         listener = self._listener
         told = msgspec.json.encode({"client": listener.client, "session": listener.session})
         greeting = b"retry: %d\nid: %s\nevent: session\ndata: %s\n\n" % (RETRY_MS, self._id(listener.seen), told)
@@ -312,6 +312,8 @@ class EventStream:
             if delivery.subscriptions:  # rule 4
                 parts += (b"id: ", self._id(delivery.number), b"\ndata: ", self._write_event(delivery.event), b"\n\n")
             self._written.add(delivery)
+        if (since := self._listener.taken_loss()) is not None:
+            parts.append(_named("losses", {"lost_since": since}))
         parts.append(self._ended)
         self._ended = b""
         data = b"".join(parts)
@@ -320,12 +322,12 @@ class EventStream:
         return data
 
     def on_written(self) -> None:
-        """Confirm what was written long enough ago. (rule 2)"""
+        """Confirm deliveries that were written long enough ago. (rule 2)"""
         if number := self._written.confirmed():
             self._listener.confirm(number)
 
     def on_gone(self) -> None:
-        """Go; the session stays until it expires."""
+        """Detach; the session stays until it expires."""
         self._listener.close()
         self._on_end(self)
 
@@ -334,5 +336,5 @@ class EventStream:
 
 
 def _named(name: str, told: dict[str, Any]) -> bytes:
-    """An event of the stream that is none of the network."""
+    """A server-sent event that is not an event of the network."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(told))

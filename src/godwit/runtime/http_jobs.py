@@ -1,4 +1,4 @@
-"""Paths for administrators that start jobs, follow them and fetch what they have written (`jobs.py`)."""
+"""HTTP paths for administrators: start jobs, follow them and fetch their files (`jobs.py`)."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,6 +1,6 @@
-"""Takes HTTP connections for an application, with the protocols and bounds of `http_protocols.py`.
+"""Accepts HTTP connections for an application, with the protocols and bounds of `http_protocols.py`.
 
-What a broker and a peer of a team have in common: where they listen, and how connections end.
+It is shared by brokers and peers of a team.
 """
 
 import asyncio
@@ -20,7 +20,8 @@ STOP_S = 5.0
 
 
 class HttpListener:
-    """The sockets of one application. `bounds` is what its connections share, `sockets` the settings of WebSockets."""
+    """The sockets of one application. `bounds`: the shared limits of its connections; `sockets`: the settings of
+    WebSockets."""
 
     def __init__(self, application: Any, bounds: Mapping[str, Any], **sockets: Any) -> None:
         self.listening: list[Address] = []
@@ -43,11 +44,11 @@ class HttpListener:
 
     @property
     def connections(self) -> list[Any]:
-        """Those that are open."""
+        """The open connections."""
         return list(self._state.connections)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
-        """Take connections there. With port 0, the system chooses one."""
+        """Listen at an address. With port 0, the system chooses one."""
         server = await asyncio.get_running_loop().create_server(
             lambda: HttpProtocol(config=self._config, server_state=self._state, app_state=dict(self._bounds)),
             host,
@@ -61,12 +62,12 @@ class HttpListener:
         return taken
 
     def stop_listening(self) -> None:
-        """Take no more connections. Those that are open stay."""
+        """Stop listening. Open connections stay."""
         for server in self._servers:
             server.close()
 
     async def close_connections(self) -> None:
-        """Let everybody go: requests may end within `STOP_S`."""
+        """Close all connections: running requests have `STOP_S` to finish."""
         for connection in self.connections:
             connection.shutdown()
         if tasks := list(self._state.tasks):

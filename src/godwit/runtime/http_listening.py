@@ -1,15 +1,16 @@
-"""Who listens over HTTP: what a request asks for, the session behind it, and what of its deliveries is confirmed.
+"""Listeners over HTTP: the parameters of a request, its session, and the confirmation of deliveries.
 
-*Theory.* A listener has a session, which keeps what comes while nobody reads. Every event of it has an id that names
-the client, the session and the number of the delivery. A client that asks again with the last id that it has seen, here
-or at another broker, goes on behind it. Server-sent events, polls and sockets all listen so; they differ in how they
-write an event, and in how they learn that it has arrived.
+*Theory.* A listener has a session, which keeps events while the client does not read. Every event has an id that names
+the client, the session and the number of the delivery. A client that sends the last id that it has seen, here or at
+another broker, continues after it. Server-sent events, polls and WebSockets all work this way; they differ in how an
+event is written, and in how its arrival is confirmed.
 
 *Rules.*
 1. What the id that came back covers is confirmed, and not given again.
 2. Deliveries that come before the subscription stands wait until it does.
 3. Where there is no acknowledgement, a delivery is confirmed when half a window of later ones, or a quarter of a
    queue's bytes, have been written (`WrittenDeliveries`).
+4. A listener is told once that a broker has lost its last inputs: when it comes back, or at once.
 """
 
 import re
@@ -60,8 +61,8 @@ __all__ = [
 SESSION_EXPIRY_S = 300.0
 SESSION_EXPIRY_S_MAX = 86_400.0
 SUBSCRIPTION = "events"
-QUEUE = "queue."  # how parameters begin that are rules of the queue
-MODE = "named"  # a listener brings its name alone, and finds its session wherever that is
+QUEUE = "queue."  # prefix of parameters for queue rules
+MODE = "named"  # a listener has only its name, by which its session is found at any broker
 
 LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,18})")
 
@@ -71,17 +72,17 @@ LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """What a listener asks for."""
+    """The request of a listener."""
 
     client: str
-    after: tuple[str, int] | None  # the session and the number that it has seen last
+    after: tuple[str, int] | None  # the session and the last number that it has seen
     wanted: Subscribe | SubscribeQuery
     expiry_s: float
     wants_receipt: bool = False
 
 
 async def listening_of(principal: Principal, params: QueryParams, headers: Headers, tests: EdgeTests) -> Listening:
-    """What the parameters and headers of a request ask for. A Problem or FilterError says what is wrong with them."""
+    """The request from parameters and headers. Problem or FilterError if they are invalid."""
     was = resume_position(headers.get("last-event-id") or params.get("last_event_id", ""))
     client = principal.name_of(params["client"]) if params.get("client") else ""
     if was is not None and (client or principal.name_of(was[0])) != was[0]:
@@ -103,7 +104,7 @@ async def listening_of(principal: Principal, params: QueryParams, headers: Heade
 
 
 def resume_position(last_id: str) -> tuple[str, str, int] | None:
-    """The client, the session and the number in an id of ours; None: it is none."""
+    """The client, the session and the number in an id; None if it is invalid."""
     found = LAST_ID.fullmatch(last_id.strip())
     return None if found is None else (unquote(found["client"]), unquote(found["session"]), int(found["number"]))
 
@@ -117,13 +118,13 @@ def subscription(
     queue: QueueRules | None = None,
     expires: float | None = None,
 ) -> Subscribe | SubscribeQuery:
-    """What a listener asks for. FilterError: that is not a filter."""
+    """The query of a listener. FilterError if it is invalid."""
     wanted = Subscribe((client, SUBSCRIPTION), asked(query.routable, sender or None), expires, queue, retained=retained)
     return wanted if query.test is None else SubscribeQuery(wanted, ((query.language, query.text),))
 
 
 def checked_session_expiry(said: str) -> float:
-    """For how long a session stays; FilterError when that is not a time."""
+    """The lifetime of a session; FilterError if it is invalid."""
     try:
         seconds = float(said)
     except ValueError:
@@ -145,10 +146,10 @@ def _without_retained(wanted: Subscribe | SubscribeQuery) -> Subscribe | Subscri
 
 
 class Listener:
-    """One listener and its session. `on_tested` gets its deliveries; those that no query wants have no subscriptions.
+    """One listener and its session. `on_tested` gets its deliveries; those that no query matches have no subscriptions.
 
     `on_suspended` hears why its query is tested no more, `on_closed` that its session is gone, `on_revoked` that its
-    rights have changed.
+    rights have changed, `on_loss` that events may be lost (`taken_loss`).
     """
 
     def __init__(
@@ -162,14 +163,16 @@ class Listener:
         on_suspended: Callable[[str], None],
         on_closed: Callable[[str], None],
         on_revoked: Callable[[Revoked], None],
+        on_loss: Callable[[], None] = lambda: None,
     ) -> None:
         self.client = listening.client
         self.session = ""
         self.is_open = False
-        self.receipt: Receipt | None = None  # of what came while it was away, if it asked for that
+        self.receipt: Receipt | None = None  # the receipt of its absence, if it was requested
         self._listening = listening
         self._after = listening.after
-        self._on_tested = on_tested
+        self._on_tested, self._on_loss = on_tested, on_loss
+        self._lost_since: float | None = None  # rule 4
         self._line = tests.open(self.client, on_tested, lambda name, reason: on_suspended(reason))
         self._early: list[Delivery] = []  # rule 2
         self._talk = InProcessClient(
@@ -180,10 +183,11 @@ class Listener:
             on_deliveries=self._on_deliveries,
             on_closed=on_closed,
             on_revoked=on_revoked,
+            on_loss=self._hear_of_loss,
         )
 
     async def open(self) -> None:
-        """Subscribe. A Problem says why that was refused."""
+        """Subscribe. Problem if it was refused."""
         wanted = self._listening.wanted
         try:
             attached = await self._talk.attach()
@@ -191,8 +195,8 @@ class Listener:
             if self._listening.wants_receipt:
                 self.receipt = attached.receipt
             if self._after is not None and (attached.fresh or self._after[0] != attached.session):
-                self._after = None  # its numbers count in another session
-            if not attached.fresh:  # it has begun with what was retained then
+                self._after = None  # its numbers belong to another session
+            if not attached.fresh:  # it has received the retained events before
                 wanted = _without_retained(wanted)
             self._line.adopt(attached.notes)
             self._line.ask(SUBSCRIPTION, wanted.queries if isinstance(wanted, SubscribeQuery) else ())
@@ -208,21 +212,32 @@ class Listener:
             raise Problem(403, refused)
         self._line.on_answer(SUBSCRIPTION, is_granted=True)
         self.is_open = True
+        if attached.receipt.lost_since is not None:
+            self._hear_of_loss(attached.receipt.lost_since)
         early, self._early = self._early, []
         self._on_deliveries(early)
 
+    def _hear_of_loss(self, since: float) -> None:
+        self._lost_since = since if self._lost_since is None else min(since, self._lost_since)
+        self._on_loss()
+
+    def taken_loss(self) -> float | None:
+        """Since when events may be lost, in seconds, 0 if that is not known; None: none are, or it was told."""
+        since, self._lost_since = self._lost_since, None
+        return since
+
     @property
     def is_testing(self) -> bool:
-        """Whether exact tests of its deliveries are still to be made."""
+        """Whether exact tests of its deliveries are pending."""
         return self._line.is_testing
 
     @property
     def seen(self) -> int:
-        """The number of the last delivery that the client has seen, as it said itself."""
+        """The number of the last delivery that the client has seen, as it reported."""
         return 0 if self._after is None else self._after[1]
 
     def id_of(self, number: int) -> str:
-        """What names a delivery of this session, here and at other brokers."""
+        """The id of a delivery of this session, valid at all brokers."""
         return f"{quote(self.client, safe='')}@{quote(self.session, safe='')}:{number}"
 
     def confirm(self, number: int) -> None:
@@ -230,7 +245,7 @@ class Listener:
         self._talk.confirm(number)
 
     def close(self) -> None:
-        """Go; the session stays until it expires."""
+        """Detach; the session stays until it expires."""
         self._talk.hang_up()
         self._line.close()
 
@@ -250,23 +265,23 @@ class Listener:
 
 
 class WrittenDeliveries:
-    """Deliveries that were written, and of which nobody says whether they arrived. (rule 3)"""
+    """Deliveries that were written, without acknowledgements. (rule 3)"""
 
     def __init__(self, node: Node) -> None:
         limits: Limits = node.machine.config.limits  # type: ignore[attr-defined]
         self._count_max = limits.window // 2
-        self._bytes_max = limits.queue_bytes_max // 4  # a session sends no more when half of it is under way
+        self._bytes_max = limits.queue_bytes_max // 4  # a session pauses when half of it is unconfirmed
         self._written: deque[tuple[int, int]] = deque()  # number and size
         self._bytes = 0
 
     def add(self, delivery: Delivery) -> None:
-        """This was written; or, if no query wants it, it need not be."""
+        """A delivery was written; or no query matches it, and it was not."""
         size = event_size(delivery.event) if delivery.subscriptions else 0
         self._written.append((delivery.number, size))
         self._bytes += size
 
     def confirmed(self) -> int:
-        """Up to which number deliveries were written long enough ago, if that is news; else 0."""
+        """The number up to which deliveries were written long enough ago, if it has changed; else 0."""
         number = 0
         while len(self._written) > self._count_max or self._bytes > self._bytes_max:
             number, size = self._written.popleft()

@@ -1,7 +1,7 @@
-"""Who is at the other end of an HTTP connection, for whoever counts what connections hold.
+"""The peer of an HTTP connection, for the memory account of connections.
 
 *Theory.* A connection begins as HTTP and may become a WebSocket: two protocols, one after the other, and requests in
-between that know who asks. What they share is one `HttpPeer`, in the state that uvicorn hands to every request.
+between that authenticate the user. They share one `HttpPeer`, in the state that uvicorn passes to every request.
 """
 
 from collections.abc import Callable
@@ -14,20 +14,20 @@ class HttpPeer:
 
     def __init__(self, host: str) -> None:
         self.host = host
-        self.user_of: Callable[[], str | None] = lambda: None  # None: it was not let in yet
-        self.unsent_of: Callable[[], int] = lambda: 0  # bytes that wait before they are given to the transport
+        self.user_of: Callable[[], str | None] = lambda: None  # None: not authenticated yet
+        self.unsent_of: Callable[[], int] = lambda: 0  # bytes that wait for the transport
 
     def admit(self, user: str) -> None:
-        """It was let in."""
+        """The peer was authenticated."""
         self.user_of = lambda: user
 
     @property
     def party(self) -> str:
-        """The user, or the host while nobody knows the user."""
+        """The user, or the host before authentication."""
         user = self.user_of()
         return self.host if user is None else user
 
     @property
     def is_admitted(self) -> bool:
-        """Whether it was let in."""
+        """Whether it is authenticated."""
         return self.user_of() is not None

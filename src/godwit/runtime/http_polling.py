@@ -1,15 +1,16 @@
 """CloudEvents by polling: `GET /events` whose answer is one CloudEvent, in structured or binary mode, or a batch.
 
-*Theory.* An answer ends, so it can have what a stream cannot: the content type of a CloudEvent, and its headers. A poll
-attaches to the listener's session, waits for an event, answers, and leaves. The header `Last-Event-ID` of the answer
-names what was given. Who sends it back with the next poll confirms that, and gets what comes after it.
+*Theory.* The answer to a poll ends, so it can have what a stream cannot: the content type of a CloudEvent, and its
+headers. A poll attaches to the listener's session, waits for an event, answers, and detaches. The header
+`Last-Event-ID` of the answer names the last event in it. Sending it back with the next poll confirms these events, and
+the following ones are returned.
 
 *Rules.*
-1. The receiver chooses: by the parameter `format`, or by the type that its `Accept` header likes best.
-2. What no id has confirmed is given again: nothing is lost with an answer that does not arrive.
-3. Without an event within `wait_s` the answer is 204. Its id covers events that no query wanted. What is being tested
-   then is waited for, for up to `TESTING_S`.
-4. A poll of the same client takes the session from the one before it, which is then answered by 503.
+1. The receiver chooses: by the parameter `format`, or by the preferred type of its `Accept` header.
+2. Unconfirmed events are returned again: nothing is lost with an answer that does not arrive.
+3. Without an event within `wait_s` the answer is 204. Its id covers events that no query matched. Pending tests are
+   awaited for up to `TESTING_S`.
+4. A new poll of the same client takes over the session from an earlier one, which is then answered by 503.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ __all__ = ["POLLED", "EventPoll", "accepted_format", "checked_poll"]
 WAIT_S, WAIT_S_MAX = 20.0, 60.0
 TESTING_S = 1.0
 EVENTS, EVENTS_MAX = 100, 1_000
-LAST_ID = "last-event-id"
+LAST_ID, LOST_SINCE = "last-event-id", "godwit-lost-since"
 
 POLLED = ("cloudevents-structured", "cloudevents-binary", "cloudevents-batch")
 """Formats whose answer ends."""
@@ -43,7 +44,7 @@ _BY_TYPE = {STRUCTURED: POLLED[0], BATCH: POLLED[2]}
 
 
 def accepted_format(accept: str) -> str:
-    """The format that an `Accept` header likes best; "": it says nothing of CloudEvents, or likes streams more."""
+    """The preferred format of an `Accept` header; "" if it has no CloudEvents, or prefers streams."""
     best, found = 0.0, ""
     for part in accept.split(","):
         kind, *parameters = [each.strip().lower() for each in part.split(";")]
@@ -61,7 +62,7 @@ def accepted_format(accept: str) -> str:
 
 
 def checked_poll(params: QueryParams) -> tuple[float, int]:
-    """How long to wait, and how many events to answer with at most. Problem: that is not allowed."""
+    """The time to wait, and the largest number of events. Problem if they are not allowed."""
     wait_s = _number(params, "wait_s", WAIT_S, WAIT_S_MAX)
     return wait_s, int(_number(params, "events_max", EVENTS, EVENTS_MAX, least=1))
 
@@ -93,7 +94,7 @@ class EventPoll:
         self._format = format
         self._on_end = on_end
         self._came = asyncio.Event()  # an event, or the end
-        self._ends_with_tests = False  # its time is over, and nothing more is waited for
+        self._ends_with_tests = False  # the time to wait is over
         self._deliveries: list[Delivery] = []
         self._problem: Problem | None = None
         self._listener = Listener(
@@ -108,7 +109,7 @@ class EventPoll:
         )
 
     async def answer(self, wait_s: float, events_max: int) -> Response:
-        """The answer, once there is one. A Problem says why there is none."""
+        """Wait for the answer. Problem if there is none."""
         try:
             await self._listener.open()
             await self._wait(wait_s)
@@ -129,7 +130,7 @@ class EventPoll:
             pass
 
     def end(self) -> None:
-        """Answer with what there is: the broker stops."""
+        """Answer at once: the broker stops."""
         self._came.set()
 
     def _on_tested(self, deliveries: list[Delivery]) -> None:
@@ -157,6 +158,8 @@ class EventPoll:
         if not events and self._problem is not None:
             raise self._problem
         headers = {LAST_ID: self._listener.id_of(number), "cache-control": "no-store"}
+        if (since := self._listener.taken_loss()) is not None:
+            headers[LOST_SINCE] = f"{since:.3f}"
         if not events:
             return Response(status_code=204, headers=headers)
         if self._format == POLLED[1]:

@@ -1,18 +1,17 @@
-"""uvicorn's protocols with our bounds: who is silent or comes too often is let go, and certificates are seen.
+"""uvicorn's protocols with limits: idle and excess connections are closed, and client certificates are read.
 
 *Rules.*
-1. A connection has `HEAD_S` for its first request, and at most twice that from the answer to one request to all of the
-   next: so nobody holds one by sending what is never finished, a byte at a time.
-2. From one host come at most so many connections as `HostConnections` allows, WebSockets included.
-3. When all places are taken (`Places`), some more are kept for health and administration: a connection gets one of
-   these, and clients' requests over it are answered by 503. When those are taken, too, the longest idle one goes.
-4. What h11 cannot answer any more closes its connection, without a traceback: bytes that are no HTTP, behind a request
-   that was answered, or is being answered.
-5. The name in a certificate that we trust is handed to the application, as `certificate` in the request's state.
-6. What has come of a request or of a message that is not complete is bounded in bytes and time, as it is for all others
-   (`memory_account.py`). A request begins with the first byte of its head. Each fragment of a WebSocket message counts
-   `FRAGMENT_BYTES` more: that is what it takes in memory.
-7. Of connections that are closed at once a few are handled in each turn of the loop (`pacing.py`).
+1. A connection has `HEAD_S` for its first request, and at most twice that from the answer to one request to the end of
+   the next: so a slow sender cannot keep it open.
+2. The connections of one host are limited by `HostConnections`, WebSockets included.
+3. When all places are in use (`Places`), some more are reserved for health and administration: a connection gets one of
+   these, and clients' requests over it are answered by 503. When those are in use, too, the longest idle one is closed.
+4. Invalid bytes after a request close the connection without a traceback: h11 cannot answer them any more.
+5. The name in a trusted certificate is passed to the application, as `certificate` in the request's state.
+6. Incomplete requests and messages are limited in bytes and time, as for all listeners (`memory_account.py`). A request
+   begins with the first byte of its head. Each fragment of a WebSocket message counts `FRAGMENT_BYTES` more, its
+   overhead in memory.
+7. Of many connections that close at once a few are handled in each turn of the loop (`pacing.py`).
 """
 
 import asyncio
@@ -66,16 +65,16 @@ class Place:
 
     @property
     def is_reserved(self) -> bool:
-        """Whether it is still one that clients do not get."""
+        """Whether it is reserved."""
         return self._places.is_reserved(self)
 
     def leave(self) -> None:
-        """The connection is gone."""
+        """The connection has closed."""
         self._places.leave(self)
 
 
 class Places:
-    """How many connections there are. (rule 3)"""
+    """The places of connections. (rule 3)"""
 
     def __init__(self, count: int, reserved: int = RESERVED) -> None:
         self.count, self.reserved = count, reserved
@@ -83,7 +82,7 @@ class Places:
         self._reserved: dict[Place, None] = {}  # the oldest first
 
     def enter(self, protocol: "HttpProtocol") -> Place | None:
-        """A place for a connection; None: there is none."""
+        """A place for a connection, or None."""
         place = Place(self, protocol)
         if len(self._taken) < self.count:
             self._taken.add(place)
@@ -98,7 +97,7 @@ class Places:
         return place
 
     def is_reserved(self, place: Place) -> bool:
-        """Whether a place is reserved. One for anything that has become free is taken instead."""
+        """Whether a place is reserved. If an ordinary one is free, it is used instead."""
         if place in self._reserved and len(self._taken) < self.count:
             del self._reserved[place]
             self._taken.add(place)
@@ -111,11 +110,11 @@ class Places:
 
 
 class HttpProtocol(H11Protocol):
-    """A connection; its state (`app_state`) is its own, and has `HOSTS`, `PLACES`, `MEMORY` and `CLOSINGS`."""
+    """A connection with a separate state (`app_state`), which has `HOSTS`, `PLACES`, `MEMORY` and `CLOSINGS`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._answered: Any = None  # the request that was answered last, when somebody last looked
+        self._answered: Any = None  # the last answered request at the last check
         self._held = 0  # bytes of a request that is not complete
         asyncio.get_running_loop().call_later(HEAD_S, self._check)
         host, names = host_of(transport), certificate_names(transport)
@@ -124,13 +123,13 @@ class HttpProtocol(H11Protocol):
         self._peer = self.app_state[PEER] = HttpPeer(host)
         self._memory: MemoryAccount = self.app_state[MEMORY]
         if not hosts.enter(host):
-            self._refuse(f"this broker takes no more connections from {host}", "limit")
+            self._refuse(f"this broker accepts no more connections from {host}", "limit")
             transport.abort()  # rule 2
             return
         self.app_state[ENTERED] = host
         place = self.app_state[PLACES].enter(self)
         if place is None:
-            self._refuse("this broker takes no more connections", "limit")
+            self._refuse("this broker accepts no more connections", "limit")
             transport.abort()  # rule 3
         else:
             self.app_state[PLACE] = place
@@ -145,7 +144,7 @@ class HttpProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being answered."""
+        """Whether no request is being answered."""
         cycle: Any = self.cycle
         return cycle is None or cycle.response_complete
 
@@ -166,8 +165,8 @@ class HttpProtocol(H11Protocol):
 
     @property
     def _is_incomplete(self) -> bool:
-        """Whether a request has begun, and more of it must come. What comes behind an answer is thrown away."""
-        if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it is a WebSocket now
+        """Whether a request has begun and is incomplete. Bytes after a final answer are discarded."""
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it has become a WebSocket
             return False
         if self.is_idle:
             return self.conn.their_state is h11.IDLE
@@ -178,21 +177,21 @@ class HttpProtocol(H11Protocol):
 
     @property
     def party(self) -> str:
-        """The user, or the host while nobody knows the user."""
+        """The user, or the host before authentication."""
         return self._peer.party
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the client was let in."""
+        """Whether the client is authenticated."""
         return self._peer.is_admitted
 
     @property
     def unread(self) -> int:
-        """Bytes that were written and that the client has not read."""
+        """Written bytes that the client has not read."""
         return self.transport.get_write_buffer_size()
 
     def let_go(self, reason: str) -> None:
-        """Close the connection because of what it makes the broker hold; a request that waits is answered."""
+        """Close the connection because of its memory use; a waiting request is answered."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             answer = msgspec.json.encode({"error": reason})
             headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
@@ -214,7 +213,7 @@ class HttpProtocol(H11Protocol):
         self._refuse(msg, "protocol")
         if self.is_idle and self.conn.our_state is h11.IDLE:
             super().send_400_response(msg)
-        else:  # another answer is on its way, or was given
+        else:  # another answer is being sent, or was sent
             self._drop()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -230,7 +229,7 @@ class HttpProtocol(H11Protocol):
             super().shutdown()
 
     def _drop(self) -> None:
-        """Close the connection; what is being answered goes nowhere."""
+        """Close the connection; a running answer is dropped."""
         cycle: Any = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
@@ -239,10 +238,10 @@ class HttpProtocol(H11Protocol):
             self.transport.close()
 
     def _check(self) -> None:
-        """Let go of who asks for nothing. (rule 1)"""
+        """Close idle connections. (rule 1)"""
         transport = self.transport
-        cycle: Any = self.cycle  # None before the first request, which its type does not say
-        if transport.is_closing() or transport.get_protocol() is not self:  # it is a WebSocket now
+        cycle: Any = self.cycle  # None before the first request, against its annotation
+        if transport.is_closing() or transport.get_protocol() is not self:  # it has become a WebSocket
             return
         is_answered = cycle is None or cycle.response_complete
         if is_answered and cycle is self._answered:
@@ -299,21 +298,21 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     @property
     def party(self) -> str:
-        """The user, or the host while nobody knows the user."""
+        """The user, or the host before authentication."""
         return self._peer.party
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the client was let in."""
+        """Whether the client is authenticated."""
         return self._peer.is_admitted
 
     @property
     def unread(self) -> int:
-        """Bytes that were written and that the client has not read."""
+        """Written bytes that the client has not read."""
         return self.transport.get_write_buffer_size() + self._peer.unsent_of()
 
     def let_go(self, reason: str) -> None:
-        """Close the connection because of what it makes the broker hold."""
+        """Close the connection because of its memory use."""
         self.queue.put_nowait({"type": "websocket.disconnect", "code": REFUSED})
         with suppress(InvalidState):
             self.conn.send_close(REFUSED, reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore"))

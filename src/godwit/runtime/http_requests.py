@@ -1,4 +1,4 @@
-"""What a request over HTTP says of its sender: credentials, certificate, connection; its body; forms of answers."""
+"""Parts of HTTP requests: credentials, certificate, connection, body; and JSON answers."""
 
 import base64
 import binascii
@@ -27,11 +27,11 @@ __all__ = [
     "why_other_site",
 ]
 
-OWN_SITE = ("none", "same-origin")  # what browsers say of who asks: the user, or a page of ours
+OWN_SITE = ("none", "same-origin")  # values of Sec-Fetch-Site for requests of the user or of this site
 
 
 class Problem(GodwitError):
-    """A request that gets no for an answer. `cause`: why it is an entry of the security log; "": it is none."""
+    """A refused request. `cause`: the cause in the security log; "": it is not logged there."""
 
     def __init__(self, status: int, reason: str, cause: str = "", **more: Any) -> None:
         super().__init__(reason)
@@ -57,7 +57,7 @@ async def body_of(request: Request, bytes_max: int) -> bytes:
 
 
 def credentials_in(authorization: str) -> dict[str, str]:
-    """User and password, or a token, from a header. Problem: it is neither."""
+    """User and password, or a token, from a header. Problem if it is neither."""
     scheme, _, said = authorization.partition(" ")
     match scheme.lower():
         case "":
@@ -70,30 +70,30 @@ def credentials_in(authorization: str) -> dict[str, str]:
             except (binascii.Error, ValueError):
                 colon = ""
             if not colon:
-                raise Problem(400, "the Authorization header is no Basic credentials")
+                raise Problem(400, "the Authorization header has no valid Basic credentials")
             return {"user": user, "password": password}
     raise Problem(400, f"Authorization by {scheme!r}: allowed are Basic and Bearer")
 
 
 def certificate_of(connection: HTTPConnection) -> str:
-    """The name in the certificate that the other end has shown."""
+    """The name in the client certificate."""
     return str(connection.scope.get("state", {}).get(CERTIFICATE, ""))
 
 
 def peer_of(connection: HTTPConnection) -> HttpPeer:
-    """Who is at the other end of its connection."""
+    """The peer of a request's connection."""
     peer: HttpPeer = connection.scope["state"][PEER]
     return peer
 
 
 def is_reserved(connection: HTTPConnection) -> bool:
-    """Whether it came over a connection that is kept for health and administration."""
+    """Whether it came over a connection reserved for health and administration."""
     place = connection.scope.get("state", {}).get(PLACE)
     return place is not None and bool(place.is_reserved)
 
 
 def is_local_name(host: str) -> bool:
-    """Whether a Host header names this machine as it is named on this machine."""
+    """Whether a Host header is a local name of this machine."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or ip_address(name).is_loopback
@@ -102,7 +102,7 @@ def is_local_name(host: str) -> bool:
 
 
 def why_other_site(headers: Mapping[str, str], origins: Collection[str] = ()) -> str:
-    """Which pages a request comes from, if they are neither of this site nor of one of the origins; else ""."""
+    """The origin of a cross-site request, if it is not one of the allowed origins; else ""."""
     origin = headers.get("origin", "")
     if not origin and headers.get("sec-fetch-site", "none") not in OWN_SITE:
         return "pages of other sites"

@@ -1,16 +1,16 @@
-"""WebSockets: the JSON twin of the native protocol for browsers (`/ws`), and MQTT (`/mqtt`).
+"""WebSockets: the JSON form of the native protocol for browsers (`/ws`), and MQTT (`/mqtt`).
 
-*Theory.* A message of the JSON twin is one text frame; the first one is `Intro`, and then all is as over TCP: a client
-in a browser says `Attach`, requests and `Received`. MQTT's bytes come in binary frames, cut anywhere; the gateway puts
-them together.
+*Theory.* A message of the JSON form is one text frame; the first one is `Intro`, and then all is as over TCP: a client
+in a browser sends `Attach`, requests and `Received`. MQTT's bytes arrive in binary frames, split anywhere; the gateway
+joins them.
 
 *Rules.*
-1. What a peer sends wrong closes its connection, with a reason, and costs nobody else anything.
-2. What cannot be written because a peer does not read is bounded: past `UNREAD_BYTES_MAX` its connection is closed.
-3. While the node takes nothing in, nothing is read; from who says too much, nothing for a while.
-4. A connection that has not introduced itself after `INTRO_S`, or sends too much before that, is closed; one whose
-   token is over or whose user is gone, too.
-5. Brokers link over the native protocol alone.
+1. An invalid message closes the connection with a reason, and affects no other client.
+2. Data for a peer that does not read is bounded: beyond `UNREAD_BYTES_MAX` its connection is closed.
+3. While the node accepts no inputs, nothing is read; reading from a peer above its rate pauses.
+4. A connection without `Intro` after `INTRO_S`, or with too much data before that, is closed; also one whose token has
+   expired or whose user was removed.
+5. Links between brokers use the native protocol only.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ __all__ = [
 MQTT = "mqtt"
 NORMAL, WRONG_DATA, REFUSED, STOPS = 1000, 1003, 1008, 1001
 REASON_BYTES_MAX = 120  # a close frame takes 123
-FULL_BYTES = 256 * 2**10  # unsent, past which a peer counts as one that does not read
+FULL_BYTES = 256 * 2**10  # unsent bytes, beyond which a peer counts as not reading
 
 
 class GatewayStream(Protocol):
@@ -58,13 +58,13 @@ class GatewayStream(Protocol):
 
     @property
     def user(self) -> str | None:
-        """Who it is; None: it was not let in yet."""
+        """Its principal; None before authentication."""
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
 
     def connection_lost(self) -> None:
-        """The connection is gone."""
+        """The connection has closed."""
 
     def pause_writing(self) -> None:
         """The peer does not read what is sent to it."""
@@ -74,7 +74,7 @@ class GatewayStream(Protocol):
 
 
 class StreamGateway(Protocol):
-    """What takes MQTT over a stream of any kind."""
+    """Accepts MQTT over a stream of any kind."""
 
     def open(
         self,
@@ -85,48 +85,48 @@ class StreamGateway(Protocol):
         pause: Callable[[bool], None],
         certificate: str,
     ) -> GatewayStream:
-        """A connection from `host` is there; `pause` stops and resumes reading from it."""
+        """A new connection from `host`; `pause` stops and resumes reading from it."""
 
 
 class SocketHost(Protocol):
-    """What sockets need of the HTTP server."""
+    """The interface of the HTTP server for WebSockets."""
 
     node: Node
     server: NativeServer
     tests: EdgeTests
 
     async def admit_socket(self, socket: WebSocket, intro: Intro) -> Principal:
-        """Who is at the other end. PeerFault: it may not come in."""
+        """Authenticate a WebSocket. PeerFault: access is refused."""
 
     def keep(self, stream: Any) -> None:
-        """This has to be told when the broker stops: it has `end`."""
+        """Register a connection to end when the broker stops."""
 
     def drop(self, stream: Any) -> None:
         """This is over."""
 
     async def room(self) -> None:
-        """Until the node takes something in."""
+        """Wait until the node accepts inputs."""
 
     async def publish(self, principal: Principal, events: list[Event]) -> list[str]:
         """Publish events of a client; why some were refused."""
 
 
 class Socket:
-    """A WebSocket that is written to without waiting."""
+    """A WebSocket with non-blocking writes."""
 
     def __init__(self, socket: WebSocket) -> None:
         self.socket = socket
         self._unsent: deque[str | bytes] = deque()
         self.unsent_bytes = 0  # that wait to be written
         self._is_full = False
-        self.on_full: Callable[[bool], None] = lambda is_full: None  # told when the peer does not read, or does again
+        self.on_full: Callable[[bool], None] = lambda is_full: None  # called when the peer stops or resumes reading
         self._came = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._writing: asyncio.Task[None] | None = None
         self.reading: asyncio.Task[None] | None = None
 
     def write(self, data: str | bytes) -> None:
-        """Have this written, in one frame. (rule 2)"""
+        """Write one frame. (rule 2)"""
         if self._closing is None:
             self._unsent.append(data)
             self.unsent_bytes += len(data)
@@ -139,7 +139,7 @@ class Socket:
                 self.on_full(True)
 
     def close(self, code: int = NORMAL, reason: str = "") -> None:
-        """Close, behind what was written."""
+        """Close, after the written data."""
         if self._closing is None:
             self._closing = (code, close_reason(reason))
             self._came.set()
@@ -149,7 +149,7 @@ class Socket:
         self.close(STOPS, "the broker stops")
 
     async def run(self, read: Callable[[], Any]) -> None:
-        """Read and write, until one of both is over."""
+        """Read and write, until one of both ends."""
         self.reading = asyncio.create_task(read())
         self._writing = asyncio.create_task(self._write())
         try:
@@ -177,16 +177,16 @@ class Socket:
                     await self._came.wait()
             await socket.close(*self._closing)
         except (RuntimeError, WebSocketDisconnect, OSError):
-            return  # it is gone
+            return  # the peer has disconnected
 
 
 def close_reason(reason: str) -> str:
-    """As much of a reason as a close frame takes."""
+    """The reason, cut to the size of a close frame."""
     return reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
 
 
 async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -> None:
-    """A client that speaks the JSON twin."""
+    """A client that uses the JSON form."""
     await websocket.accept()
     socket = Socket(websocket)
     peer.unsent_of = lambda: socket.unsent_bytes
@@ -227,7 +227,7 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
                 await inner.room()
                 data = (await _text(websocket)).encode()
                 message = await queries.read(data)
-                if type(message) is Intro:  # a sign of life, which is answered by one
+                if type(message) is Intro:  # a sign of life, answered by another
                     write(Intro(broker=host.server.name))
                     continue
                 inner.say(message)
@@ -279,7 +279,7 @@ async def _text(websocket: WebSocket) -> str:
 async def serve_mqtt(
     host: SocketHost, websocket: WebSocket, gateway: StreamGateway, name: str, certificate: str, peer: HttpPeer
 ) -> None:
-    """A client that speaks MQTT. Who it is, it says in CONNECT, and the gateway asks the authenticator."""
+    """A client that uses MQTT. CONNECT has its credentials, which the gateway passes to the authenticator."""
     if MQTT not in websocket.scope.get("subprotocols", ()):
         await websocket.close(REFUSED, "the subprotocol must be mqtt")
         return

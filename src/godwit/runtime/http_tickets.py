@@ -1,17 +1,17 @@
-"""Tickets: how a web page opens a stream of events or a WebSocket though it can set headers of neither.
+"""Tickets: authentication of event streams and WebSockets of web pages, which cannot set headers for them.
 
 *Theory.* `POST /events/ticket`, with the usual credentials, answers with a ticket, a random text. `GET /events` with a
-parameter `ticket` is then let in as who has asked for it. A URL ends up in more places than a header (the history of
-a browser, the log of a proxy), so a ticket is worth little to whoever finds it there: it opens one stream, soon.
-`POST /ws/ticket` is the same for a WebSocket, which may do more than listen. So those are other tickets, and never in a
-URL: a client shows one as the token of its `Intro`.
+parameter `ticket` is then authenticated as the user who requested it. A URL ends up in more places than a header (the
+history of a browser, the log of a proxy), so a ticket has little value for others: it opens one stream, within a short
+time. `POST /ws/ticket` is the same for a WebSocket, which may do more than listen. So those are other tickets, and
+never in a URL: a client sends one as the token of its `Intro`.
 
 *Rules.*
 1. A ticket is valid for `TICKET_S`, and opens one stream, or one socket, as it was asked for. It is used up before that
    opens, even if that fails.
-2. It stands for the very `Principal` that was let in for the request: when the rights of the user change, those of the
-   ticket change too, and when the user is gone, or its token has expired, the ticket is refused.
-3. A ticket of nobody in particular counts on this machine alone, as its requests do.
+2. It stands for the `Principal` of the request: when the rights of the user change, those of the ticket change, too;
+   when the user is removed, or its token has expired, the ticket is refused.
+3. An anonymous ticket is valid only on this machine, as anonymous requests are.
 4. A user has at most `TICKETS_PER_USER_MAX` that can still be used, all users together `TICKETS_MAX`. Of the others the
    last `SPENT_MAX` are known, so that a refusal can say whether a ticket was used, has expired, or never was one.
 5. Only digests of tickets are kept, and no refusal and no line of a log shows one.
@@ -47,14 +47,14 @@ ELSEWHERE = "the ticket has no user, and is valid only on the broker's own machi
 
 
 class Ticket(NamedTuple):
-    """One that can be used."""
+    """A valid ticket."""
 
     principal: Principal
     until: float
 
 
 class Tickets:
-    """The tickets that one broker has given at a path, each for one `opened`."""
+    """The tickets issued at a path, each for one `opened`."""
 
     def __init__(self, path: str, opened: str, clock: Callable[[], float] = monotonic) -> None:
         self.clock = clock
@@ -67,7 +67,7 @@ class Tickets:
         self._counts: Counter[str] = Counter()  # of usable ones, by user
 
     async def give(self, principal: Principal, request: Request) -> Response:
-        """A ticket for who asks."""
+        """A ticket for the user of a request."""
         ticket = self.issue(principal)
         told = {"ticket": ticket, "expires_in_s": TICKET_S, "user": principal.user}
         return json_response(told, 201, {"cache-control": "no-store"})
@@ -86,7 +86,7 @@ class Tickets:
         return text
 
     def redeem(self, text: str, *, is_local: bool) -> Principal:
-        """Who may come in by this ticket, which is used up. NotAdmitted: nobody may."""
+        """The principal of a ticket, which is used up. NotAdmitted if it is not valid."""
         self._expire()
         digest = _digest(text)
         if digest not in self._usable:
@@ -106,7 +106,7 @@ class Tickets:
             self._spend(next(iter(self._usable)), self._expired)
 
     def _spend(self, digest: bytes, why: str) -> Principal:
-        """It cannot be used from now on: whose it was."""
+        """Invalidate a ticket; returns its user."""
         principal = self._usable.pop(digest).principal
         self._counts[principal.user] -= 1
         if not self._counts[principal.user]:
@@ -118,21 +118,21 @@ class Tickets:
 
 
 class TicketAuthenticator:
-    """An authenticator that lets in whoever shows a ticket as its user, and asks another about everybody else."""
+    """An authenticator that accepts tickets, and passes all other credentials to another authenticator."""
 
     def __init__(self, authenticator: Authenticator, tickets: Tickets) -> None:
         self._authenticator = authenticator
         self._tickets = tickets
 
     async def admit(self, credentials: Credentials) -> Principal:
-        """Who this is. PeerFault: it may not come in."""
+        """The principal of a peer. PeerFault: access is refused."""
         if credentials.ticket:
             return self._tickets.redeem(credentials.ticket, is_local=credentials.is_local)
         return await self._authenticator.admit(credentials)
 
 
 def is_ticket(token: str) -> bool:
-    """Whether what a client shows as its token is a ticket."""
+    """Whether the token of a client is a ticket."""
     return token.startswith(PREFIX)
 
 

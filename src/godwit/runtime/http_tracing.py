@@ -1,4 +1,4 @@
-"""`GET /trace`: what happens at a broker, as server-sent events, while it happens."""
+"""`GET /trace`: trace records of a broker as server-sent events."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ TAKEN_MAX = 1_000  # records in one write
 class TraceStream:
     """The source of a response: records of a client, of an event, or all.
 
-    `last`: how many earlier records to begin with, as far as they are kept.
+    `last`: the number of earlier records to begin with, as far as they are kept.
     """
 
     def __init__(

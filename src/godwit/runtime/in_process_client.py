@@ -1,13 +1,13 @@
-"""A client without a memory of its own, inside the broker's process: the HTTP side publishes and listens through it.
+"""A client inside the broker's process, without stored state: the HTTP server publishes and listens through it.
 
-*Theory.* The client's machine numbers its requests and says them again until they are answered, because connections
-break. Inside the process none breaks alone; so this is much less: say who you are, go on numbering where the session
-says (`Attached.accepted`), and wait for the answers.
+*Theory.* The full client machine numbers its requests and repeats them until they are answered, because connections
+break. Inside the process no connection breaks alone, so this client is much simpler: greet, continue numbering where
+the session is (`Attached.accepted`), and wait for the answers.
 
 *Rules.*
-1. A request is answered when the machine has taken it in and its journal has it; `ask` returns then.
-2. When the connection is closed, whoever still waits for an answer hears `ConnectionClosed`, with the reason.
-3. There are at most `UNANSWERED_MAX` requests without an answer; more are turned away at once.
+1. A request is answered when the machine has handled it and it is in the journal; `ask` returns then.
+2. When the connection is closed, pending calls raise `ConnectionClosed` with the reason.
+3. There are at most `UNANSWERED_MAX` unanswered requests; more are refused at once.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ from godwit.broker.messages import (
     Attached,
     Bye,
     Delivery,
+    Receipt,
+    ReceiptUpdate,
     Received,
     Refused,
     Request,
@@ -39,7 +41,7 @@ __all__ = ["ConnectionClosed", "InProcessClient"]
 ANSWER_S = 30.0
 UNANSWERED_MAX = 100_000
 
-_LIFE = token_hex(4)  # names of connections must not come again after a restart
+_LIFE = token_hex(4)  # names of connections must not repeat after a restart
 _made = 0
 
 
@@ -61,6 +63,7 @@ class InProcessClient:
         on_deliveries: Callable[[list[Delivery]], None] = lambda deliveries: None,
         on_closed: Callable[[str], None] = lambda reason: None,
         on_revoked: Callable[[Revoked], None] = lambda revoked: None,
+        on_loss: Callable[[float], None] = lambda since: None,
     ) -> None:
         self.client = client
         self.mode = mode  # how it moves
@@ -69,10 +72,11 @@ class InProcessClient:
         self._on_deliveries = on_deliveries
         self._on_closed = on_closed
         self._on_revoked = on_revoked
+        self._on_loss = on_loss  # told since when events may be lost, in seconds; 0: not known
         self._number = 0
         self._answered_up_to = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # for an answer to that number
-        self._refusals: dict[int, str] = {}  # until who asked has seen them
+        self._refusals: dict[int, str] = {}  # until the caller has seen them
         self._welcome: asyncio.Future[Attached] = asyncio.get_running_loop().create_future()
         self.inner = InProcessConnection(
             node, connection_name(), principal, self._on_messages, self._on_hung_up, line=line
@@ -81,13 +85,13 @@ class InProcessClient:
     # ------------------------------------------------------------ what is asked
 
     async def attach(self) -> Attached:
-        """Say who it is; what the broker answers."""
+        """Send the greeting; returns the broker's answer."""
         self.inner.say(Attach(self.client, mode=self.mode))
         await self._answered(self._welcome)
         return self._welcome.result()
 
     async def ask(self, wishes: Sequence[Wish | SubscribeQuery]) -> list[str | None]:
-        """Have these carried out, in order: for each, why it was refused, or None."""
+        """Send requests in order; for each, why it was refused, or None."""
         if self.closed_because:
             raise ConnectionClosed(self.closed_because)
         if self._number - self._answered_up_to + len(wishes) > UNANSWERED_MAX:
@@ -99,14 +103,14 @@ class InProcessClient:
             for wish in wishes:
                 self.inner.say(Request(self._number + 1, wish))
                 self._number += 1
-        finally:  # some were said, and are answered
+        finally:  # some were sent, and are answered
             answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((self._number, answered))
         await self._answered(answered)
         return [self._refusals.pop(number, None) for number in range(first, first + len(wishes))]
 
     def confirm(self, number: int) -> None:
-        """Every delivery up to that one has come."""
+        """Confirm every delivery up to this one."""
         self.inner.say(Received(number))
 
     def leave(self) -> None:
@@ -115,7 +119,7 @@ class InProcessClient:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Go; the session stays until it expires."""
+        """Detach; the session stays until it expires."""
         self.inner.hang_up()
         self._fail("the client is gone")
 
@@ -146,6 +150,8 @@ class InProcessClient:
                     self._fail(reason)
                 case Revoked():
                     self._on_revoked(message)
+                case ReceiptUpdate(receipt=Receipt(lost_since=float(since))):
+                    self._on_loss(since)
         if deliveries:
             self._on_deliveries(deliveries)
 
@@ -158,7 +164,7 @@ class InProcessClient:
                 future.set_result(None)
 
     def _refuse(self, number: int, reason: str) -> None:
-        if number > self._answered_up_to:  # else it was told to another
+        if number > self._answered_up_to:  # otherwise another call gets it
             self._refusals[number] = reason
             self._answer(number)
 
@@ -173,18 +179,18 @@ class InProcessClient:
         for future in waiting:
             if not future.done():
                 future.set_exception(ConnectionClosed(self.closed_because))
-                future.exception()  # nobody may be waiting
+                future.exception()  # no call may be pending
 
 
 def connection_name() -> str:
-    """A name for a connection that no other has."""
+    """A unique name for a connection."""
     global _made  # noqa: PLW0603 (names count through the process)
     _made += 1
     return f"{_LIFE}/http/{_made}"
 
 
 def granted(principal: Principal, client: str) -> str:
-    """The name of a client's session; `PeerFault` when it has none."""
+    """The name of a client's session; `PeerFault` if it has none."""
     name = principal.name_of(client)
     if not name:
         raise PeerFault("a client must have a name")

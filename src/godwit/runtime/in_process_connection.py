@@ -1,13 +1,13 @@
-"""A client's connection inside the broker's process: how gateways (MQTT, HTTP) bring their clients to the machine.
+"""A client's connection inside the broker's process, as gateways (MQTT, HTTP) use it.
 
-*Theory.* To the machine there is no difference: it hears `Opened`, messages and `Closed` of a named connection, and
-what it tells that connection comes to `on_messages`, all of one turn at once.
+*Theory.* The machine sees no difference: it gets `Opened`, messages and `Closed` of a named connection, and its answers
+are passed to `on_messages`, all of one turn at once.
 
 *Rules.*
-1. What is said goes through the same checks and into the same journal as what comes over a socket.
-2. After `close`, or when the machine has closed the connection (`on_closed`), nothing more comes or goes.
-3. When the client must go (`Principal.end`: its token is over, its user is gone), the connection is closed: whoever
-   holds it may say something before (`on_end`).
+1. Messages pass the same checks and go into the same journal as those of a socket.
+2. After `close`, or when the machine has closed the connection (`on_closed`), no more messages pass.
+3. When the principal ends (`Principal.end`: its token has expired, its user was removed), the connection is closed; its
+   owner may send something before (`on_end`).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class InProcessConnection:
     ) -> None:
         self.node = node
         self.name = name
-        self.line = line or name  # in which the node lets inputs wait: they stay in order
+        self.line = line or name  # the queue of its inputs at the node, which keeps their order
         self.principal = principal
         self.is_open = True
         self._on_messages = on_messages
@@ -60,7 +60,7 @@ class InProcessConnection:
             asyncio.get_running_loop().call_soon(self._over, principal.ended_because)
 
     def _over(self, reason: str) -> None:
-        """The client must go."""
+        """The principal has ended."""
         if self.is_open:
             self._on_end(reason)
         if self.is_open:
@@ -69,9 +69,9 @@ class InProcessConnection:
             on_closed(reason)
 
     def say(self, message: Any, bulk: bytes | None = None) -> Any:
-        """Say a message to the machine, as far as the client may: what was said in its place, or None.
+        """Send a message to the machine, as far as it is granted; returns what was sent instead, or None.
 
-        `bulk`: most of what the message takes in memory. A node without a journal needs no more of it in bytes.
+        `bulk`: the largest part of the message in memory. A node without a journal needs no other encoding of it.
         """
         if not self.is_open:
             return None
@@ -83,29 +83,29 @@ class InProcessConnection:
         return message
 
     async def room(self) -> None:
-        """Until what was said before is handled so far that more may be said. (`Node`, rule 6)"""
+        """Wait until enough earlier messages are handled that more may be sent. (`Node`, rule 6)"""
         if self.node.is_long(self.line):
             short = asyncio.Event()
             self.node.when_short(self.line, short.set)
             await short.wait()
 
     def hang_up(self) -> None:
-        """The client is gone; its session stays."""
+        """The client has disconnected; its session stays."""
         if self.is_open:
             self._ended()
             if self.node.ports.get(self.name) is self:
                 del self.node.ports[self.name]
                 self.node.tell(Closed(self.name), line=self.line)
-            self._on_messages, self._on_closed, self._on_end = _ignore, _ignore, _ignore  # they hold who holds this
+            self._on_messages, self._on_closed, self._on_end = _ignore, _ignore, _ignore  # breaks a reference cycle
 
     # ------------------------------------------------------------ a port of the node
 
     def send(self, message: Any) -> None:
-        """Have a message handed over at the next `flush`."""
+        """Queue a message for the next `flush`."""
         self._came.append(message)
 
     def flush(self) -> None:
-        """Hand over what was sent, in one go."""
+        """Pass on the queued messages at once."""
         if self._came:
             came, self._came = self._came, []
             self._on_messages(came)
@@ -125,4 +125,4 @@ class InProcessConnection:
 
 
 def _ignore(what: Any) -> None:
-    """Nobody is to be told."""
+    """Close without notification."""

@@ -1,17 +1,18 @@
-"""A look into a running broker: what administrators can ask it, by subject.
+"""Inspection of a running broker: the questions of administrators, by subject.
 
-*Theory.* All answers are read from the machine as it stands, and from what the watch has kept (`activity_monitor.py`):
-nothing is written down beforehand for the sake of a question, but while a page asks for it (`observations.py`).
+*Theory.* All answers are read from the present state of the machine, and from the activity monitor
+(`activity_monitor.py`). Nothing is stored for questions alone, except while a page repeats its questions
+(`observations.py`).
 
 *Rules.*
 1. Nothing here changes the machine.
-2. Answers are plain data. Long ones are cut, and say how much more there is. Filters are texts.
+2. Answers are plain data. Long ones are cut, and tell how much was left out. Filters are texts.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
-from time import thread_time, time
+from time import time
 from typing import Any
 
 from godwit.errors import GodwitError
@@ -24,7 +25,8 @@ from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.event_explanations import EventExplanations
 from godwit.runtime.filter_workbench import FilterWorkbench
 from godwit.runtime.http_events import events_in
-from godwit.runtime.map_answers import LATELY_S_MAX, events_told, hand_overs_lately, places_told, regions_of
+from godwit.runtime.map_answers import places_told, regions_of
+from godwit.runtime.map_changes import MapChanges, mark_of
 from godwit.runtime.node import Node
 from godwit.runtime.observations import LinkTraffic
 from godwit.runtime.positions import EventPlaces, Position, positions_of
@@ -51,6 +53,7 @@ class Inspection:
         self._dashboard = dashboard
         self._event_places = EventPlaces()
         self._node = node
+        self._changes = MapChanges(lambda: self._machine.sessions, activity, dashboard.places)
         self._server = server
         self._activity = activity
         self._samples = Samples(node, activity, lambda: sum(server.memory.held().values()), time)
@@ -62,28 +65,28 @@ class Inspection:
 
     @property
     def _machine(self) -> Any:
-        return self._node.machine  # it may have been made again
+        return self._node.machine  # the machine may have been replaced
 
     @property
     def has_samples(self) -> bool:
-        """Whether somebody has looked at the metrics over time."""
+        """Whether the metrics over time were requested."""
         return len(self._samples) > 0
 
     def answer(self, subject: str, asked: Mapping[str, str]) -> Any:
-        """The answer to a question by its name and parameters. `GodwitError`: there is none, and why."""
+        """The answer to a question by its name and parameters. `GodwitError` if there is none."""
         answer = ANSWERS.get(subject)
         if answer is None:
-            raise GodwitError(f"{subject[:40]!r} is nothing that can be asked: subjects are {', '.join(SUBJECTS)}")
+            raise GodwitError(f"{subject[:40]!r} is not a subject; allowed are {', '.join(SUBJECTS)}")
         return answer(self, asked)
 
     # ------------------------------------------------------------ routes and links
 
     def routes(self, limit: int = SHOWN, source: str | None = None) -> dict[str, Any]:
-        """The routing tables: who wants and advertises what, from where."""
+        """The routing tables: subscriptions and advertisements, with their sources."""
         return told_routes(self._machine, limit, source)
 
     def links(self, *, is_counted: bool = False) -> list[dict[str, Any]]:
-        """The links to neighbours; counted: with how many events have come over each since somebody looks."""
+        """The links to neighbours; counted: with the number of events received over each since counting began."""
         rows = [self._link(peer, link) for peer, link in self._machine.links.items()]
         if is_counted:
             now = time()
@@ -109,7 +112,7 @@ class Inspection:
         }
 
     def network(self) -> dict[str, Any]:
-        """This broker, and where its neighbours can be asked."""
+        """This broker, and the HTTP addresses of its neighbours."""
         return {
             "broker": self._machine.name,
             "http": self._server.http,
@@ -120,7 +123,7 @@ class Inspection:
         }
 
     def events(self, limit: int = SHOWN, filter: str = "") -> list[dict[str, Any]]:
-        """The last events that clients have published here, the latest first, as far as they are remembered."""
+        """The last events that clients have published here, the latest first, as far as they are kept."""
         wanted = parse(filter) if filter else None
         seen = ((at, event) for at, event in self._activity.latest_events() if wanted is None or wanted.matches(event))
         return [
@@ -137,26 +140,20 @@ class Inspection:
         places = self._dashboard.places
         return positions_of(self._machine.sessions, self._event_places.of(self._activity, places, time()), places)
 
-    def map(self, seconds: float) -> dict[str, Any]:
-        """Where clients are, and what happened in the last seconds: hand-overs from here, and events with a place."""
-        began, since = thread_time(), time() - seconds
-        told: dict[str, Any] = {
-            "positions": self.positions(),  # each in a row, which is written faster, and in fewer bytes
-            "hand_overs": hand_overs_lately(self._activity.latest_records(), since),
-            "events": events_told(self._activity.latest_events(since)),
-        }
-        return {**told, "took_ms": 1_000 * (thread_time() - began)}
+    def map(self, marks: str) -> dict[str, Any]:
+        """The changes on the map since the answers with these marks: positions, hand-overs from here, events."""
+        return self._changes.since(mark_of(marks, self._machine.name), time())
 
     def places(self) -> dict[str, Any]:
-        """Named places, as far as movement graphs say where they lie."""
+        """Named places with known positions."""
         return places_told(self._dashboard.places)
 
     def regions(self) -> dict[str, Any]:
-        """The regions that subscriptions of clients here name."""
+        """The regions in subscriptions of clients here."""
         return regions_of(self._machine.sessions)
 
     def samples(self, since: float) -> dict[str, Any]:
-        """How the broker fared since a time, in seconds since 1970."""
+        """Samples of the broker's metrics since a time, in seconds since 1970."""
         return self._samples.since(since)
 
     def drops(self, since: float) -> dict[str, Any]:
@@ -169,7 +166,7 @@ class Inspection:
 
 
 def written_event(text: str, publisher: str) -> Event:
-    """An event that somebody has written, in a form that `POST /events` takes."""
+    """A hypothetical event, in the form of `POST /events`."""
     events = events_in(text.encode(), time())
     if len(events) != 1:
         raise GodwitError(f"{len(events)} events: write one, as a JSON object")
@@ -196,7 +193,7 @@ ANSWERS: dict[str, Callable[[Inspection, Mapping[str, str]], Any]] = {
     "events": lambda self, asked: self.events(shown_rows(asked), asked.get("filter", "")),
     "attributes": lambda self, asked: self.attributes(shown_rows(asked, default=EVENTS_MAX, most=EVENTS_MAX)),
     "positions": lambda self, asked: [position._asdict() for position in self.positions()],
-    "map": lambda self, asked: self.map(shown_rows(asked, "seconds", 1, LATELY_S_MAX)),
+    "map": lambda self, asked: self.map(asked.get("since", "")),
     "places": lambda self, asked: self.places(),
     "regions": lambda self, asked: self.regions(),
     "samples": lambda self, asked: self.samples(shown_rows(asked, "since", 0, COUNT_MAX * 10)),
@@ -207,5 +204,5 @@ ANSWERS: dict[str, Callable[[Inspection, Mapping[str, str]], Any]] = {
     "comparisons": lambda self, asked: self.workbench.comparisons(asked),
     "explain": _explanation,
 }
-"""By its name, the answer to a question with parameters, here and of a whole network."""
+"""The handler of each question, by name, for one broker and for the network."""
 SUBJECTS = tuple(ANSWERS)

@@ -1,16 +1,16 @@
-"""Inputs that wait for the machine, in lines: one client's backlog does not hold up the others.
+"""Queues of inputs for the machine, one for each link and client: the backlog of one client does not delay others.
 
 *Theory.* Every link and every client has a line of its own, in which its inputs stay in order. Lines take turns, each
 for a slice of time. As in fair queueing (RFC 8290), a line that had nothing to do is *new* and is served before those
-that have used up a slice; when it is empty it goes behind the others, so that a line which is always nearly empty does
-not hold up those that are busy.
+that have used up a slice; when it is empty it goes behind those, so that a line which is always nearly empty does not
+hold up those that are busy. Where nobody is busy, it is forgotten at once.
 
 *Rules.*
-1. Inputs of one line are handled in the order in which they came.
+1. Inputs of one line are handled in the order of arrival.
 2. Between two slices of a busy line every other busy line has had one.
-3. A line that is too long is known to whoever fills it (`is_long`), who stops until it is short again (`when_short`).
-4. Of a connection that the machine has closed nothing more is handled. Its name is kept until the connection is closed
-   and nothing waits; names of connections are never used again.
+3. A transport stops filling a line that is too long (`is_long`), until it is short again (`when_short`).
+4. Inputs of a connection that the machine has closed are dropped. Its name is kept until the transport has closed the
+   connection and nothing waits; names of connections are never reused.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from godwit.broker.effects import Input
 
 __all__ = ["ClosedConnections", "Intake", "Line"]
 
-COUNT_MAX = 1_024  # inputs in a line, past which its peer is not read
+COUNT_MAX = 1_024  # inputs in a line, beyond which its peer is not read
 BYTES_MAX = 2**20  # and their size
 
 
@@ -37,7 +37,7 @@ class Line:
 
     @property
     def is_long(self) -> bool:
-        """Whether no more should be put into it."""
+        """Whether no more should be added."""
         return len(self.inputs) > COUNT_MAX or self.bytes > BYTES_MAX
 
     @property
@@ -46,7 +46,7 @@ class Line:
         return len(self.inputs) <= COUNT_MAX // 2 and self.bytes <= BYTES_MAX // 2
 
     def tell_short(self) -> None:
-        """Tell who waits that there is room."""
+        """Call those who wait for room."""
         told, self.on_short = self.on_short, ()
         for tell in told:
             tell()
@@ -66,15 +66,15 @@ class Intake:
 
     @property
     def size(self) -> int:
-        """The bytes of all that waits."""
+        """The bytes of all waiting inputs."""
         return sum(line.bytes for line in self._lines.values())
 
     def __bool__(self) -> bool:
-        """Whether there is a line to look at: nothing may wait in it."""
+        """Whether there is a line to serve; it may be empty."""
         return bool(self._new or self._busy)
 
     def put(self, name: str, input: Input, packed: bytes) -> None:
-        """Let an input wait in the line of that name."""
+        """Add an input to the line of that name."""
         line = self._lines.get(name)
         if line is None:
             line = self._lines[name] = self._new[name] = Line(name)
@@ -86,28 +86,29 @@ class Intake:
         return self._lines.get(name)
 
     def next(self, *, is_late: bool = False) -> Line | None:
-        """The line whose turn it is; `put_back` must follow. None: nothing waits; `is_late`: or it has a backlog."""
-        while self._new or self._busy:
-            self._is_new = bool(self._new)
-            lines = self._new or self._busy
-            name, line = next(iter(lines.items()))
+        """The next line; `put_back` must follow. None if nothing waits, or, with `is_late`, only lines with a
+        backlog."""
+        while lines := self._new or self._busy:
+            self._is_new = lines is self._new
+            name = next(iter(lines))
+            line = lines[name]
             if is_late and line.has_backlog:
                 return None
             del lines[name]
             if line.inputs:
                 return line
-            self._end(line)  # it was empty for a whole round
+            self._end(line)  # it was empty for a full round
         return None
 
     @property
     def is_new(self) -> bool:
-        """Whether the line that was given out last had nothing to do before."""
+        """Whether the line that was returned last had been idle."""
         return self._is_new
 
     def put_back(self, line: Line) -> None:
         """A line has had its slice."""
         line.has_backlog = bool(line.inputs)
-        if line.inputs or self._is_new:
+        if line.inputs or (self._is_new and self._busy):
             self._busy[line.name] = line
             if line.on_short and line.is_short:
                 line.tell_short()
@@ -119,7 +120,7 @@ class Intake:
         line.tell_short()
 
     def drop(self, name: str) -> None:
-        """Forget what waits in a line."""
+        """Drop the inputs of a line."""
         line = self._lines.get(name)
         if line is not None:
             line.inputs.clear()
@@ -133,10 +134,10 @@ class Intake:
 
 
 class ClosedConnections:
-    """Connections that the machine has closed, of which inputs may still wait or come. (rule 4)"""
+    """Connections that the machine has closed, of which inputs may still wait or arrive. (rule 4)"""
 
     def __init__(self) -> None:
-        self._open: set[str] = set()  # still open on the outside
+        self._open: set[str] = set()  # still open in the transport
         self._gone: set[str] = set()
 
     def __bool__(self) -> bool:
@@ -150,7 +151,7 @@ class ClosedConnections:
         self._open.update(connections)
 
     def gone(self, connection: str) -> None:
-        """It is closed on the outside: nothing more comes."""
+        """The transport has closed it: no more inputs arrive."""
         self._open.discard(connection)
         self._gone.add(connection)
 
@@ -159,6 +160,6 @@ class ClosedConnections:
         self._gone.clear()
 
     def clear(self) -> None:
-        """All connections are closed, and what waited is gone."""
+        """All connections are closed, and all inputs dropped."""
         self._open.clear()
         self._gone.clear()

@@ -1,10 +1,10 @@
-"""What the dashboard asks for when it starts a job: the body of a request becomes files and a command.
+"""Requests of the dashboard to start a job: the body of a request becomes files and a command.
 
 *Theory.* A body is one line of JSON; for a plan the trace follows after it, byte for byte.
 
 *Rules.*
-1. Files have names that we choose. Nothing in a body becomes an option of a command, unless it is a number.
-2. A scenario names files of its own folder only: those that come with Godwit are put there.
+1. File names are fixed. Nothing in a body becomes an option of a command, except numbers.
+2. A scenario may name only files of its folder: those that come with Godwit are copied there.
 """
 
 import csv
@@ -50,7 +50,7 @@ class BrokerRow(msgspec.Struct, frozen=True):
 
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a plan is made of, besides the trace."""
+    """The parameters of a plan, besides the trace."""
 
     name: str  # of the trace's file
     brokers: Annotated[tuple[BrokerRow, ...], msgspec.Meta(min_length=1, max_length=BROKERS_MAX)]
@@ -66,7 +66,7 @@ class SimulateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def request_of(kind: str, body: bytes) -> Request:
-    """The job that a body asks for. Problem, GodwitError: what is wrong with it."""
+    """The job of a request body. Problem or GodwitError if it is invalid."""
     said, _, rest = body.partition(b"\n")
     match kind:
         case "plan":
@@ -80,7 +80,7 @@ def _decoded(said: bytes, kind: type[Asked]) -> Asked:
     try:
         return msgspec.json.decode(said, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Problem(400, f"the first line is not what this job needs: {error}") from None
+        raise Problem(400, f"the first line is not valid for this job: {error}") from None
 
 
 def _plan(asked: PlanRequest, trace: bytes) -> Request:
@@ -94,7 +94,7 @@ def _plan(asked: PlanRequest, trace: bytes) -> Request:
     writer.writerow(("broker", "lon", "lat", "radius_m", "address"))
     for row in asked.brokers:
         if "\n" in row.broker or "\r" in row.broker:
-            raise BadValue(f"broker {row.broker!r}: a name is on one line")
+            raise BadValue(f"broker {row.broker!r}: a name must be on one line")
         writer.writerow((row.broker, row.lon, row.lat, row.radius_m, row.address))
     words = ["plan", f"trace{suffix}", "--brokers", "brokers.csv", "--out", "plan", "--engine", "local"]
     words += [f"--rate={asked.rate}", f"--wanted={asked.wanted}"]
@@ -102,7 +102,7 @@ def _plan(asked: PlanRequest, trace: bytes) -> Request:
 
 
 def _simulate(asked: SimulateRequest) -> Request:
-    with suppress(ValueError, RecursionError):  # the command says what is wrong, with the line
+    with suppress(ValueError, RecursionError):  # the command reports errors, with the line
         _check_files(tomllib.loads(asked.scenario))
     shipped = {name: data for name, data in _scenario_files().items() if not name.endswith(SUFFIX)}
     words = ["simulate", "scenario.toml", f"--seed={asked.seed}", "--trace", "trace"]
@@ -110,7 +110,7 @@ def _simulate(asked: SimulateRequest) -> Request:
 
 
 def _check_files(held: Any) -> None:
-    """Problem: a scenario names a file elsewhere. (rule 2)"""
+    """Raise Problem if a scenario names a file elsewhere. (rule 2)"""
     for key, value in held.items() if isinstance(held, dict) else ():
         if isinstance(value, dict):
             _check_files(value)
@@ -129,7 +129,7 @@ def _scenario_files() -> dict[str, bytes]:
 
 
 def shipped_scenarios() -> dict[str, dict[str, str]]:
-    """What comes with Godwit: the texts of scenarios by name, and of files that they use."""
+    """The scenarios that come with Godwit: texts by name, and the files that they use."""
     found = {name: data.decode() for name, data in sorted(_scenario_files().items())}
     return {
         "scenarios": {name.removesuffix(SUFFIX): text for name, text in found.items() if name.endswith(SUFFIX)},

@@ -1,15 +1,14 @@
-"""Commands that administrators start from the dashboard: one at a time, in a process of its own, within bounds.
+"""Commands that administrators start from the dashboard: one at a time, in a separate process with resource limits.
 
 *Theory.* A job is a `godwit` command in a fresh folder, run off the event loop by `bounded_command.py`. Its standard
-error says how far it is; what it has written into its folder can be fetched. A job that is over stays until the next
-begins.
+error reports its progress; the files in its folder can be fetched. A finished job is kept until the next begins.
 
 *Rules.*
 1. There is one job at a time; a second one is refused while the first one runs.
-2. A job ends: after `SECONDS_MAX`, or when it takes too much memory, processor time or disk. Then its whole process
-   group is killed.
+2. A job is limited: after `SECONDS_MAX`, or when it uses too much memory, processor time or disk, its process group is
+   killed.
 3. A job gets no secrets: variables of the environment that begin with GODWIT_ are not passed on.
-4. Only files of the job's folder are given out, by the names in `files`.
+4. Only files of the job's folder are served, by the names in `files`.
 5. Nothing is left on the disk when the broker stops.
 """
 
@@ -28,7 +27,7 @@ from typing import Any
 
 __all__ = ["Job", "Jobs"]
 
-MEMORY_BYTES_MAX = 6 * 2**30  # of addresses; what is in memory is far less
+MEMORY_BYTES_MAX = 6 * 2**30  # of address space; resident memory is far less
 CPU_S_MAX = 600
 SECONDS_MAX = 900.0
 FILE_BYTES_MAX = 512 * 2**20
@@ -36,7 +35,7 @@ NICENESS = 10
 LINE_BYTES_MAX = 64 * 2**10
 LINES_KEPT = 40
 ERROR = "error: "
-# As NumPy, the loader of libraries, Python of a library that does not say it, and OpenBLAS.
+# Messages of NumPy, the dynamic loader, Python (for silent libraries), and OpenBLAS.
 NO_MEMORY = (
     "Unable to allocate",
     "failed to map segment",
@@ -46,7 +45,7 @@ NO_MEMORY = (
 
 
 class Job:
-    """One command: what it is, how far it has come, and where its files are."""
+    """One command: its kind, progress and files."""
 
     def __init__(self, number: int, kind: str, folder: Path) -> None:
         self.number = number
@@ -63,7 +62,7 @@ class Job:
         self._lines: list[str] = []
 
     def hear(self, line: str) -> None:
-        """A line of its standard error: progress as in `35 % simulating`, or what went wrong."""
+        """A line of its standard error: progress as in `35 % simulating`, or an error."""
         share, percent, word = line.partition(" % ")
         if percent and share.isdigit():
             self.done, self.progress = min(int(share) / 100, 1.0), word
@@ -71,7 +70,7 @@ class Job:
             self._lines = [*self._lines, line][-LINES_KEPT:]
 
     def end(self, status: int) -> None:
-        """It is over. Status 1 of a command says no, and is an answer."""
+        """The process has ended. Exit status 1 means "no", which is a result."""
         self.seconds = round(monotonic() - self.began, 1)
         if self.state != "running":
             return
@@ -83,13 +82,13 @@ class Job:
 
     @property
     def files(self) -> list[str]:
-        """What it has written, by path in its folder, once it is over."""
+        """Its output files, by path in its folder, when it has finished."""
         if self.state not in ("done", "failed"):
             return []
         return sorted(str(each.relative_to(self.folder)) for each in self.folder.rglob("*") if each.is_file())
 
     def told(self) -> dict[str, Any]:
-        """As an answer to who asks for it."""
+        """The job as plain data."""
         seconds = round(monotonic() - self.began, 1) if self.state == "running" else self.seconds
         return {
             "job": self.number,
@@ -117,11 +116,11 @@ class Jobs:
         return self.job is not None and self.job.state == "running"
 
     def told(self) -> dict[str, Any]:
-        """The present job, or the last one; `state` none: there was none."""
+        """The present or the last job; `state` is "none" if there was none."""
         return {"state": "none", "files": []} if self.job is None else self.job.told()
 
     async def start(self, kind: str, files: Mapping[str, bytes], words: Sequence[str]) -> dict[str, Any]:
-        """Start a command in a folder with those files. The caller has seen that none runs. (rule 1)"""
+        """Start a command in a folder with these files. The caller has checked that none runs. (rule 1)"""
         assert not self.is_running
         self._forget()
         self._number += 1
@@ -142,7 +141,7 @@ class Jobs:
         return self.job.folder / path if self.job is not None and path in self.job.files else None
 
     async def close(self) -> None:
-        """Stop what runs, and remove its files. (rule 5)"""
+        """Stop the running job, and remove its files. (rule 5)"""
         self.stop()
         if self.job is not None and self.job.task is not None:
             with suppress(asyncio.CancelledError):
@@ -164,12 +163,12 @@ class Jobs:
                 limit=LINE_BYTES_MAX,
             )
             if job.state != "running":
-                _kill(job)  # it was stopped while its process began
+                _kill(job)  # it was stopped while its process started
             async with asyncio.timeout(SECONDS_MAX):
                 await _follow(job)
                 status = await job.process.wait()
         except TimeoutError:
-            job.state, job.error = "failed", f"it took longer than {SECONDS_MAX:g} s, which is what is allowed"
+            job.state, job.error = "failed", f"it took longer than {SECONDS_MAX:g} s, the limit"
         except OSError as error:
             job.state, job.error = "failed", f"it could not be started: {error}"
         finally:
@@ -185,7 +184,7 @@ class Jobs:
 
 
 async def _follow(job: Job) -> None:
-    """Read what a job says until it says no more."""
+    """Read the standard error of a job until it ends."""
     assert job.process is not None
     assert job.process.stderr is not None
     while True:
@@ -205,20 +204,20 @@ def _kill(job: Job) -> None:
 
 
 def _bound_met(status: int, said: str) -> str:
-    """Which bound has ended a job, if one has. (rule 2)"""
+    """The limit that has ended a job, if any. (rule 2)"""
     if status == -signal.SIGXCPU:
-        return f"it took more than {CPU_S_MAX} s of processor time, which is what is allowed"
+        return f"it took more than {CPU_S_MAX} s of processor time, the limit"
     if os.strerror(EFBIG) in said:
-        return f"it wrote a file of more than {FILE_BYTES_MAX:,} bytes, which is what is allowed"
+        return f"it wrote a file of more than {FILE_BYTES_MAX:,} bytes, the limit"
     if any(each in said for each in (MemoryError.__name__, os.strerror(ENOMEM), *NO_MEMORY)):
-        return f"it needed more than {MEMORY_BYTES_MAX:,} bytes of memory, which is what is allowed"
+        return f"it needed more than {MEMORY_BYTES_MAX:,} bytes of memory, the limit"
     return ""
 
 
 def _environment() -> dict[str, str]:
-    """What a job is told of the environment. (rule 3)"""
+    """The environment of a job. (rule 3)"""
     found = {name: value for name, value in os.environ.items() if not name.upper().startswith("GODWIT_")}
-    # A job that is cut off must not leave half of a compiled module behind.
+    # A killed job must not leave half a compiled module behind.
     return found | {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
 
 

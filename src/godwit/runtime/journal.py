@@ -1,9 +1,9 @@
-"""The journal: what a broker was told, on disk before anything that it does about it leaves the process.
+"""The journal: the inputs of a broker, on disk before any of their effects leaves the process.
 
-*Theory.* A broker's state is a function of its inputs. So the disk holds the inputs, in batches: one row and one
-transaction each. Now and then the state of the machine is written as a snapshot (`codec/snapshots.py`), and the batches
-before it go. After a crash the last snapshot is loaded and the batches behind it are handled again, with effects muted
-(`node.py`).
+*Theory.* A broker's state is a function of its inputs. So the disk stores the inputs, in batches: one row and one
+transaction each. From time to time the state of the machine is written as a snapshot (`codec/snapshots.py`), and the
+batches before it are deleted. After a crash the last snapshot is loaded and the batches after it are replayed, without
+effects (`node.py`).
 
 | durability | a batch is safe when | survives |
 |---|---|---|
@@ -11,30 +11,31 @@ before it go. After a crash the last snapshot is loaded and the batches behind i
 | `relaxed` | the operating system has it | the end of the process; the end of the power takes the last seconds |
 | `memory` | there is no journal | nothing: the broker comes back as a new life |
 
-A disk may lose what was safe: a damaged write-ahead file, a file that is gone, an older copy that was put back. The
-mark (`journal_marks.py`) says how far the journal went, and `journal_checks.py` what is missing. With `relaxed`, a lost
-tail is what was agreed on: the broker goes on as a new incarnation by itself. Anything else is refused until the
-operator accepts the loss.
+A disk may lose data that was safe: a damaged write-ahead file, a deleted file, an older copy that was restored. The
+mark (`journal_marks.py`) records the last batch of the journal, and `journal_checks.py` finds what is missing. With
+`relaxed`, a lost tail is expected: the broker continues as a new incarnation by itself. Any other loss is refused until
+the operator accepts it.
 
 *Rules.*
-1. `append` returns when the batch is safe. When it raises, nothing of the batch is in the journal, and it may be tried
-   again.
-2. A snapshot replaces what came before it in one transaction: there is no moment with neither. On a disk that is full,
-   a journal of that snapshot alone takes the place of this one (`journal_space.py`).
-3. A journal that cannot be read is never overwritten: `JournalError` says what is wrong with which file. Each batch has
-   a chained checksum, and each snapshot one of its own, since SQLite has none for what it holds.
-4. One process at a time: a second one that opens the same journal is refused. Others may look at a copy
+1. `append` returns when the batch is safe. If it raises, nothing of the batch is in the journal, and it may be retried.
+2. A snapshot replaces the one before in one transaction, so there is always one. It is written in pieces, and replaced
+   data is deleted in pieces (`journal_snapshots.py`), with batches in between. On a full disk, a journal of that
+   snapshot alone replaces this one (`journal_space.py`).
+3. A journal that cannot be read is never overwritten: `JournalError` names the file and the error. Each batch has a
+   chained checksum, and each snapshot a checksum, because SQLite has none for its content.
+4. One process at a time: a second one that opens the same journal is refused. Others may read a copy
    (`journal_copies.py`).
-5. The numbers of batches count on over restarts.
-6. A journal of another format, or of another broker, is refused before anything is written: its files stay as they
-   are, to the byte. The table `about` says of which format a journal is (`FORMAT`), and what its parts look like.
-7. Every journal that is begun has an `incarnation` of its own: neighbours of a broker that has lost its disk see by it
-   that this is another life, and tell it all again. A broker without a journal takes `new_incarnation` at each start.
-8. A journal that has lost something is refused, unless it is the tail of a `relaxed` one or the loss is accepted
-   (`accept_loss`). Refused, its files stay as they are. Otherwise `loss` says what is missing, and the first batch that
-   is appended must tell the machine of it: with that batch, in one transaction, the loss counts as told. Until then it
-   is found again at each start.
-9. What is given up is moved to a folder `lost-…` beside the journal, or a copy of it is, and never deleted.
+5. The numbers of batches continue after a restart.
+6. A journal of another format, or of another broker, is refused before anything is written: its files stay unchanged.
+   The table `about` has the format of a journal (`FORMAT`) and a description of its parts. Format 4 only lacks the
+   parts of snapshots. Such a journal keeps its format, which the version that wrote it can read, until the first
+   snapshot is written in pieces; then it becomes one of format 5.
+7. Every new journal has a new `incarnation`: by this number neighbours recognise that a broker has lost its disk, and
+   resend everything. A broker without a journal uses `new_incarnation` at each start.
+8. A journal with a loss is refused, unless it is the tail of a `relaxed` one or the loss is accepted (`accept_loss`). A
+   refused journal stays unchanged. Otherwise `loss` describes what is missing, and the first appended batch must tell
+   the machine: the same transaction records that the loss was handled. Until then it is found again at each start.
+9. Abandoned files, or copies of them, are moved to a folder `lost-…` beside the journal, and never deleted.
 """
 
 import os
@@ -57,6 +58,7 @@ from godwit.runtime import wire
 from godwit.runtime.journal_checks import BatchDamage, Loss, about_checksum, examined, loss_of, verified
 from godwit.runtime.journal_copies import copied
 from godwit.runtime.journal_marks import MARK, MarkFile, chained, first_chain
+from godwit.runtime.journal_snapshots import PARTS, StoredSnapshot, newest, removals, write_parts, write_row
 from godwit.runtime.journal_space import DRAFT, JournalSpace
 
 __all__ = ["DURABILITIES", "Durability", "Journal", "about", "check_format", "new_incarnation"]
@@ -67,9 +69,10 @@ DURABILITIES: tuple[Durability, ...] = ("memory", "relaxed", "full")
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
 COPY = "copy-"
-FORMAT = 4
+FORMAT = 5
+READABLE = (4, FORMAT)
 PAST = {**dict.fromkeys((1, 2), " (snapshots are pickles)"), 3: " (nothing says how far it went)"}
-"""What is known of earlier formats."""
+"""Remarks on earlier formats."""
 
 LAYOUT = {
     "what": "godwit journal",
@@ -79,16 +82,16 @@ LAYOUT = {
     "chains": "BLAKE2b, 16 bytes: the chain before, the number of the batch (8 bytes, lowest first), its data",
     "mark": f"{MARK}: the last batch that was safe",
 }
-"""What stands in a journal about itself, for whoever looks into one or has to convert it."""
+"""The description of a journal inside it, for people who inspect or convert one."""
 
 SYNCHRONOUS = {"relaxed": "NORMAL", "full": "FULL"}
-"""`NORMAL` syncs whenever the write-ahead file is emptied: so what is left after the end of the power is whole."""
+"""`NORMAL` syncs whenever the write-ahead file is checkpointed: so the journal is consistent after a power failure."""
 
 CHECKPOINT_PAGES = 250
-"""After so many pages (1 MB) the batch that comes next also empties the write-ahead file, which takes about 3 ms. With
-4,000 pages it took 30 to 50 ms, and everybody's answers waited; as much is written per second either way."""
+"""After this number of pages (1 MB) the next batch also checkpoints the write-ahead file, which takes about 3 ms.
+With 4,000 pages it took 30 to 50 ms, which delayed all answers; the bytes written per second are the same."""
 
-SCHEMA = """
+TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value, checksum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS batches (number INTEGER PRIMARY KEY, at REAL NOT NULL, data BLOB NOT NULL,
     chain BLOB NOT NULL);
@@ -97,10 +100,11 @@ CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, at REAL NOT NU
 CREATE TABLE IF NOT EXISTS losses (number INTEGER NOT NULL, mark_sequence INTEGER NOT NULL, at REAL NOT NULL,
     missing TEXT NOT NULL);
 """
+SCHEMA = TABLES + PARTS
 
 
 class Journal:
-    """The journal of one broker, in a folder of its own. To be used by one thread at a time."""
+    """The journal of one broker, in its folder. To be used by one thread at a time."""
 
     def __init__(
         self, folder: Path, broker: str, durability: Durability = "full", *, accept_loss: bool = False
@@ -112,7 +116,7 @@ class Journal:
         self.snapshot_bytes = 0
         self.number = 0
         self.losses = 0  # that were accepted
-        self.is_cramped = False  # a snapshot is due, for want of room
+        self.is_cramped = False  # a snapshot is due, because room is short
         self._is_synced = durability == "full"
         self._durability = durability
         self._space = JournalSpace(folder)
@@ -131,7 +135,7 @@ class Journal:
             raise
 
     def _check_whose(self, file: Path, broker: str, *, accept_loss: bool) -> None:
-        """Refuse a journal of another format or broker, before anything is touched. (rule 6)"""
+        """Refuse a journal of another format or broker, before anything is changed. (rule 6)"""
         try:
             known = about(file)
         except JournalError:
@@ -143,7 +147,7 @@ class Journal:
             _check_broker(file, known, broker)
 
     def _examine(self, file: Path, durability: Durability, *, accept_loss: bool) -> Loss | None:
-        """What is missing. `JournalError` when the broker must not go on from there. (rule 8)"""
+        """The loss. `JournalError` if the broker must not continue from there. (rule 8)"""
         mark = self._mark
         content = examined(file, mark.last)
         self.losses = 0 if content is None else content.losses
@@ -153,7 +157,7 @@ class Journal:
             return None
         if not accept_loss and not (loss.is_tail and durability == "relaxed"):
             raise JournalError(
-                f"{file}: {loss.missing}. Put the right files back, or go on without what is missing with "
+                f"{file}: {loss.missing}. Restore the right files, or continue without the missing data with "
                 "godwit serve --accept-loss: neighbours and clients are told. Nothing was changed"
             )
         self.losses += 1
@@ -162,7 +166,7 @@ class Journal:
         return loss if loss.kept < 0 else loss._replace(incarnation=new_incarnation())
 
     def _put_aside(self, loss: Loss, *, is_damaged: bool) -> None:
-        """Keep the files as they are in another folder; go on with what is good of them. (rule 9)"""
+        """Keep the files in another folder, and continue with the undamaged part. (rule 9)"""
         aside = self.folder / f"lost-{new_incarnation()}"
         files = [self.folder / name for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", MARK)]
         try:
@@ -182,18 +186,21 @@ class Journal:
         self._mark = MarkFile(self.folder / MARK)
 
     def _open(self, file: Path, broker: str) -> None:
-        """Open the file for writing, and go on behind what is left."""
+        """Open the file for writing, and continue after the last good batch."""
         if self._is_new and self._mark.last is None:
-            self._mark.begin(new_incarnation())  # before the journal: one that was begun has a mark
+            self._mark.begin(new_incarnation())  # before the journal: every journal has a mark
         for left in self.folder.glob(f"{COPY}*.sqlite"):  # by a process that was killed
             left.unlink(missing_ok=True)
         disk = self._disk = self._connected(file)
-        disk.executescript(SCHEMA)
+        disk.executescript(TABLES)
         known = dict(disk.execute("SELECT name, value FROM about"))
         if not known:
             assert self._mark.last is not None
             known = {"format": FORMAT, "broker": broker, "incarnation": self._mark.last.incarnation, **LAYOUT}
             self._tell_about(known)
+        self._format = int(known["format"])
+        if self._format == FORMAT:
+            disk.executescript(PARTS)
         self.incarnation = int(known["incarnation"])
         last, chain = self._start()
         row = disk.execute("SELECT number, chain FROM batches ORDER BY number DESC LIMIT 1").fetchone()
@@ -203,18 +210,19 @@ class Journal:
 
     def _connected(self, file: Path) -> sqlite3.Connection:
         disk = sqlite3.connect(file, isolation_level=None, check_same_thread=False, cached_statements=32)
-        disk.execute("PRAGMA locking_mode = EXCLUSIVE")  # or each append would take and release six locks
+        disk.execute("PRAGMA locking_mode = EXCLUSIVE")  # otherwise each append would take and release six locks
         disk.execute("PRAGMA journal_mode = WAL")
         disk.execute(f"PRAGMA synchronous = {SYNCHRONOUS[self._durability]}")
         disk.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        disk.execute("PRAGMA secure_delete = OFF")  # some builds of SQLite have it on: deleted data is overwritten
         return disk
 
     def _tell_about(self, known: dict[str, Any]) -> None:
-        """Let a journal that begins say what it is."""
+        """Write the description of the journal: when it begins, and when its format changes."""
         with self._transaction():
             rows = [(name, value, about_checksum(name, value)) for name, value in known.items()]
-            self._disk.executemany("INSERT INTO about VALUES (?, ?, ?)", rows)
-            if self.loss is not None:
+            self._disk.executemany("INSERT OR REPLACE INTO about VALUES (?, ?, ?)", rows)
+            if self._is_new and self.loss is not None:
                 self._tell_loss(self.loss)
 
     def _tell_loss(self, loss: Loss) -> None:
@@ -222,24 +230,24 @@ class Journal:
         self._disk.execute("INSERT INTO losses VALUES (?, ?, ?, ?)", row)
 
     def _start(self) -> tuple[int, bytes]:
-        """What the batches are behind: the last snapshot, or nothing."""
+        """The start of the batches: the last snapshot, or nothing."""
         row = self._disk.execute("SELECT number, chain FROM snapshots ORDER BY number DESC LIMIT 1").fetchone()
         return (0, first_chain(self.incarnation)) if row is None else row
 
     def recall(self, name: str) -> str | None:
-        """What was remembered under a name; None: nothing."""
+        """The text stored under a name, or None."""
         with self._said_well():
             row = self._disk.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def remember(self, name: str, text: str) -> None:
-        """Keep a text under a name, in the place of what it was."""
+        """Store a text under a name, replacing the one before."""
         with self._said_well():
             row = (name, text, about_checksum(name, text))
             self._disk.execute("INSERT OR REPLACE INTO about VALUES (?, ?, ?)", row)
 
     def append(self, data: bytes) -> int:
-        """Write a batch; its number, once it is safe."""
+        """Write a batch; returns its number when it is safe."""
         number = self.number + 1
         chain = chained(self._chain, number, data)
         try:
@@ -264,10 +272,16 @@ class Journal:
             self._disk.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
 
     def snapshot(self, number: int, data: bytes) -> None:
-        """The machine as it was after batch `number`: what is older goes.
+        """Write a snapshot of the machine after batch `number`, and delete older data.
 
-        One number more than there are batches stands for inputs that could not be appended: the machine has them.
+        A number one above the last batch stands for inputs that could not be appended: the snapshot includes them.
         """
+        for _ in self.snapshot_steps(number, data):
+            pass
+
+    def snapshot_steps(self, number: int, data: bytes) -> Iterator[None]:
+        """The same, piece by piece: batches may be appended between two pieces. Stopping the iteration abandons the
+        snapshot."""
         assert number <= self.number + 1
         with self._said_well():
             chain = self._chain
@@ -275,21 +289,39 @@ class Journal:
                 chain = self._chain_at(number)
             elif number > self.number:
                 chain = chained(chain, number, data)
-            row = (number, time(), data, chain, crc32(data))
-            if self.is_cramped or number > self.number:
-                self._start_over(row)
-            else:
+            snapshot = StoredSnapshot(number, time(), data, chain, crc32(data))
+            # A snapshot with the number of the last would replace its parts while that one is still valid.
+            is_written = not self.is_cramped and self._start()[0] < number <= self.number
+            if is_written:
                 try:
-                    self._replace(row)
-                except sqlite3.Error:  # there is no room for both, or so it seems
-                    self._start_over(row)
+                    self._raise_format()
+                    for _ in write_parts(self._disk, number, data):
+                        yield
+                    with self._transaction():
+                        write_row(self._disk, snapshot)
+                except sqlite3.Error:  # there seems to be no room for both
+                    is_written = False
+            if not is_written:
+                self._start_over(snapshot)
             behind = "SELECT ifnull(sum(length(data)), 0) FROM batches WHERE number > ?"
             self.bytes_since_snapshot = self._disk.execute(behind, (number,)).fetchone()[0]
-        self.snapshot_bytes, self.is_cramped = len(data), False
-        if number > self.number:
-            self.number, self._chain, self.loss = number, chain, None
-            self._mark.write(self.incarnation, number, chain, is_synced=self._is_synced)
-        self._space.keep(len(data))
+            self.snapshot_bytes, self.is_cramped = len(data), False
+            if number > self.number:
+                self.number, self._chain, self.loss = number, chain, None
+                self._mark.write(self.incarnation, number, chain, is_synced=self._is_synced)
+            self._space.keep(len(data))
+            try:
+                for _ in removals(self._disk, number):
+                    yield
+            except sqlite3.Error:  # deleting needs room, too
+                self._start_over(snapshot)
+
+    def _raise_format(self) -> None:
+        """Convert a journal of an earlier format, before data of the present format is written. (rule 6)"""
+        if self._format != FORMAT:
+            self._disk.executescript(PARTS)
+            self._tell_about({"format": FORMAT})
+            self._format = FORMAT
 
     def _chain_at(self, number: int) -> bytes:
         """The chain up to a batch, or up to the snapshot that stands for it."""
@@ -299,16 +331,8 @@ class Journal:
                 return bytes(row[0])
         raise JournalError(f"{self.folder / FILE}: there is no batch {number}")
 
-    def _replace(self, snapshot: tuple[int, float, bytes, bytes, int]) -> None:
-        """Put a snapshot in the place of what it stands for."""
-        number = snapshot[0]
-        with self._transaction():
-            self._disk.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)", snapshot)
-            self._disk.execute("DELETE FROM snapshots WHERE number < ?", (number,))
-            self._disk.execute("DELETE FROM batches WHERE number <= ?", (number,))
-
-    def _start_over(self, snapshot: tuple[int, float, bytes, bytes, int]) -> None:
-        """Put a journal with this snapshot and what comes behind it in the place of this one, where the reserve was."""
+    def _start_over(self, snapshot: StoredSnapshot) -> None:
+        """Replace this journal by one with this snapshot and the batches after it, in the room of the reserve."""
         draft, file = self.folder / DRAFT, self.folder / FILE
         draft.unlink(missing_ok=True)
         self._space.release()
@@ -324,7 +348,7 @@ class Journal:
                     told = (max(0, self.loss.kept), self.loss.mark_sequence, time(), self.loss.missing)
                     disk.execute("INSERT INTO losses VALUES (?, ?, ?, ?)", told)
                 disk.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", snapshot)
-                for row in self._disk.execute("SELECT * FROM batches WHERE number > ?", (snapshot[0],)):
+                for row in self._disk.execute("SELECT * FROM batches WHERE number > ?", (snapshot.number,)):
                     disk.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
                 disk.execute("COMMIT")
             self._space.commit()
@@ -332,26 +356,24 @@ class Journal:
             draft.unlink(missing_ok=True)
             self._space.keep(self.snapshot_bytes)
             raise JournalError(f"{file}: no room for a snapshot: {error}") from None
-        with suppress(sqlite3.Error):  # it would empty its write-ahead file, for which there may be no room
+        with suppress(sqlite3.Error):  # it would checkpoint its write-ahead file, for which there may be no room
             self._disk.close()
         self._space.finish(file)
         self._disk = self._connected(file)
 
     def last_snapshot(self) -> tuple[int, bytes] | None:
-        """The number of the last batch in it, and the machine."""
+        """The number of the last batch in the snapshot, and the machine."""
         with self._said_well():
-            select = "SELECT number, data, checksum FROM snapshots ORDER BY number DESC LIMIT 1"
-            row = self._disk.execute(select).fetchone()
-        if row is None:
+            found = newest(self._disk)
+        if found is None:
             return None
-        number, data, checksum = row
-        if crc32(data) != checksum:
-            raise JournalError(f"{self.folder / FILE}: snapshot {number} is not as it was written")
-        self.snapshot_bytes = len(data)
-        return number, data
+        if not found.is_whole:
+            raise JournalError(f"{self.folder / FILE}: snapshot {found.number} is not as it was written")
+        self.snapshot_bytes = len(found.data)
+        return found.number, found.data
 
     def batches(self, after: int) -> Iterator[bytes]:
-        """The batches behind a number, in order, without a hole."""
+        """The batches after a number, in order, without a gap."""
         with self._said_well():
             start, chain = self._start()
             try:
@@ -363,7 +385,7 @@ class Journal:
                 raise JournalError(f"{self.folder / FILE}: {damage}") from None
 
     def backup(self) -> Path:
-        """Copy the journal as it is now into one new file of its folder. To be called between two batches."""
+        """Copy the present journal into one new file of its folder. To be called between two batches."""
         file = self.folder / f"{COPY}{token_hex(4)}.sqlite"
         try:
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -376,7 +398,7 @@ class Journal:
         return file
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         with self._said_well():
             self._disk.close()
         self._mark.close()
@@ -402,7 +424,7 @@ class Journal:
 
 
 def _salvaged(aside: Path, kept: int) -> Path:
-    """A journal of what is good in a damaged one: all up to a batch."""
+    """A journal with the undamaged part of another: all up to a batch."""
     salvaged = aside / f"{FILE}.good"
     with closing(sqlite3.connect(salvaged, isolation_level=None)) as disk:
         disk.executescript(SCHEMA)
@@ -410,9 +432,11 @@ def _salvaged(aside: Path, kept: int) -> Path:
         disk.execute("BEGIN")
         disk.execute("INSERT INTO about SELECT * FROM damaged.about")
         disk.execute("INSERT INTO losses SELECT * FROM damaged.losses")
-        disk.execute("INSERT INTO snapshots SELECT * FROM damaged.snapshots ORDER BY number DESC LIMIT 1")
-        start = disk.execute("SELECT ifnull(max(number), 0) FROM snapshots").fetchone()[0]
-        for number in range(start + 1, kept + 1):  # one by one: what comes behind may not be readable
+        start = 0
+        if (snapshot := newest(disk, "damaged")) is not None:
+            disk.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", snapshot)
+            start = snapshot.number
+        for number in range(start + 1, kept + 1):  # one by one: later ones may be unreadable
             disk.execute("INSERT INTO batches SELECT * FROM damaged.batches WHERE number = ?", (number,))
         disk.execute("COMMIT")
     synced([salvaged])
@@ -423,9 +447,9 @@ def _salvaged(aside: Path, kept: int) -> Path:
 
 
 def about(file: Path) -> dict[str, Any]:
-    """What a journal says about itself; nothing when there is none, or when it has said nothing yet.
+    """The description in a journal; empty if there is no journal, or it has none yet.
 
-    Nothing is changed, and no file is made: not even those that SQLite keeps beside a database that it reads.
+    Nothing is changed, and no file is created: not even those of SQLite beside a database.
     """
     if not file.is_file() or not file.stat().st_size:
         return {}
@@ -434,7 +458,7 @@ def about(file: Path) -> dict[str, Any]:
         wal = file.with_name(f"{file.name}-wal")
         if known or not wal.is_file() or not wal.stat().st_size:
             return known
-        with TemporaryDirectory() as folder:  # what it says may not have left the write-ahead file yet
+        with TemporaryDirectory() as folder:  # it may still be in the write-ahead file
             return _about(f"{copied(file, Path(folder)).as_uri()}?mode=rw")
     except sqlite3.Error as error:
         raise JournalError(
@@ -453,9 +477,9 @@ def _about(uri: str) -> dict[str, Any]:
 
 
 def check_format(file: Path, known: dict[str, Any]) -> None:
-    """`JournalError` when a journal has another format: what it is, what can be read here, and what to do."""
+    """Raise `JournalError` if a journal has another format: names it, the readable ones, and what to do."""
     found = known.get("format")
-    if found == FORMAT:
+    if found in READABLE:
         return
     if type(found) is not int:
         raise JournalError(f"{file} is not a journal: it has no format number. Nothing was changed")
@@ -465,8 +489,8 @@ def check_format(file: Path, known: dict[str, Any]) -> None:
     advice = "start that version" if is_later else "start that version to drain it"
     raise JournalError(
         f"{file}: this journal{whose} has format {found}{past}, written by {written_by} of Godwit; this version "
-        f"reads format {FORMAT}. Either {advice}, or move the folder away and start with an empty journal. Nothing was "
-        "changed"
+        f"reads formats {' and '.join(map(str, READABLE))}. Either {advice}, or move the folder away and start with an "
+        "empty journal. Nothing was changed"
     )
 
 
@@ -476,5 +500,5 @@ def _check_broker(file: Path, known: dict[str, Any], broker: str) -> None:
 
 
 def new_incarnation() -> int:
-    """A number that is higher than that of any life before."""
+    """A number higher than that of any earlier incarnation."""
     return time_ns() // 1_000_000

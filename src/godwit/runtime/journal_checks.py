@@ -1,15 +1,15 @@
-"""What a journal has lost: its content against its mark, before anything is written.
+"""Loss detection: the content of a journal is compared with its mark, before anything is written.
 
 *Theory.* `examined` reads a journal without changing it and follows the chain of its batches from the last snapshot on.
-`loss_of` compares that with the mark (`journal_marks.py`). There are three answers: the journal is whole; it has lost
-its *tail*, the last batches, all that is left being as it was written; or it has lost more, so that a person has to
-look. What is left of a journal is good up to a batch, and a new incarnation may go on from there.
+`loss_of` compares that with the mark (`journal_marks.py`). There are three results: the journal is complete; it has
+lost its *tail*, the last batches, and the rest is undamaged; or it has lost more, so that a person must decide. The
+rest of a journal is undamaged up to a batch, and a new incarnation may continue from there.
 
 *Rules.*
-1. Reading changes no file, not even those that SQLite keeps beside a database. So who refuses to start has changed
-   nothing, and what follows a damaged place is still there for who wants to save it.
-2. A loss that was accepted is not found again: the table `losses` has the sequence of the mark that told of it.
-3. A journal that is ahead of its mark is whole.
+1. Reading changes no file, not even those of SQLite beside a database. So a refused start has changed nothing, and data
+   after a damaged place can still be rescued.
+2. An accepted loss is not found again: the table `losses` has the sequence of the mark that revealed it.
+3. A journal that is ahead of its mark is complete.
 """
 
 import sqlite3
@@ -21,6 +21,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from godwit.runtime.journal_marks import MARK, Mark, chained, first_chain
+from godwit.runtime.journal_snapshots import newest
 
 __all__ = ["BatchDamage", "Content", "Loss", "about_checksum", "examined", "loss_of", "verified"]
 
@@ -34,28 +35,28 @@ class BatchDamage(Exception):
 
 
 class Loss(NamedTuple):
-    """What a journal has lost that was safe once."""
+    """Data that a journal has lost after it was safe."""
 
     missing: str  # for people
-    batches: int  # how many; 0: nobody knows
-    kept: int  # the last batch that is left; -1: nothing to go on from
+    batches: int  # number of batches; 0: unknown
+    kept: int  # the last batch that is left; -1: nothing to continue from
     since: float  # when that was written; 0: not known
     is_tail: bool  # the last seconds of writing, and nothing else
-    mark_sequence: int  # of the mark that told of it
-    incarnation: int = 0  # as which the broker goes on; 0: with an empty journal
+    mark_sequence: int  # of the mark that revealed it
+    incarnation: int = 0  # the next incarnation of the broker; 0: with an empty journal
 
 
 class Content(NamedTuple):
-    """What is in a journal."""
+    """The content of a journal."""
 
     incarnation: int
-    number: int  # of the last batch up to which all is as it was written
+    number: int  # of the last batch up to which everything is undamaged
     at: float  # when it was written; 0: not known
-    chain_at_mark: bytes | None  # of the batch that the mark names; None: not known any more, or not there
-    damage: str  # what is wrong behind that batch; "": nothing
-    is_usable: bool  # the machine can be made again from it
+    chain_at_mark: bytes | None  # of the batch that the mark names; None: unknown or missing
+    damage: str  # the damage after that batch; "": none
+    is_usable: bool  # the machine can be restored from it
     losses: int  # that were accepted
-    losses_sequence: int  # of the newest mark that told of one
+    losses_sequence: int  # of the newest mark that revealed one
 
 
 def about_checksum(name: str, value: object) -> int:
@@ -64,7 +65,7 @@ def about_checksum(name: str, value: object) -> int:
 
 
 def verified(disk: sqlite3.Connection, after: int, chain: bytes) -> Iterator[tuple[int, float, bytes, bytes]]:
-    """The batches behind one whose chain is given: number, time, data, chain. `BatchDamage`: where that ends."""
+    """The batches after one whose chain is given: number, time, data, chain. `BatchDamage` at the first damaged one."""
     rows = disk.execute("SELECT number, at, data, chain FROM batches WHERE number > ? ORDER BY number", (after,))
     for number, at, data, known in rows:
         if number != after + 1:
@@ -77,7 +78,7 @@ def verified(disk: sqlite3.Connection, after: int, chain: bytes) -> Iterator[tup
 
 
 def examined(file: Path, mark: Mark | None) -> Content | None:
-    """Look at all of a journal, changing nothing; None: there is none. (rule 1)"""
+    """Examine a whole journal without changing it; None if there is none. (rule 1)"""
     if not file.is_file() or not file.stat().st_size:
         return None
     has_more = file.with_name(f"{file.name}-wal").is_file()
@@ -87,7 +88,7 @@ def examined(file: Path, mark: Mark | None) -> Content | None:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as disk:
             disk.execute("BEGIN")
             if disk.execute("SELECT 1 FROM sqlite_master WHERE name = 'losses'").fetchone() is None:
-                return None  # it was killed before it had said anything, or has lost all that it said
+                return None  # killed before the description was written, or it was lost
             for name, value, checksum in disk.execute("SELECT name, value, checksum FROM about"):
                 if about_checksum(name, value) != checksum:
                     return _unusable(incarnation, f"its entry {name!r} is not as it was written")
@@ -105,12 +106,9 @@ def _followed(
     disk: sqlite3.Connection, incarnation: int, mark: Mark | None, losses: int, losses_sequence: int
 ) -> Content:
     number, at, chain = 0, 0.0, first_chain(incarnation)
-    row = disk.execute(
-        "SELECT number, at, data, chain, checksum FROM snapshots ORDER BY number DESC LIMIT 1"
-    ).fetchone()
-    if row is not None:
-        number, at, data, chain, checksum = row
-        if crc32(data) != checksum:
+    if (snapshot := newest(disk)) is not None:
+        number, at, chain = snapshot.number, snapshot.at, snapshot.chain
+        if not snapshot.is_whole:
             return _unusable(incarnation, f"snapshot {number} is not as it was written")
     found = chain if mark is not None and mark.number == number else None
     damage = ""
@@ -131,9 +129,10 @@ def _unusable(incarnation: int, damage: str) -> Content:
 
 
 def loss_of(content: Content | None, mark: Mark | None, *, has_mark_file: bool) -> Loss | None:
-    """What a journal has lost, by its content and its mark; None: nothing. No content: there is no journal."""
+    """The loss of a journal, by its content and its mark; None if there is none. Without content there is no
+    journal."""
     if content is None:
-        if not has_mark_file or (mark is not None and not mark.number):  # it was never begun, or not used
+        if not has_mark_file or (mark is not None and not mark.number):  # never begun, or not used
             return None
         what = f"the journal is gone: {_written(mark)}"
         return Loss(what, 0 if mark is None else mark.number, -1, 0.0, False, 0)
@@ -180,7 +179,7 @@ def _batch(number: int, at: float) -> str:
 
 
 def _span(kept: int, at: float, mark: Mark) -> str:
-    """Since when it is missing."""
+    """The time span of the missing batches."""
     return f"written after {_time(at)} and up to {_time(mark.at)}" if kept and at else f"written up to {_time(mark.at)}"
 
 

@@ -1,9 +1,9 @@
-"""A copy of a journal, for who wants to look into one that a broker may be writing.
+"""A copy of a journal that a broker may be writing, to read it.
 
-*Theory.* A broker has its journal to itself (`locking_mode = EXCLUSIVE`), so nobody else reads the file through SQLite.
-What is in it may be copied, though: first the file, then its write-ahead file. All that a broker moves from the second
-to the first stands in both until the write-ahead file begins again, which changes its header. So if the header is the
-same before and after, the copy is a journal as it was at one moment. A batch that was half written is none.
+*Theory.* A broker locks its journal (`locking_mode = EXCLUSIVE`), so no other process can read it through SQLite. But
+the files can be copied: first the database, then its write-ahead file. Data that the broker moves from the second to
+the first is in both until the write-ahead file is restarted, which changes its header. So if the header is the same
+before and after, the copy is consistent. A half-written batch is ignored.
 """
 
 import shutil
@@ -18,7 +18,7 @@ HEADER_BYTES = 32
 
 
 def copied(file: Path, folder: Path) -> Path:
-    """Copy a journal into a folder; the file in it. Nothing else is touched."""
+    """Copy a journal into a folder; returns the file in it. Nothing else is changed."""
     for _ in range(TRIES):
         before = _generation(file)
         for each in (file, _wal(file)):
@@ -37,7 +37,7 @@ def _wal(file: Path) -> Path:
 
 
 def _generation(file: Path) -> tuple[int, bytes]:
-    """What changes whenever the write-ahead file begins again, or another journal takes the place of this one."""
+    """A value that changes whenever the write-ahead file restarts, or another journal replaces this one."""
     try:
         number = file.stat().st_ino
         with _wal(file).open("rb") as wal:

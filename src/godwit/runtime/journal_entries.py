@@ -1,4 +1,4 @@
-"""Inputs of a broker's machine as the journal has them: an entry each, with when the machine heard it."""
+"""Inputs of a broker's machine in the journal: an entry each, with the time at which the machine handled it."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -16,6 +16,7 @@ from godwit.broker.effects import (
     LinkUp,
     Opened,
     Reconfigured,
+    Restarted,
     TailLost,
     TimerDue,
 )
@@ -32,17 +33,17 @@ __all__ = ["ENTRIES", "JournalEntry", "entry_of", "inputs_of"]
 class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     """An input in the journal."""
 
-    at: float  # when the machine heard it
+    at: float  # the time at which the machine handled it
     kind: str
     name: str  # the peer or connection that it came from
-    data: bytes  # the message in it, or all of it
+    data: bytes  # its message, or all of it
 
 
 ENTRIES: msgspec.msgpack.Decoder[list[JournalEntry]] = msgspec.msgpack.Decoder(list[JournalEntry])
 
 
 def entry_of(input: Input, packed: bytes, now: float) -> JournalEntry:
-    """The entry of an input; `packed`: the message in it, as it came."""
+    """The entry of an input; `packed`: the encoded message in it, as received."""
     kind = type(input)
     if kind is Arrived:
         return JournalEntry(now, "arrived", input.peer, packed)  # type: ignore[union-attr]
@@ -55,7 +56,7 @@ def entry_of(input: Input, packed: bytes, now: float) -> JournalEntry:
 
 
 def inputs_of(batch: bytes) -> Iterator[tuple[Input, float]]:
-    """The inputs of a batch, each with when the machine heard it. `JournalError`: this version cannot read them."""
+    """The inputs of a batch, each with its time. `JournalError` if this version cannot read them."""
     try:
         for entry in ENTRIES.decode(batch):
             yield _input(entry), entry.at
@@ -77,12 +78,12 @@ def _input(entry: JournalEntry) -> Input:
 
 
 FILTERED = Codec(TypeRegistry("input", [RightsGranted, RightsChanged]), as_json=False)
-"""Inputs that hold filters. A peer cannot send them: the wire does not know them."""
+"""Inputs with filters. A peer cannot send them: the wire format does not have them."""
 
 _DECODERS: dict[str, Any] = dict.fromkeys(("RightsGranted", "RightsChanged"), FILTERED) | {
     kind.__name__: msgspec.msgpack.Decoder(kind)
     for kind in (
-        *(LinkUp, LinkDown, Closed, TimerDue, Reconfigured, PublisherReconfigured, ShedLoad, TailLost),
+        *(LinkUp, LinkDown, Closed, TimerDue, Reconfigured, Restarted, PublisherReconfigured, ShedLoad, TailLost),
         *(EndSession, DropQueue, ClearRetained),
     )
 }

@@ -1,13 +1,13 @@
-"""The events in a broker's journal, for who wants to look back at what it has handled.
+"""The events in a broker's journal, to inspect what it has handled.
 
-*Theory.* A journal holds what a broker was told since its last snapshot, and the snapshot its machine, with the events
-that waited for clients. So the events are those in the queues of that machine, then those in the messages behind it,
-from clients and from other brokers. What was handled before the snapshot and waits for nobody is not there any more:
-who wants it all has `godwit sub --log`.
+*Theory.* A journal has the inputs of a broker since its last snapshot, and the snapshot has its machine, with the
+queued events. So the events are those in the queues of that machine, then those in the messages after it, from clients
+and from other brokers. Events that were handled before the snapshot and are in no queue are not stored any more: for
+all events use `godwit sub --log`.
 
 *Rules.*
-1. Nothing is changed: the journal of a broker that runs may be read, as a copy (`journal_copies.py`).
-2. One event may come several times, from several neighbours or for several clients. An event log takes it once.
+1. Nothing is changed: the journal of a running broker is read as a copy (`journal_copies.py`).
+2. One event may occur several times, from several neighbours or for several clients. An event log stores it once.
 3. A journal of another format is refused, and so is a snapshot of another version. Reading runs no code from them.
 """
 
@@ -17,7 +17,6 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from zlib import crc32
 
 from godwit.broker.broker_state import BrokerState
 from godwit.broker.effects import Arrived, Heard
@@ -30,6 +29,7 @@ from godwit.runtime.journal_checks import BatchDamage, verified
 from godwit.runtime.journal_copies import copied
 from godwit.runtime.journal_entries import inputs_of
 from godwit.runtime.journal_marks import first_chain
+from godwit.runtime.journal_snapshots import newest
 
 __all__ = ["events_in", "log_of"]
 
@@ -38,7 +38,7 @@ AT_ONCE = 1_000
 
 
 def log_of(journal: Path, folder: Path) -> int:
-    """Write the events of a journal to an event log, each once: how many."""
+    """Write the events of a journal to an event log, each once; returns how many."""
     log, written, batch = EventLog(folder), 0, []
     try:
         for event in events_in(journal):
@@ -52,7 +52,7 @@ def log_of(journal: Path, folder: Path) -> int:
 
 
 def events_in(journal: Path) -> Iterator[Event]:
-    """The events in the journal in a folder: what waited at its last snapshot, then what came."""
+    """The events in the journal in a folder: those queued at its last snapshot, then those received."""
     file = journal / FILE if journal.is_dir() else journal
     if not file.is_file():
         raise JournalError(f"there is no journal in {journal}: no {FILE}")
@@ -61,12 +61,11 @@ def events_in(journal: Path) -> Iterator[Event]:
     try:
         with TemporaryDirectory() as folder, closing(sqlite3.connect(copied(file, Path(folder)))) as disk:
             start, chain = 0, first_chain(int(known["incarnation"]))
-            select = "SELECT number, data, checksum, chain FROM snapshots ORDER BY number DESC LIMIT 1"
-            if (row := disk.execute(select).fetchone()) is not None:
-                start, snapshot, checksum, chain = row
-                if crc32(snapshot) != checksum:
+            if (snapshot := newest(disk)) is not None:
+                start, chain = snapshot.number, snapshot.chain
+                if not snapshot.is_whole:
                     raise JournalError(f"{file}: snapshot {start} is not as it was written")
-                yield from _waiting(snapshot)
+                yield from _waiting(snapshot.data)
             for _, _, data, _ in verified(disk, start, chain):
                 for input, _ in inputs_of(data):
                     if isinstance(input, Heard | Arrived):
@@ -76,7 +75,7 @@ def events_in(journal: Path) -> Iterator[Event]:
 
 
 def _waiting(snapshot: bytes) -> Iterator[Event]:
-    """The events that wait for the clients of a machine."""
+    """The events in the queues of a machine."""
     machine = unpack_parts(snapshot)[MACHINE]
     for session in machine.sessions.sessions if isinstance(machine, BrokerState) else ():
         for item in (*session.queue.sent, *session.queue.waiting):

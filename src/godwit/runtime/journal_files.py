@@ -1,14 +1,14 @@
-"""Journals as files, without a broker: what is in one, whether it is whole, and how a copy becomes one again.
+"""Journals as files, without a broker: inspection, verification, and restoring a backup.
 
 *Theory.* A copy of a journal is one SQLite file (`Journal.backup`). The mark that belongs to it follows from its last
 batch, so it is written when the copy is restored, before the journal itself takes its place.
 
 *Rules.*
-1. A journal that is looked at is not changed; that of a broker that runs is copied first (`journal_copies.py`).
-2. A copy is verified as a whole before anything is written. A folder that has a journal is not touched, unless that is
-   wanted: then its files are moved to a folder `replaced-…` beside the new ones.
-3. A broker that starts from a copy has lost what came after it. Neighbours and clients know more, and the broker begins
-   a new incarnation as soon as it hears so (docs/guides/run.md).
+1. An inspected journal is not changed; that of a running broker is copied first (`journal_copies.py`).
+2. A copy is verified completely before anything is written. A folder with a journal is not changed, unless requested:
+   then its files are moved to a folder `replaced-…` beside the new ones.
+3. A broker that starts from a copy has lost the later inputs. Neighbours and clients know more, and the broker begins a
+   new incarnation as soon as it learns that (docs/guides/run.md).
 """
 
 import shutil
@@ -27,6 +27,7 @@ from godwit.runtime.journal_checks import examined, loss_of
 from godwit.runtime.journal_copies import copied
 from godwit.runtime.journal_entries import ENTRIES
 from godwit.runtime.journal_marks import MARK, MarkFile, first_chain
+from godwit.runtime.journal_snapshots import newest
 
 __all__ = ["inspected", "restored", "why_damaged"]
 
@@ -34,21 +35,26 @@ SHOWN = ("broker", "format", "incarnation", "snapshots", "messages")
 
 
 def inspected(journal: Path) -> dict[str, Any]:
-    """What a journal holds: its broker and format, snapshot, batches, kinds of inputs and accepted losses."""
+    """The content of a journal: its broker and format, snapshot, batches, kinds of inputs and accepted losses."""
     file = _file(journal)
     known = about(file)
     check_format(file, known)
     told: dict[str, Any] = {"file": str(file), **{name: known[name] for name in SHOWN if name in known}}
     try:
         with TemporaryDirectory() as folder, closing(sqlite3.connect(copied(file, Path(folder)))) as disk:
+            snapshot = newest(disk)
+            behind = (0 if snapshot is None else snapshot.number,)  # older batches are not valid any more
             count, first, last, size, began, ended = disk.execute(
-                "SELECT count(*), min(number), max(number), ifnull(sum(length(data)), 0), min(at), max(at) FROM batches"
+                "SELECT count(*), min(number), max(number), ifnull(sum(length(data)), 0), min(at), max(at) "
+                "FROM batches WHERE number > ?",
+                behind,
             ).fetchone()
             told["batches"] = {"count": count, "first": first, "last": last, "bytes": size, "from": began, "to": ended}
-            row = disk.execute("SELECT number, at, length(data) FROM snapshots ORDER BY number DESC LIMIT 1").fetchone()
-            told["snapshot"] = None if row is None else dict(zip(("number", "at", "bytes"), row, strict=True))
+            told["snapshot"] = None
+            if snapshot is not None:
+                told["snapshot"] = {"number": snapshot.number, "at": snapshot.at, "bytes": len(snapshot.data)}
             kinds: Counter[str] = Counter()
-            for (data,) in disk.execute("SELECT data FROM batches"):
+            for (data,) in disk.execute("SELECT data FROM batches WHERE number > ?", behind):
                 kinds.update(entry.kind for entry in ENTRIES.decode(data))
             told["inputs"] = dict(sorted(kinds.items()))
             losses = disk.execute("SELECT number, at, missing FROM losses ORDER BY at").fetchall()
@@ -59,7 +65,7 @@ def inspected(journal: Path) -> dict[str, Any]:
 
 
 def why_damaged(journal: Path) -> str:
-    """What is wrong with a journal; "": it is whole. A file alone is taken for a copy, which has no mark."""
+    """The damage of a journal; "" if there is none. A single file is taken for a copy, which has no mark."""
     file = _file(journal)
     check_format(file, about(file))
     with TemporaryDirectory() as folder:
@@ -75,7 +81,7 @@ def why_damaged(journal: Path) -> str:
 
 
 def restored(copy: Path, folder: Path, *, replace: bool = False) -> dict[str, Any]:
-    """Make a copy the journal of a folder. JournalError: why not; then nothing has changed. (rule 2)"""
+    """Make a copy the journal of a folder. JournalError if that fails; then nothing was changed. (rule 2)"""
     if damage := why_damaged(copy):
         raise JournalError(f"{copy} cannot be restored: {damage}")
     file = _file(copy)
@@ -88,7 +94,7 @@ def restored(copy: Path, folder: Path, *, replace: bool = False) -> dict[str, An
             each for each in (folder / name for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", MARK)) if each.exists()
         ]
         if before and not replace:
-            raise JournalError(f"{folder} has a journal already: move it away, or say --replace")
+            raise JournalError(f"{folder} has a journal already: move it away, or add --replace")
         draft = folder / f"{FILE}.restored"
         shutil.copyfile(file, draft)
         draft.chmod(0o600)

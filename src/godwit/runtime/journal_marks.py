@@ -1,13 +1,13 @@
-"""The mark: how far a journal went, kept outside the file that it is about.
+"""The mark: the last batch of a journal, stored outside the journal.
 
-*Theory.* SQLite drops what follows a damaged place in its write-ahead file, and a file that is gone or was put back
-from a copy looks like any other. So a second file says which batch was the last. It has two slots, which are written
-in turn, in place: one that is torn leaves the other. Batches are chained: the chain of a batch is a hash of the chain
-before it and of its own bytes. The mark has the number and the chain of the last batch, so it tells another history of
-the same length, too.
+*Theory.* SQLite drops the data after a damaged place in its write-ahead file, and a new file or one restored from a
+copy looks like any other. So a second file records the last batch. It has two slots, which are written alternately, in
+place: if one write is torn, the other slot is valid. Batches are chained: the chain of a batch is a hash of the chain
+before it and of its bytes. The mark has the number and the chain of the last batch, so it also detects another history
+of the same length.
 
 The order of writing is the same for every batch: the batch is committed, the mark is written, the batch counts as
-safe. So there are these ends:
+safe. So there are these cases:
 
 | the process or the power ends | journal | mark | taken for |
 |---|---|---|---|
@@ -20,12 +20,12 @@ safe. So there are these ends:
 *Rules.*
 1. A mark is never ahead of its journal, unless the journal has lost something that was safe.
 2. With `full`, the mark is on the disk at most `SYNC_EVERY_S` of writing after the batch: at low rates with each batch.
-   A batch does not wait for a second fsync under load. What the end of the power leaves of the mark is at worst a
-   little older, and by rule 1 that is no loss.
+   A batch does not wait for a second fsync under load. After a power failure the mark is at worst a little older, and
+   by rule 1 that does not count as a loss.
 3. The file has its full size from the beginning: a mark can be written on a full disk.
-4. A mark that cannot be written costs nothing but what it would have told: the batch is safe without it.
-5. `settled` is the last batch that was safe for `SETTLE_S` when the mark was written. What comes behind it is the tail:
-   with `relaxed`, the end of the power may take it.
+4. If a mark cannot be written, only the detection of losses suffers: the batch is safe without it.
+5. `settled` is the last batch that had been safe for `SETTLE_S` when the mark was written. Later batches are the tail,
+   which with `relaxed` a power failure may destroy.
 """
 
 import os
@@ -59,14 +59,14 @@ def first_chain(incarnation: int) -> bytes:
 
 
 def chained(chain: bytes, number: int, data: bytes) -> bytes:
-    """The chain of a batch behind another."""
+    """The chain of a batch after another."""
     hashed = blake2b(chain + number.to_bytes(8, "little"), digest_size=CHAIN_BYTES)
     hashed.update(data)
     return hashed.digest()
 
 
 class Mark(NamedTuple):
-    """How far a journal went."""
+    """The last batch of a journal."""
 
     sequence: int  # of two slots, that with the higher one is the newer
     incarnation: int  # of the journal that it belongs to
@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 
 
 class MarkFile:
-    """The file of a mark. `last` is what it says; None when it is not there, or not readable."""
+    """The file of a mark. `last` is its content; None if it does not exist or is unreadable."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -100,7 +100,7 @@ class MarkFile:
         if now - self._next_settled[0] >= SETTLE_S:
             settled, self._next_settled = min(max(settled, self._next_settled[1]), number), (now, number)
         mark = Mark(1 if before is None else before.sequence + 1, incarnation, number, chain, now, settled)
-        self.last = mark  # also when it cannot be written: the next one goes to the other slot
+        self.last = mark  # even if the write fails: the next one goes to the other slot
         try:
             if self._file is None:
                 self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -112,7 +112,7 @@ class MarkFile:
             return
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -124,7 +124,7 @@ def _packed(mark: Mark) -> bytes:
 
 
 def _newest(data: bytes) -> Mark | None:
-    """The newest mark among the slots that are as they were written."""
+    """The newest mark among the undamaged slots."""
     marks = [mark for at in range(SLOTS) if (mark := _unpacked(data[at * SLOT_BYTES :])) is not None]
     return max(marks, default=None)
 

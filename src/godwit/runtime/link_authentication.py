@@ -1,17 +1,17 @@
-"""Which broker is at the other end of a link: by its certificate, or by a secret that all brokers of a network share.
+"""Authentication of neighbours: by certificate, or by a secret that all brokers of a network share.
 
-*Theory.* A neighbour that claims a name must show it. With TLS its certificate, signed by an authority that we trust,
-names it. With a secret the dialler sends its name, the name of whom it means, the time, a number that comes once, and a
-digest of all that under the secret; the dialled broker answers with a digest of the same. So the secret itself never
-travels, neither side can be forged by whoever does not have it, and what was overheard is of no use a minute later or a
-second time. A secret proves who is there and hides nothing of what follows: beyond a network of one's own, use TLS.
+*Theory.* A neighbour must prove its name. With TLS, its certificate, signed by a trusted authority, has the name. With
+a secret, the connecting broker sends its name, the name of the other broker, the time, a nonce, and a keyed digest of
+all that; the other broker answers with a digest of the same. So the secret itself is never sent, neither side can be
+impersonated without it, and a recorded greeting is useless a minute later or a second time. A secret authenticates but
+does not encrypt: outside a private network, use TLS.
 
 *Rules.*
-1. Without certificates and without a secret, brokers are taken for what they say only when they dial from this machine.
+1. Without certificates and without a secret, names of brokers are trusted only if they connect from this machine.
 2. With both, both must be right.
-3. A greeting counts once, for the two brokers that it names, within `FRESH_S` of its time.
-4. Greetings that were heard are remembered for as long as they count, `HEARD_MAX` at most. (Only who has the secret
-   makes more.)
+3. A greeting is valid once, for the two brokers that it names, within `FRESH_S` of its time.
+4. Received greetings are remembered while they are valid, at most `HEARD_MAX`. (Only a holder of the secret can send
+   more.)
 """
 
 import ssl
@@ -31,7 +31,7 @@ LINK = "link"  # the cause of all refusals here
 
 
 class LinkGuard:
-    """Tells neighbours from those that say so."""
+    """Authenticates neighbours."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class LinkGuard:
         self.tls = tls  # to dial with
         self._secret = secret
         self._needs_certificate = needs_certificate
-        self._heard: dict[str, float] = {}  # greetings, by their number, and when they count no more
+        self._heard: dict[str, float] = {}  # greetings by nonce, with the end of their validity
 
     def renew_secret(self, secret: bytes) -> None:
-        """Have another secret for links that come from now on."""
+        """Change the secret for new links."""
         self._secret = secret
 
     def said_to(self, peer: str, names: tuple[str, ...], now: float) -> str:
-        """What to say to a broker that we have dialled; `names` are those in its certificate."""
+        """The greeting to a broker that this one has connected to; `names` are those in its certificate."""
         self._check_names(peer, names)
         if not self._secret:
             return ""
@@ -60,7 +60,7 @@ class LinkGuard:
         return f"{said}:{self._digest('greeting', self.name, peer, said)}"
 
     def check_dialler(self, peer: str, greeting: str, host: str, names: tuple[str, ...], now: float) -> str:
-        """What to answer to a broker that has dialled us. NotAdmitted: it is not the one that it says."""
+        """The answer to a broker that has connected to this one. NotAdmitted if its proof is wrong."""
         if not self._secret and not self._needs_certificate and not is_local(host):  # rule 1
             raise NotAdmitted(
                 "brokers on other machines must show a certificate or know the secret of this network", LINK
@@ -73,12 +73,12 @@ class LinkGuard:
             raise NotAdmitted(f"the peer that calls itself {peer} does not know the secret of this network", LINK)
         at, _, number = said.partition(":")
         if not at.replace(".", "", 1).isdigit() or abs(float(at) - now) > FRESH_S:
-            raise NotAdmitted(f"the greeting of {peer} is not of now: do the clocks of the two machines agree?", LINK)
+            raise NotAdmitted(f"the greeting of {peer} is too old or too new: do the clocks agree?", LINK)
         self._remember(number, now)
         return self._digest("answer", self.name, peer, said)
 
     def check_answer(self, peer: str, said: str, answer: str) -> None:
-        """Whether the broker that we have dialled knows the secret, too."""
+        """Check that the other broker knows the secret, too."""
         if self._secret:
             right = self._digest("answer", peer, self.name, said.rpartition(":")[0])
             if not compare_digest(answer[:GREETING_CHARS_MAX].encode(), right.encode()):

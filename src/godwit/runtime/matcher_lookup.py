@@ -1,4 +1,4 @@
-"""How a routing family matches an event, for those who ask without routing anything."""
+"""The matcher of a routing family, to match an event without routing it."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ __all__ = ["match_of"]
 
 
 def match_of(routing: Any) -> Any:
-    """How a routing family matches an event, if it has a matcher of its own; None: it has none."""
+    """The match function of a routing family; None if it has no matcher."""
     matcher = getattr(routing, "matcher", None)
-    if matcher is None or isinstance(matcher, type):  # the graph family has one for clients here
+    if matcher is None or isinstance(matcher, type):  # the graph family has one for local clients
         matcher = getattr(routing, "_local_index", None)
     return getattr(matcher, "match", None)

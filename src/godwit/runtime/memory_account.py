@@ -1,15 +1,15 @@
-"""The bytes that peers make this process hold, and what goes when they are too many.
+"""Memory that peers occupy in this process, and the connections that are closed when it is too much.
 
-*Theory.* Every connection reports the bytes of a message that has begun to arrive and is not complete (*partial*). What
-is held longer (queues, notes, retained events) is counted where it is kept, and bounded by `Limits`. Parties are users;
-peers that are not let in yet are counted by their host.
+*Theory.* Every connection reports the bytes of an incomplete message (*partial*). Longer-lived data (queues, notes,
+retained events) is counted where it is stored, and bounded by `Limits`. Parties are users; peers before authentication
+are counted by their host.
 
 *Rules.*
-1. Partial messages hold at most `partial_bytes_max` together. Past it connections are closed: first those of peers that
-   are not let in yet, then others; of these the party that holds the most, and of its connections the one whose message
-   began first.
-2. A message must be complete `frame_s` after it began, and `frame_s` later for each MiB of it that has come.
-3. Nothing is reserved for a message before its bytes are there.
+1. Partial messages use at most `partial_bytes_max` together. Beyond that connections are closed: first those of peers
+   before authentication, then others; of these the party that uses the most, and of its connections the one whose
+   message began first.
+2. A message must be complete `frame_s` after it began, and `frame_s` later for each MiB of it that has arrived.
+3. No memory is reserved for a message before its bytes arrive.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from godwit.runtime.rate_limits import TrafficLimits
 __all__ = ["TOO_SLOW", "Holder", "MemoryAccount", "memory_account"]
 
 CHECK_S = 1.0
-TOO_SLOW = "limits.frame_s"  # with which the reason begins when a message took too long
+TOO_SLOW = "limits.frame_s"  # the beginning of the reason when a message took too long
 MIB = 2**20
 
 
 class Holder(Protocol):
-    """A connection that holds bytes."""
+    """A connection that uses memory."""
 
     @property
     def party(self) -> str:
-        """The user that it is of, or the host while nobody knows the user."""
+        """Its user, or its host before authentication."""
 
     @property
     def is_admitted(self) -> bool:
-        """Whether its peer was let in."""
+        """Whether its peer is authenticated."""
 
     def let_go(self, reason: str) -> None:
         """Close it."""
@@ -50,20 +50,20 @@ class PartialMessage(msgspec.Struct):
 
 
 class MemoryAccount:
-    """What the connections of a process hold."""
+    """The memory of a process's connections."""
 
     def __init__(self, partial_bytes_max: int, frame_s: float) -> None:
         self.partial_bytes_max = partial_bytes_max
         self.frame_s = frame_s
         self.partial_bytes = 0
-        self.shed = 0  # connections that were closed for what they held
-        self.is_full = False  # the process holds too much: nobody new is taken (`memory_guard.py`)
-        self.held: Callable[[], dict[str, int]] = lambda: {"partial": self.partial_bytes}  # bytes, by what holds them
+        self.shed = 0  # connections that were closed for their memory
+        self.is_full = False  # the process uses too much: new connections are refused (`memory_guard.py`)
+        self.held: Callable[[], dict[str, int]] = lambda: {"partial": self.partial_bytes}  # bytes by kind
         self._partial: dict[Holder, PartialMessage] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def on_partial(self, holder: Holder, size: int, *, is_new: bool) -> None:
-        """A connection holds so many bytes of an incomplete message; `is_new`: of another one than before."""
+        """A connection has this number of bytes of an incomplete message; `is_new`: a new message has begun."""
         known = self._partial.get(holder)
         self.partial_bytes += size - (0 if known is None else known.size)
         if not size:
@@ -81,13 +81,13 @@ class MemoryAccount:
             self._timer = loop.call_later(CHECK_S, self._check)
 
     def forget(self, holder: Holder) -> None:
-        """A connection is gone."""
+        """A connection has closed."""
         known = self._partial.pop(holder, None)
         if known is not None:
             self.partial_bytes -= known.size
 
     def shed_partial(self, bytes_max: int) -> None:
-        """Close connections until partial messages hold no more than that. (rule 1)"""
+        """Close connections until partial messages use no more than that. (rule 1)"""
         reason = f"incomplete messages of all connections hold more than {self.partial_bytes_max} bytes"
         while self.partial_bytes > bytes_max:
             self.close(self._first_to_go(), f"limits.partial_bytes_max: {reason}")
@@ -101,13 +101,13 @@ class MemoryAccount:
         return max(candidates, key=lambda holder: held[holder.party])  # of equals, the first
 
     def close(self, holder: Holder, reason: str) -> None:
-        """Close a connection for what it holds."""
+        """Close a connection because of its memory."""
         self.forget(holder)
         self.shed += 1
         holder.let_go(reason)
 
     def _check(self) -> None:
-        """Close what has taken too long. (rule 2)"""
+        """Close connections whose messages take too long. (rule 2)"""
         loop = asyncio.get_running_loop()
         self._timer, now = None, loop.time()
         for holder, message in list(self._partial.items()):

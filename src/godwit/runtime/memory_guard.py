@@ -1,14 +1,14 @@
-"""The hard limit of what a broker's process holds for others, and who goes when it is reached.
+"""The memory limit of a broker's process, and the order in which load is shed when it is reached.
 
 *Theory.* Once in `CHECK_S` everything that grows with use is counted: incomplete messages, inputs that wait for their
-turn, bytes that peers have not read, queues and notes of sessions, and retained events. An event that waits in many
-queues counts in each, so the sum is an upper bound. Past `memory_bytes_max` load is shed.
+turn, unread bytes, queues and notes of sessions, and retained events. An event in many queues counts in each, so the
+sum is an upper bound. Beyond `memory_bytes_max` load is shed.
 
 *Rules.*
-1. The order is: incomplete messages of peers that are not let in yet; those of others; connections that do not read,
-   the one with the most unread bytes first (their sessions stay); sessions without a connection, oldest first; events
-   in the longest queues (`broker/load_shedding.py`).
-2. From then on new connections are refused, until less than the limit is held.
+1. The order is: incomplete messages of peers before authentication; those of others; connections that do not read, the
+   one with the most unread bytes first (their sessions stay); sessions without a connection, oldest first; events in
+   the longest queues (`broker/load_shedding.py`).
+2. From then on new connections are refused, until less than the limit is used.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ UNREAD_BYTES_MIN = 64 * 2**10  # a connection with less than this unread is not 
 
 
 class Reader(Holder, Protocol):
-    """A connection that may not read what is sent to it."""
+    """A connection whose peer may not read."""
 
     @property
     def unread(self) -> int:
-        """Bytes that it has not read."""
+        """Unread bytes."""
 
 
 class Server(Protocol):
@@ -40,11 +40,11 @@ class Server(Protocol):
 
     @property
     def connections(self) -> Iterable[Any]:
-        """Those that are open: each is a `Reader`."""
+        """The open connections: each is a `Reader`."""
 
 
 class MemoryGuard:
-    """Counts what a process holds, and sheds load past the limit."""
+    """Counts the memory of a process, and sheds load beyond the limit."""
 
     def __init__(self, node: Node, account: MemoryAccount, bytes_max: int) -> None:
         self._node = node
@@ -52,11 +52,11 @@ class MemoryGuard:
         account.held = self.held
         self.bytes_max = bytes_max
         self.servers: list[Server] = []
-        self.shed = 0  # how often load was shed
+        self.shed = 0  # number of times that load was shed
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         self._timer = asyncio.get_running_loop().call_later(CHECK_S, self._on_time)
 
     def stop(self) -> None:
@@ -69,7 +69,7 @@ class MemoryGuard:
         self.start()
 
     def held(self) -> dict[str, int]:
-        """The bytes that are held now, by what holds them."""
+        """The present bytes by kind."""
         machine: Any = self._node.machine
         queues = notes = 0
         for session in machine.sessions:
@@ -86,7 +86,7 @@ class MemoryGuard:
         }
 
     def check(self) -> None:
-        """Shed load if too much is held. (rule 1)"""
+        """Shed load if too much is used. (rule 1)"""
         account, excess = self._account, sum(self.held().values()) - self.bytes_max
         account.is_full = excess > 0
         if excess <= 0:

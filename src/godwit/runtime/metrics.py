@@ -1,12 +1,12 @@
-"""Metrics in the form that Prometheus reads, gathered when it asks.
+"""Metrics for Prometheus, computed at each scrape.
 
-*Theory.* What can be counted beforehand is in the watch (`activity_monitor.py`); what can be seen in the machine is
-looked up when somebody asks. The hot path knows nothing of this module.
+*Theory.* Counters are in the activity monitor (`activity_monitor.py`); gauges are read from the machine at each scrape.
+The hot path does not use this module.
 
 *Rules.*
-1. Names of clients, events and filters are no labels: what grows with use does not grow the metrics.
-2. The time of matching is a sample: once in `SAMPLE_S` the last event that came is matched once more, and timed.
-3. How late the loop is, is measured at the same moments.
+1. Names of clients, events and filters are never labels: the number of series does not grow with use.
+2. The matching time is sampled: once in `SAMPLE_S` the last event is matched once more, and timed.
+3. The delay of the event loop is measured at the same moments.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ METRICS: dict[str, str] = {
     "godwit_deliveries_total": "Deliveries that were sent to clients here.",
     "godwit_refused_logins_total": "Refused logins of clients and brokers, by listener and cause.",
     "godwit_refused_requests_total": "Requests that were refused, by listener and cause.",
-    "godwit_refused_connections_total": "Connections closed for who came or what was sent, by listener and cause.",
+    "godwit_refused_connections_total": "Connections refused, or closed for a violation, by listener and cause.",
     "godwit_accepted_connections_total": "Connections that were accepted, by listener.",
     "godwit_connections": "Connections that are open, by listener.",
     "godwit_sessions": "Sessions, by whether their client is attached or away.",
@@ -66,29 +66,29 @@ METRICS: dict[str, str] = {
     "godwit_journal_lag_inputs": "Inputs that are handled and wait for the disk to be asked.",
     "godwit_journal_written_bytes_total": "Bytes of batches written.",
     "godwit_journal_bytes": "Bytes of batches since the last snapshot.",
-    "godwit_journal_losses_total": "Losses of the journal after which the broker went on without what was lost.",
-    "godwit_journal_failing": "1 while the disk fails and nothing is taken in.",
+    "godwit_journal_losses_total": "Losses of the journal after which the broker continued without the lost data.",
+    "godwit_journal_failing": "1 while the disk fails and no requests are accepted.",
     "godwit_pending_inputs": "Inputs that wait for their turn.",
     "godwit_memory_bytes": "Bytes held for clients and peers, by what holds them.",
     "godwit_shed_connections_total": "Connections that were closed for the bytes that they held.",
-    "godwit_bridge_up": "Whether a bridge is connected to the other side, by bridge.",
+    "godwit_bridge_up": "Whether a bridge is connected to its remote, by bridge.",
     "godwit_bridge_connections_total": "Connections that a bridge has made, by bridge.",
     "godwit_bridge_messages_total": "What happened to messages at a bridge, by bridge, direction and outcome.",
-    "godwit_bridge_queue_events": "Events that wait for the other side of a bridge, by bridge.",
-    "godwit_bridge_purged_events_total": "Events that left the queue of a bridge by its bounds, by bridge.",
+    "godwit_bridge_queue_events": "Events that wait for the remote of a bridge, by bridge.",
+    "godwit_bridge_purged_events_total": "Events that were removed because the queue of a bridge was full, by bridge.",
 }
 """Every metric of ours, and what it says."""
 
 
 class GarbagePauses:
-    """How long Python's searches for garbage take, in which nothing else is done."""
+    """The duration of Python's garbage collections, which block the process."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
         self._began = 0.0
 
     def start(self) -> None:
-        """Hear of every search."""
+        """Called at each garbage collection."""
         if self._on_search not in gc.callbacks:
             gc.callbacks.append(self._on_search)
 
@@ -121,7 +121,7 @@ class Metrics(Collector):
         self._node = node
         self._memory = memory
         self._audit = audit
-        self._connections = connections  # how many are open, by listener
+        self._connections = connections  # open connections by listener
         self.bridges: Callable[[], Mapping[str, Bridge]] = dict  # by name
         self._activity = activity
         self._registry = CollectorRegistry()
@@ -133,13 +133,13 @@ class Metrics(Collector):
         self._garbage = GarbagePauses()
 
     def text(self) -> bytes:
-        """All of them, as they are now."""
+        """The present metrics as text."""
         return bytes(generate_latest(self._registry))
 
     # ------------------------------------------------------------ samples
 
     def start(self) -> None:
-        """Take samples from now on."""
+        """Start sampling."""
         loop = asyncio.get_running_loop()
         self._garbage.start()
         self._due = loop.time() + SAMPLE_S
@@ -157,7 +157,7 @@ class Metrics(Collector):
         self.start()
 
     def sample_matching(self) -> None:
-        """Match the last event once more, unless that was done. (rule 2)"""
+        """Match the last event once more, unless it was sampled before. (rule 2)"""
         event = self._activity.last_event()
         match = match_of(getattr(self._node.machine, "routing", None))
         if event is not None and event is not self._sampled and match is not None:
@@ -173,7 +173,7 @@ class Metrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics, as they are now."""
+        """All present metrics."""
         yield from self._machine(self._node.machine)
         yield from self._traffic()
         yield from self._listeners()

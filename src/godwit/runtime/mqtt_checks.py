@@ -1,4 +1,4 @@
-"""Which of an MQTT client's subscriptions an event is for: brokers route by all but *no local*."""
+"""The MQTT subscriptions that an event matches: brokers route by everything except *no local*."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,13 +10,13 @@ __all__ = ["SubscriptionChecks"]
 
 
 class SubscriptionChecks:
-    """What is left to test of an event, by subscription. `granted`: the subscriptions that stand."""
+    """The remaining tests of an event, by subscription. `granted`: the accepted subscriptions."""
 
     def __init__(self, granted: Callable[[], Mapping[str, Granted]]) -> None:
         self._granted = granted
         self._no_local: dict[str, bool] = {}  # by subscription
         self._modes: dict[str, str] = {}  # of CloudEvents, by subscription that has one
-        self.exact: dict[str, bool] = {}  # those where there is nothing to look at, and nothing to write otherwise
+        self.exact: dict[str, bool] = {}  # those without further tests and without another form
 
     def clear(self) -> None:
         """Subscriptions have changed."""
@@ -25,7 +25,7 @@ class SubscriptionChecks:
         self.exact.clear()
 
     def wanted(self, names: tuple[str, ...], event: Event, client: str) -> tuple[str, ...]:
-        """Of the subscriptions that brought an event, those that it is for."""
+        """The subscriptions that an event matches, among those of its delivery."""
         known = self._no_local
         for name in names:
             if known.get(name) is not False:
@@ -33,7 +33,7 @@ class SubscriptionChecks:
         return names
 
     def mode(self, names: tuple[str, ...]) -> str:
-        """In which mode an event for these subscriptions goes out as a CloudEvent; of several, structured counts."""
+        """The mode in which an event is sent as a CloudEvent for these subscriptions; structured takes precedence."""
         if not self._modes:
             return ""
         return max((self._modes.get(name, "") for name in names), default="")
@@ -51,7 +51,7 @@ class SubscriptionChecks:
 
 
 def topic_for(names: tuple[str, ...], topics: tuple[str, ...]) -> str:
-    """Of an event's topics, one that a subscription is for."""
+    """A topic of an event that a subscription matches."""
     for name in names:
         _, levels, _ = split(name)
         for topic in topics:

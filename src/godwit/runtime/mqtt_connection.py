@@ -1,14 +1,14 @@
 """One MQTT connection: bytes in, effects of its session carried out, bytes out.
 
-*Theory.* A connection has a session machine of its own (`MqttSession`), made from the notes that the client's Godwit
-session bears, and an `InProcessConnection`, by which that session is attached here. Two connections of one client meet
-in the broker: the newer one takes the Godwit session, and the older one is told.
+*Theory.* A connection has an MQTT session machine (`MqttSession`), made from the notes of the client's Godwit session,
+and an `InProcessConnection`, by which that session is attached here. If a client has two connections, the newer one
+takes over the Godwit session, and the older one is notified.
 
     CONNECT ─▶ authenticator ─▶ Attach ─▶ Attached, with notes ─▶ CONNACK ─▶ packets ⇄ requests and deliveries ─▶ end
 
 When the connection ends its will is published over the `InProcessConnection`, which is still open; with a will delay it
-stays open until that has passed. A client that comes back meanwhile, here or elsewhere, takes the session away and the
-will goes.
+stays open for that time. A client that reconnects meanwhile, here or elsewhere, takes over the session, and the will is
+cancelled.
 
 *Rules.*
 1. A packet that tells of something done leaves after what it tells of is in the journal (`Gate`).
@@ -18,11 +18,11 @@ will goes.
 3. A client with more than `UNANSWERED_MAX` requests open is not read, at any level; nor is any while the disk fails.
 4. Deliveries go out as the client reads: its session hears (`Drained`) when what was sent has left, and sends no more
    than `MqttSettings.unread_bytes_max` before that, whatever waits for the client.
-5. While a thread reads a large document that the client publishes, or a query, the client is not read. What has come
-   behind it waits, the end of the connection too: so events of a client stay in order, and none is lost.
+5. While a large document that the client publishes, a query or a large SUBSCRIBE is handled, the client is not read.
+   What has come behind it waits, the end of the connection too: so events of a client stay in order, none is lost.
 
-*Departures.* Of a client that is taken over by another broker, a will without delay is not published: nobody may speak
-for it here any more.
+*Departures.* If another broker takes over a client, its will without delay is not published: this broker has no session
+of it any more.
 """
 
 import asyncio
@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 from godwit.broker import messages as said
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
-from godwit.filters.events import NAME_LENGTH_MAX
 from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
 from godwit.mqtt.packets import Puback, Publish, Subscribe
 from godwit.mqtt.reason_codes import ReasonCode
@@ -41,10 +40,11 @@ from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.client_rates import ClientRate
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.loop_timers import LoopTimers
+from godwit.runtime.mqtt_admission import why_refused
 from godwit.runtime.mqtt_deliveries import MqttDeliveries
-from godwit.runtime.mqtt_events import context_of_properties, receipt_for
+from godwit.runtime.mqtt_events import NAMED, context_of_properties, mode_of, receipt_for
 from godwit.runtime.mqtt_requests import Gate, code_of_end
-from godwit.runtime.mqtt_translation import MqttTranslator, credentials_of
+from godwit.runtime.mqtt_translation import MqttTranslator, ParsedFilters, credentials_of
 from godwit.runtime.node import client_line
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ UNANSWERED_MAX = 1_024
 TOPICS_SHOWN = 200  # characters
 CONNECT_S = 10.0
 REST = ("rest",)
-KEEPING = (("will",), ("keep alive",))  # timers that are ours to run; Godwit's session minds its own expiry
+KEEPING = (("will",), ("keep alive",))  # timers of this module; Godwit's session has its own expiry
 BYE_FIRST_BYTE = 0xE0  # of DISCONNECT
-CONNECT_BYTES_MAX = 256 * 2**10  # of the first packet, before anybody knows who sends it
+CONNECT_BYTES_MAX = 256 * 2**10  # of the first packet, before authentication
 
 
 class MqttConnection:
-    """A client's connection, over whatever carries its bytes."""
+    """A client's connection over any transport."""
 
     def __init__(
         self,
@@ -81,26 +81,25 @@ class MqttConnection:
         self._write, self._close, self._pause = write, close, pause
         self.host, self._certificate = host, certificate
         self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size, first_size_max=CONNECT_BYTES_MAX)
-        self._session = MqttSession(gateway.settings, parse=gateway.tests.parse)
+        self._parsed = ParsedFilters(gateway.tests)
+        self._session = MqttSession(gateway.settings, parse=self._parsed.parse)
         self._is_open = True  # the client is there
         self._has_said_connect = self._is_attached = False
         self._is_over = False  # the MQTT session is; its will may be pending
         self._is_forgotten = False
         self._inner: InProcessConnection | None = None
         self._wishes: MqttTranslator | None = None
-        self._accepted = 0  # requests, once there are no wishes any more
-        self._gate = Gate()
-        self._loop = asyncio.get_running_loop()
+        self._accepted = 0  # requests that are sent after all others
+        self._gate, self._loop = Gate(), asyncio.get_running_loop()
         self._timers = LoopTimers(self._loop)
         self._greeting_timer = self._loop.call_later(CONNECT_S, self._drop, "no CONNECT came")
         self._attach: mqtt_effects.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
         self._deliveries: MqttDeliveries | None = None  # while it is attached
-        self._later: tuple[list[Any], MqttFault | None] | None = None  # what came behind a document that is read
-        self._is_lost = False  # the connection is, and such a document is to be published yet
-        self._has_partial = False  # a packet has begun and is not complete
-        self._confirm = self._confirmed = 0  # up to here deliveries are done; and this was said
-        self._is_full = self._is_paused = False  # the client does not read; it is not read
+        self._later: tuple[list[Any], MqttFault | None] | None = None  # received after a document being read
+        self._is_lost = self._has_partial = False  # it is, with such a document to publish; a packet is not complete
+        self._confirm = self._confirmed = 0  # deliveries up to here are done; and confirmed
+        self._is_full = self._is_paused = False  # the client does not read; reading is paused
         self.rate: ClientRate | None = None  # once it is let in
 
     # ------------------------------------------------------------ from the carrier
@@ -130,7 +129,7 @@ class MqttConnection:
         self._flush()
 
     def _take(self, packets: list[Any], fault: MqttFault | None) -> None:
-        """Handle what came, up to a document that has to be read first."""
+        """Handle received packets, up to a document that must be read first."""
         acknowledged: list[int] = []  # in a row
         session, wishes, now = self._session, self._wishes, self.gateway.now()
         for at, packet in enumerate(packets, start=1):
@@ -163,7 +162,7 @@ class MqttConnection:
             self._on_fault(fault)
 
     def _on_read(self) -> None:
-        """A document is published, or refused: go on with what came behind it. (rule 5)"""
+        """A document is published, or refused: continue with the packets after it. (rule 5)"""
         later, self._later = self._later, None
         if later is not None:
             self._take(*later)
@@ -173,7 +172,7 @@ class MqttConnection:
         self._flush()
 
     def connection_lost(self) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         if self._later is not None:
             self._is_lost = True
         elif self._is_open:
@@ -194,7 +193,7 @@ class MqttConnection:
         self._flush()
 
     def stop(self, reason_code: int, reason: str) -> None:
-        """Close the connection for a reason of the server's."""
+        """Close the connection with a reason of the server."""
         if self._is_attached:
             self._tell(mqtt_effects.Stop(reason_code, reason))
             self._flush()
@@ -203,37 +202,37 @@ class MqttConnection:
 
     @property
     def party(self) -> str:
-        """The user, or the host while nobody knows the user."""
+        """The user, or the host before authentication."""
         return self.host if self.user is None else self.user
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the client was let in."""
+        """Whether the client is authenticated."""
         return self.user is not None
 
     def let_go(self, reason: str) -> None:
-        """Close the connection because of what it makes the broker hold."""
+        """Close the connection because of its memory use."""
         self.stop(ReasonCode.QUOTA_EXCEEDED, reason)
 
     def _hold_back(self, is_paused: bool) -> None:
-        """Read nothing more for now, or read on."""
+        """Pause or resume reading."""
         if self._is_open and is_paused is not self._is_paused and REST not in self._timers:
             self._is_paused = is_paused
             self._pause(is_paused)
 
     def read_on(self) -> None:
-        """Read again, if the client is let in and nothing is in the way. (rule 3)"""
+        """Resume reading, if the client is authenticated and nothing prevents it. (rule 3)"""
         wishes = self._wishes
         if self._is_paused and wishes is not None and not self._is_behind(wishes, UNANSWERED_MAX // 2 - 1):
             self._hold_back(self.gateway.node.holds())
 
     def _is_behind(self, wishes: MqttTranslator, unanswered_max: int) -> bool:
-        """Whether the broker has more of this client to handle than it should hold."""
+        """Whether too many packets of this client wait at the broker."""
         is_long = self.gateway.node.is_long(client_line(self.client))
         return wishes.is_reading or wishes.requests.unanswered > unanswered_max or is_long
 
     def _rest(self, wait_s: float) -> None:
-        """The client is too fast: read nothing for a while."""
+        """The client is above its rate: pause reading."""
         if REST not in self._timers:
             self._hold_back(True)
             self._timers.start(REST, wait_s, self.read_on)
@@ -241,7 +240,7 @@ class MqttConnection:
     # ------------------------------------------------------------ coming in
 
     def _on_connect(self, packet: Any) -> None:
-        assert isinstance(packet, Connect), "the decoder lets nothing else be first"
+        assert isinstance(packet, Connect), "the decoder accepts no other first packet"
         self._has_said_connect = True
         self._greeting_timer.cancel()
         refusal = refusing_connack(packet)
@@ -261,7 +260,7 @@ class MqttConnection:
             self._drop(str(fault))
 
     def _on_attach(self, effect: mqtt_effects.Attach) -> None:
-        """Ask the authenticator who this is."""
+        """Authenticate the client."""
         self._attach = effect
         credentials = credentials_of(effect, self.host, self._certificate)
         self._hold_back(True)
@@ -276,7 +275,7 @@ class MqttConnection:
         except PeerFault as fault:
             self._refuse(ReasonCode.NOT_AUTHORIZED, str(fault))
         except Exception:
-            self._refuse(ReasonCode.SERVER_UNAVAILABLE, "this broker cannot tell at present who may come in")
+            self._refuse(ReasonCode.SERVER_UNAVAILABLE, "authentication is not possible at present")
             raise
         else:
             self._admitting = None
@@ -291,12 +290,11 @@ class MqttConnection:
         attach = self._attach
         if not self._is_open or attach is None:
             return
-        if not 0 < len(name := principal.name_of(attach.client_id)) <= NAME_LENGTH_MAX:
-            reason = f"a client's name of {len(name)} characters: at most {NAME_LENGTH_MAX} are allowed"
-            self._refuse(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, reason)
+        name = principal.name_of(attach.client_id)
+        if (refusal := why_refused(name, attach)) is not None:
+            self._refuse(*refusal)
             return
-        older = self.gateway.clients.get(name)
-        if older is not None:
+        if (older := self.gateway.clients.get(name)) is not None:
             older.taken_over(attach.is_clean)
         self.client = name
         self.gateway.clients[name] = self
@@ -306,10 +304,10 @@ class MqttConnection:
             on_end=self._on_principal_ended,
             line=client_line(name),
         )
-        self._say(self.gateway.attach(name, is_clean=attach.is_clean))
+        self._say(self.gateway.attach(name, is_clean=attach.is_clean, mode=mode_of(attach.connect)))
 
     def _on_attached(self, message: said.Attached) -> None:
-        """The session is here: make the state of MQTT from its notes, and say what is new."""
+        """The session is attached: restore the MQTT state from its notes, and answer CONNECT."""
         attach, inner = self._attach, self._inner
         assert attach is not None
         assert inner is not None
@@ -326,7 +324,7 @@ class MqttConnection:
         self._deliveries = MqttDeliveries(self.gateway, self._session, line, self._put_out, self._tell)
         wishes = self._wishes = MqttTranslator(
             *(self.gateway, inner, self.client, message, lambda: self._session.kept, line),
-            *(self._tell, self._break_off, self._on_read),
+            *(self._tell, self._break_off, self._on_read, self.rate, self._parsed),
         )
         for key in (key for key in (OUT, LOST) if key in notes):
             wishes.keep(key, None)
@@ -338,7 +336,7 @@ class MqttConnection:
         self._tell(mqtt_effects.Attached(self.name, is_present, kept_of(notes), doubtful, since, receipt))
 
     def taken_over(self, is_clean: bool) -> None:
-        """The client has connected again, over another connection."""
+        """The client has reconnected over another connection."""
         if self._is_attached and not self._is_over:
             self._tell(mqtt_effects.Stop(ReasonCode.SESSION_TAKEN_OVER, "the client has connected again"))
             self._flush()
@@ -373,6 +371,7 @@ class MqttConnection:
                 self._on_revoked(message)
             elif kind is said.ReceiptUpdate and self._wishes is not None and message.receipt.lost_since is not None:
                 self._wishes.keep(LOST, lost_note(message.receipt.lost_since))  # until the next CONNACK
+                self.gateway.sys.ask()
         if accepted:
             self._on_accepted(accepted)
         self._confirm = max(self._confirm, self._session.kept.confirmed)
@@ -384,14 +383,14 @@ class MqttConnection:
             self._wishes.requests.on_accepted(number)
 
     def _on_principal_ended(self, reason: str) -> None:
-        """The client must go: its token is over, or its user is gone."""
+        """The principal has ended: its token has expired, or its user was removed."""
         if self._is_attached and not self._is_over:
             self.stop(code_of_end(reason, ReasonCode.NOT_AUTHORIZED), reason)
         elif not self._is_attached:
             self._refuse(ReasonCode.NOT_AUTHORIZED, reason)
 
     def _on_revoked(self, message: said.Revoked) -> None:
-        """Subscriptions have ended. MQTT has no word for it but to close the connection; the session stays."""
+        """Subscriptions have ended. MQTT can only report it by closing the connection; the session stays."""
         if message.ended and self._wishes is not None and not self._is_over:
             for text in message.ended:
                 self._session.kept.subscriptions.pop(text, None)
@@ -414,21 +413,21 @@ class MqttConnection:
             self._gate.put_all(parts, self._wishes.requests.said, self._wishes.requests.accepted)
 
     def _on_tested(self, deliveries: list[said.Delivery]) -> None:
-        """These have passed the tests of the client's queries, or failed them: then they are for no subscription."""
+        """Deliveries after the tests of the client's queries; those that failed have no subscriptions."""
         if self._deliveries is not None:
             self._deliveries.send(deliveries)
             self._confirm = max(self._confirm, self._session.kept.confirmed)
             self._flush()
 
     def _on_suspended(self, name: str, reason: str) -> None:
-        """A subscription gets no more events: told as its end is, by closing the connection. The session stays."""
+        """A subscription is suspended: reported like its end, by closing the connection. The session stays."""
         if not self._is_over:
             self.stop(ReasonCode.QUOTA_EXCEEDED, f"{name[:TOPICS_SHOWN]} is suspended: {reason}")
 
     # ------------------------------------------------------------ effects
 
     def _tell(self, input: mqtt_effects.Input) -> None:
-        """Have the session handle something, and carry out what it asks for."""
+        """Pass an input to the session, and carry out its effects."""
         for effect in self._session.handle(input, self.gateway.now()):
             kind = type(effect)
             if kind is mqtt_effects.Send:
@@ -448,11 +447,11 @@ class MqttConnection:
             self._gate.put(data, wishes.requests.said, wishes.requests.accepted)
 
     def _taken(self) -> bytes:
-        """What may leave now."""
+        """The packets that may be sent now."""
         return self._gate.taken(self._accepted if self._wishes is None else self._wishes.requests.accepted)
 
     def _flush(self) -> None:
-        """Write what may leave, in one go, and confirm what is done."""
+        """Write all packets that may be sent, and confirm finished deliveries."""
         data = self._taken()
         if data and self._is_open:
             self.gateway.counts["bytes sent"] += len(data)
@@ -466,7 +465,7 @@ class MqttConnection:
 
     @property
     def unread(self) -> int:
-        """Bytes of deliveries that were sent, and are not known to have been read."""
+        """Bytes of deliveries that were sent and may be unread."""
         outgoing = self._session.outgoing
         return 0 if outgoing is None else outgoing.unread
 
@@ -479,7 +478,7 @@ class MqttConnection:
         self._drop(effect.reason)
 
     def _drop(self, reason: str) -> None:
-        """Close the client's connection after what was sent."""
+        """Close the client's connection after the sent data."""
         if self._is_open:
             if data := self._taken():
                 self._write(data)
@@ -513,7 +512,7 @@ class MqttConnection:
         self.gateway.counts["given up"] += 1
 
     def _on_keep(self, effect: mqtt_effects.StoreNote) -> None:
-        if effect.value is None:  # what it told of is confirmed by now, and after a crash nothing else would say so
+        if effect.value is None:  # its delivery is confirmed by now
             self._say_confirmed(even_if_full=True)
         if self._wishes is not None:
             self._wishes.keep(effect.key, effect.value)
@@ -530,7 +529,7 @@ class MqttConnection:
 
     def _on_timer(self, key: TimerKey) -> None:
         self._tell(TimerDue(key))
-        if self._is_over:  # the will is said: the session may go on without us
+        if self._is_over:  # the will is published: the session continues without this connection
             self._let_go()
         self._flush()
 
@@ -544,7 +543,7 @@ class MqttConnection:
                 self._break_off(str(fault))
 
     def _break_off(self, reason: str) -> None:
-        """The client may not even ask this."""
+        """The request itself is not allowed."""
         if self._is_open:
             self._tell(mqtt_effects.Stop(ReasonCode.NOT_AUTHORIZED, reason))
             self._drop(reason)
@@ -552,10 +551,11 @@ class MqttConnection:
     # ------------------------------------------------------------ the end
 
     def _on_end(self) -> None:
-        """The MQTT connection has ended: leave the session in order, and go; with a will to wait for, later."""
+        """The MQTT connection has ended: finish the session; with a delayed will, later."""
         if self._is_forgotten:
             self._is_over = True
-            self._say(said.Bye("the session has ended with its connection"))
+            if self._attach is None or mode_of(self._attach.connect) == NAMED:  # publishers may reconnect
+                self._say(said.Bye("the session has ended with its connection"))
             self._let_go()
             return
         self._say_confirmed()
@@ -567,7 +567,7 @@ class MqttConnection:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Nothing more is to be said for this client."""
+        """Nothing is left to do for this client."""
         self._timers.clear()
         if self._admitting is not None:
             self._admitting.cancel()
@@ -577,10 +577,10 @@ class MqttConnection:
                 self._say(said.Bye("the client disconnected before it was attached"))  # it has set no session expiry
             self._inner.hang_up()
         if self._wishes is not None:
-            self._accepted = self._wishes.requests.end()
+            self._accepted = self._wishes.end()
         if self._deliveries is not None:
             self._deliveries.line.close()
-        self._inner = self._wishes = self._deliveries = self._admitting = None  # they hold this connection
+        self._inner = self._wishes = self._deliveries = self._admitting = None  # breaks reference cycles
         if self.gateway.clients.get(self.client) is self:
             del self.gateway.clients[self.client]
 

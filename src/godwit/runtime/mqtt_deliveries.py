@@ -1,9 +1,9 @@
-"""Deliveries on their way to one MQTT client: tested by its queries, checked by its topic filters, made into packets.
+"""Deliveries to one MQTT client: tested by its queries, checked by its topic filters, converted to packets.
 
-*Theory.* A delivery is for the subscriptions whose routable filters match. What these let through too much is decided
-here: first by the tests of queries, where there are any (`edge_tests.py`, which may take some turns of the loop), then
-by the wildcards of the topic filter and *no local* (`mqtt_checks.py`). A delivery that no subscription wants goes on
-without any: the MQTT session counts it as done.
+*Theory.* A delivery is for the subscriptions whose routable filters match. These may match too much, which is decided
+here: first by the tests of queries, if there are any (`edge_tests.py`, which may take several turns of the loop), then
+by the wildcards of the topic filter and *no local* (`mqtt_checks.py`). A delivery that matches no subscription is
+passed on without any: the MQTT session counts it as done.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ __all__ = ["MqttDeliveries"]
 
 
 class MqttDeliveries:
-    """What comes for one client. `put_out` takes packets that need nothing more, `tell` the rest."""
+    """The deliveries of one client. `put_out` takes finished packets, `tell` the others."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class MqttDeliveries:
         self._checks = SubscriptionChecks(lambda: session.kept.subscriptions)
 
     def on_subscriptions_changed(self) -> None:
-        """Find out again what is left to check of each."""
+        """Recompute the remaining checks of each subscription."""
         self._checks.clear()
 
     def take(self, messages: Sequence[Any], first: int) -> int:
-        """Take the deliveries from the first on, as many as come in a row: that of what is behind them."""
+        """Take consecutive deliveries from the first on; returns the index after them."""
         at, last = first, len(messages)
         if self.line.is_needed:
             while at < last and type(messages[at]) is Delivery:
@@ -68,7 +68,7 @@ class MqttDeliveries:
         return at
 
     def _send_one(self, delivery: Delivery) -> None:
-        if not delivery.subscriptions:  # no query wants it
+        if not delivery.subscriptions:  # no query matches it
             self._tell(mqtt_effects.Deliver(delivery.number, "", b"", ()))
             return
         event = delivery.event

@@ -1,8 +1,8 @@
-"""Between MQTT messages and Godwit's events: pure functions, both ways.
+"""Conversion between MQTT messages and Godwit's events: pure functions, in both directions.
 
 *Theory.* A topic is the attribute `topic`. User properties are attributes, as texts; so are the fields of a payload
-that is a JSON object, as what they are: numbers, texts, times and places can be filtered on. The payload itself stays
-as it is. What an MQTT client must get as it was sent, and no attribute says, is in attributes that begin with `mqtt.`.
+that is a JSON object, with their types: numbers, texts, times and places can be filtered on. The payload itself is
+unchanged. Properties that an MQTT client must receive unchanged are in attributes that begin with `mqtt.`.
 
 | attribute | holds |
 |---|---|
@@ -13,19 +13,19 @@ as it is. What an MQTT client must get as it was sent, and no attribute says, is
 | `mqtt.structured` | true, if it was published as a CloudEvent in structured mode |
 | `sender.X` | the context of its publisher, as for every event |
 
-An XML document, and a CloudEvent, is read as `documents.py` says; its attributes take the place of the payload's
-fields. A CloudEvent goes out in structured mode if it came so, or if the client has no user properties (level 4 and
-below); else in binary mode. A subscription can choose the mode, and then gets every event as a CloudEvent.
+XML documents and CloudEvents are read by `documents.py`; their attributes replace the payload's fields. A CloudEvent is
+sent in structured mode if it was published so, or if the client has no user properties (level 4 and below); else in
+binary mode. A subscription can choose the mode, and then gets every event as a CloudEvent.
 
-An event of a native client goes out with its payload, or, without one, with its attributes as a JSON object.
+An event of a native client is sent with its payload, or, without one, with its attributes as a JSON object.
 
 *Rules.*
-1. Of two that say the same name the topic counts most, then a user property, then a field.
-2. What is not an attribute (a bad name, a value that is too long) is left out; the event is not. Of more than
-   `ATTRIBUTES_MAX` attributes the fields go first.
-3. Nobody sets `topic`, `retained`, or what begins with `mqtt.`, `sender.`, `my.` or `$`, by a user property or a field.
+1. If several have the same name, the topic takes precedence, then a user property, then a field.
+2. Invalid attributes (a bad name, a value that is too long) are left out; the event is not. Of more than
+   `ATTRIBUTES_MAX` attributes the fields are dropped first.
+3. User properties and fields cannot set `topic`, `retained`, or names that begin with `mqtt.`, `sender.`, `my.` or `$`.
 4. A message that crosses Godwit is the same on the other side: topic, payload, QoS, retain flag, and properties, but
-   for user properties of more than 64 KiB together, which do not go along.
+   for user properties of more than 64 KiB together, which are dropped.
 """
 
 import re
@@ -61,18 +61,19 @@ __all__ = [
     "context_of_payload",
     "context_of_properties",
     "message_of",
+    "mode_of",
     "properties_of",
 ]
 
 TOPIC, QOS, RETAIN, KEPT, STRUCTURED = "topic", "mqtt.qos", "mqtt.retain", "mqtt.properties", "mqtt.structured"
-RETAINED = "retained"  # a copy that the broker had kept
+RETAINED = "retained"  # a retained copy
 JSON_BYTES_MAX = 64 * 1024
 TEXT_MAX = 65_536
-OUR_OWN = 8  # attributes that are not the client's, at most
-CONTEXT = "$ctx"
+OUR_OWN = 8  # attributes that the client does not set, at most
+CONTEXT, MODE, NAMED = "$ctx", "$mode", "named"
 RECEIPT_LOST_MAX = 100  # lost events that a CONNACK names
-ABOUT_PAYLOAD = ("content_type", "user_property", "payload_format_indicator")  # which a CloudEvent has otherwise
-QOS_OF_NATIVE = 2  # whatever the subscription is worth
+ABOUT_PAYLOAD = ("content_type", "user_property", "payload_format_indicator")  # which a CloudEvent has elsewhere
+QOS_OF_NATIVE = 2  # independent of the subscription's QoS
 
 _RESERVED = re.compile(r"topic$|retained$|mqtt\.|sender\.|my\.|\$")
 _JSON = msgspec.json.Decoder()
@@ -97,7 +98,7 @@ _KEPT = msgspec.json.Decoder(_Kept)
 def attributes_of(
     topic: str, payload: bytes, qos: int, retain: bool, properties: Properties, stamps: Attributes
 ) -> Attributes:
-    """The attributes of what a client publishes; `stamps`: its context, as `sender.x`."""
+    """The attributes of a client's message; `stamps`: its context, as `sender.x`."""
     attributes: dict[str, Any] = _fields(payload, properties.get("content_type"))
     if properties:
         said = _user_attributes(properties)
@@ -123,9 +124,9 @@ def attributes_of(
 def attributes_of_document(
     document: Document, topic: str, payload: bytes, qos: int, retain: bool, properties: Properties, stamps: Attributes
 ) -> Attributes:
-    """The same for a payload that is a document. `BadEvent`: there is no room for all of them."""
+    """The same for a payload that is a document. `BadEvent` if there are too many."""
     attributes: dict[str, Any] = {**_user_attributes(properties), **document.attributes}
-    above = attributes.get(TOPIC)  # of a root element that is called so: filters on it must see it
+    above = attributes.get(TOPIC)  # a root element may have this name: filters on it must match
     attributes[TOPIC] = topic if above is None or not is_xml(document.content_type) else (topic, *_values(above))
     attributes[QOS] = qos
     if retain:
@@ -139,7 +140,7 @@ def attributes_of_document(
 
 
 def cloud_headers(properties: Properties) -> dict[str, str]:
-    """Properties as a CloudEvent in binary mode has them: user properties that are attributes, and the content type."""
+    """The properties of a CloudEvent in binary mode: user properties that are attributes, and the content type."""
     headers = {name: value for name, value in properties.get("user_property", ()) if is_attribute_name(name)}
     content_type = properties.get("content_type")
     return headers if content_type is None else {**headers, MQTT.content_type: content_type}
@@ -161,7 +162,7 @@ def _fields(payload: bytes, content_type: str | None) -> dict[str, Any]:
 
 
 def _unreserved(said: dict[str, Any]) -> dict[str, Any]:
-    """What of plain data makes attributes."""
+    """The attributes in plain data."""
     data = {name: value for name, value in said.items() if not _RESERVED.match(name)}
     try:
         return dict(flattened(data))
@@ -177,7 +178,7 @@ def _unreserved(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _user_attributes(properties: Properties) -> dict[str, Any]:
-    """User properties as attributes; one that comes several times has several values."""
+    """User properties as attributes; a repeated one has several values."""
     pairs = properties.get("user_property")
     if not pairs:
         return {}
@@ -188,7 +189,7 @@ def _user_attributes(properties: Properties) -> dict[str, Any]:
 
 
 def _kept(properties: Properties) -> str:
-    """The properties that no attribute says as they were; nothing when there are none."""
+    """The properties that attributes do not preserve; empty if there are none."""
     pairs, correlation = properties.get("user_property", ()), properties.get("correlation_data")
     kept = _Kept(
         [(name, value) for name, value in pairs],
@@ -204,7 +205,7 @@ def _kept(properties: Properties) -> str:
 
 
 def message_of(event: Event) -> Message:
-    """What MQTT clients get of an event."""
+    """An event as MQTT clients receive it."""
     attributes = event.attributes
     topics = attributes.get(TOPIC, ())
     given: tuple[Any, ...] = topics if isinstance(topics, tuple) else (topics,)
@@ -238,7 +239,7 @@ def _as_cloud_event(event: Event, said: Attributes, properties: Properties) -> t
             headers, _ = to_binary(event, MQTT)
             headers.pop(MQTT.content_type, None)
             properties["user_property"] = tuple(headers.items())
-    except BadEvent:  # it has attributes besides that no CloudEvent can have
+    except BadEvent:  # it has further attributes that no CloudEvent can have
         return event.payload, event.payload
     return event.payload or b"", structured
 
@@ -258,7 +259,7 @@ def cloud_message_of(event: Event, message: Message, mode: str) -> Message:
 
 
 def properties_of(event: Event) -> Properties:
-    """The properties of PUBLISH that an event bears, without its expiry."""
+    """The properties of PUBLISH in an event, without its expiry."""
     properties: Properties = {}
     if event.content_type is not None:
         properties["content_type"] = event.content_type
@@ -268,7 +269,7 @@ def properties_of(event: Event) -> Properties:
     try:
         kept = _KEPT.decode(text)
         correlation = None if kept.correlation is None else b64decode(kept.correlation, validate=True)
-    except (msgspec.MsgspecError, ValueError):  # a native client may say anything
+    except (msgspec.MsgspecError, ValueError):  # a native client may set any value
         return properties
     if kept.format in (0, 1):
         properties["payload_format_indicator"] = kept.format
@@ -297,7 +298,7 @@ def _plain(value: Any) -> Any:
 
 
 def context_of_properties(properties: Properties) -> Attributes | None:
-    """The context that user properties tell: `$ctx` is a JSON object, `$ctx.x` the text of x. None: they tell none."""
+    """The context in user properties: `$ctx` is a JSON object, `$ctx.x` the text of x. None if there is none."""
     said: dict[str, Any] = {}
     pairs = [pair for pair in properties.get("user_property", ()) if pair[0].startswith(CONTEXT)]
     for name, value in pairs:
@@ -326,14 +327,14 @@ def _object(data: bytes) -> Mapping[str, Any]:
     try:
         said = _JSON.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadValue(f"a context is a JSON object: {error}") from None
+        raise BadValue(f"a context must be a JSON object: {error}") from None
     if not isinstance(said, dict):
-        raise BadValue(f"a context is a JSON object, and this is a {type(said).__name__}")
+        raise BadValue(f"a context must be a JSON object, not a {type(said).__name__}")
     return said
 
 
 def stamps_of(context: Attributes) -> Attributes:
-    """A context as events bear it."""
+    """A context as attributes of events."""
     return {intern(SENDER + name): value for name, value in context.items()}
 
 
@@ -347,3 +348,12 @@ def receipt_for(connect: Connect, receipt: Receipt) -> str:
     lost, more = receipt.lost[:RECEIPT_LOST_MAX], max(0, len(receipt.lost) - RECEIPT_LOST_MAX)
     told = msgspec.structs.replace(receipt, lost=lost, lost_more=receipt.lost_more + more)
     return msgspec.json.encode(told).decode()
+
+
+# ------------------------------------------------------------ modes of moving
+
+
+def mode_of(connect: Connect) -> str:
+    """The mode of moving in the user property `$mode` of CONNECT."""
+    said: list[str] = [value for name, value in connect.properties.get("user_property", ()) if name == MODE]
+    return said[-1] if said else NAMED

@@ -1,15 +1,15 @@
-"""The MQTT gateway of a broker: MQTT clients are clients of Godwit, beside native ones and for all they have.
+"""The MQTT gateway of a broker: MQTT clients have all features of native clients.
 
-*Theory.* Each connection (`mqtt_connection.py`) speaks MQTT on one side and, through an `InProcessConnection`, Godwit's
-messages on the other. The gateway listens, and keeps what connections share: who is here under which name, the
-settings, and events as MQTT has them. It keeps nothing that must outlive it.
+*Theory.* Each connection (`mqtt_connection.py`) uses MQTT on one side and, through an `InProcessConnection`, Godwit's
+messages on the other. The gateway listens, and has the shared data of connections: clients by name, settings, and a
+cache of events in MQTT form. It stores nothing permanently.
 
 *Rules.*
-1. An event is translated once for all clients that get it one after the other. Translations are kept for a while:
-   bounded in number and bytes, for whoever publishes large events must not fill the broker's memory.
-2. There are at most so many connections, in all and from one host (`TrafficLimits`); more are closed at once.
-3. What a client does not read is bounded. Deliveries wait for it (`mqtt_connection.py`, rule 4); past
-   `UNREAD_BYTES_MAX` of answers to its own packets its connection is closed.
+1. An event is translated once for all clients that receive it. The cache of translations is bounded in number and
+   bytes, because of large events.
+2. Connections are limited, in all and per host (`TrafficLimits`); more are closed at once.
+3. Unread data of a client is bounded. Deliveries wait for it (`mqtt_connection.py`, rule 4); beyond `UNREAD_BYTES_MAX`
+   of answers to its own packets its connection is closed.
 """
 
 import asyncio
@@ -44,12 +44,12 @@ from godwit.runtime.tcp import Address
 __all__ = ["MqttGateway"]
 
 LISTENER = "mqtt"
-FULL = "this broker takes no more connections"
-MODE = "named"  # an MQTT client brings nothing but its name
+FULL = "this broker accepts no more connections"
+MODE = "named"  # an MQTT client sends only its name
 MESSAGES_KEPT = 4_096
-MESSAGE_BYTES_KEPT = 8 * 2**20  # of payloads: each is held some times over, in the packets made of it
+MESSAGE_BYTES_KEPT = 8 * 2**20  # bytes of payloads: each is also in the packets made of it
 UNREAD_BYTES_MAX = 16 * 2**20
-TEXTS_BYTES_MAX = 2**20  # of all filters that are remembered by their texts
+TEXTS_BYTES_MAX = 2**20  # of all cached filters
 
 
 class MqttGateway:
@@ -82,7 +82,7 @@ class MqttGateway:
         self.users = UserConnections(self.traffic.connections_per_user_max)
         self.closings = Pacer()
         self.connections: dict[MqttConnection, None] = {}
-        self.clients: dict[str, MqttConnection] = {}  # by their names in Godwit: those that are here, or have a will
+        self.clients: dict[str, MqttConnection] = {}  # by names in Godwit: connected, or with a pending will
         self.counts: Counter[str] = Counter()  # published, delivered, refused, given up, bytes received, bytes sent
         self.sys = SysTopics(self)
         self.listening: list[Address] = []
@@ -97,7 +97,7 @@ class MqttGateway:
         self._parsed = ParsedTexts(CLIENT_TEXT_BYTES_MAX, TEXTS_BYTES_MAX)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
-        """Take MQTT connections there. With port 0, the system chooses one."""
+        """Listen for MQTT connections at an address. With port 0, the system chooses one."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: _Wire(self), host, port, ssl=tls)
         self.sys.start()
@@ -115,7 +115,7 @@ class MqttGateway:
         pause: Callable[[bool], None] = lambda is_paused: None,
         certificate: str = "",
     ) -> MqttConnection:
-        """A client that has come over another transport: hand it `data_received(bytes)` and `connection_lost()`."""
+        """A connection over another transport: call its `data_received(bytes)` and `connection_lost()`."""
         connection = MqttConnection(self, write, close, pause, host, certificate)
         is_full = len(self.connections) >= self.traffic.connections_max or self.memory.is_full
         if is_full or self.is_closing or not self.hosts.enter(host):
@@ -127,7 +127,7 @@ class MqttGateway:
         return connection
 
     def enter(self, connection: MqttConnection, user: str) -> None:
-        """A user has logged in over a connection. NotAdmitted: it has too many already."""
+        """A user has logged in over a connection. NotAdmitted if it has too many."""
         try:
             self.users.enter(user)
         except NotAdmitted as fault:
@@ -135,11 +135,11 @@ class MqttGateway:
             raise
 
     def on_fault(self, connection: MqttConnection, reason: str) -> None:
-        """A connection is closed because of what came over it."""
+        """A connection is closed because of invalid data."""
         self.audit.connection(LISTENER, connection.host, reason, "protocol", connection.user or "")
 
     def leave(self, connection: MqttConnection) -> None:
-        """A connection is gone."""
+        """A connection has closed."""
         self.memory.forget(connection)
         if connection in self.connections:
             del self.connections[connection]
@@ -174,12 +174,16 @@ class MqttGateway:
         return f"mqtt-{token_hex(8)}"
 
     def now(self) -> float:
-        """The time, which never goes back."""
+        """The monotonic time."""
         self._now = max(self._now, time())
         return self._now
 
-    def attach(self, client: str, *, is_clean: bool) -> Attach:
-        """How a client's session is asked for."""
+    def attach(self, client: str, *, is_clean: bool, mode: str = MODE) -> Attach:
+        """The greeting for a client's session. A publisher with another mode does not count its greetings: the time of
+        each is its number.
+        """
+        if mode != MODE:
+            return Attach(client, mode=mode, attempt=int(self.now() * 1_000))
         return Attach(client, mode=MODE, fresh_start=is_clean)
 
     def message(self, event: Event) -> Message:
@@ -196,7 +200,7 @@ class MqttGateway:
         return message
 
     def filter_on_context(self, text: str) -> Filter:
-        """The filter on a receiver's context that a client has sent as text."""
+        """Parse the filter on receivers' contexts that a client has sent."""
         return checked_context_filter(self._parsed.filter(text))
 
 
@@ -225,7 +229,7 @@ class _Wire(asyncio.Protocol):
         self._connection.data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        connection, self._connection = self._connection, None  # which holds this carrier
+        connection, self._connection = self._connection, None  # which refers to this carrier
         if connection is not None:
             self._gateway.closings.call(connection.connection_lost)
 

@@ -1,12 +1,12 @@
-"""The requests that a gateway makes of the machine for one client: numbered, answered in order, and safe when answered.
+"""The requests of a gateway to the machine for one client: numbered, answered in order, and safe when answered.
 
-*Theory.* The machine answers a request when it is in the journal. So whatever tells a client that something is done
-must wait for the answers to all that was asked before: a `Gate` lets bytes out in order, none before the requests that
-were made before it are answered.
+*Theory.* The machine answers a request when it is in the journal. So an acknowledgement to a client must wait for the
+answers to all earlier requests: a `Gate` releases bytes in order, none before the requests before it are answered.
 
 *Rules.*
-1. Requests count on from what the session has handled (`Attached.accepted`). An answer covers all before it.
-2. Bytes that are let in after request n leave after the answer to n; without open requests, at once.
+1. Requests are numbered from the last one that the session has handled (`Attached.accepted`). An answer covers all
+   before it.
+2. Bytes added after request n are released after the answer to n; without open requests, at once.
 """
 
 from collections import deque
@@ -22,13 +22,13 @@ from godwit.runtime.in_process_connection import InProcessConnection
 __all__ = ["Gate", "OnAnswer", "Requests", "code_of_end"]
 
 OnAnswer = Callable[[str | None, bool], None]
-"""Told when a request is answered: why it was refused (None: it was not), and whether the client lacks the right."""
+"""Called when a request is answered: why it was refused (None: it was not), and whether the client lacks the right."""
 
 
 class Requests:
-    """What was asked for one client, and what is not answered yet.
+    """The requests of one client, and those that are not answered yet.
 
-    A publication is told of by its number: `on_published` hears of many at once, `on_unpublished` of one, and why.
+    Publications are reported by their numbers: many at once to `on_published`, one with a reason to `on_unpublished`.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Requests:
 
     @property
     def unanswered(self) -> int:
-        """How many requests have no answer."""
+        """The number of unanswered requests."""
         return self.said - self.accepted
 
     def ask(self, wish: Any, on_answer: OnAnswer | int | None = None, bulk: bytes | None = None) -> None:
-        """Ask for this; `bulk` as for `InProcessConnection.say`."""
+        """Send a request; `bulk` as for `InProcessConnection.say`."""
         number = self.said + 1
         said = self._inner.say(Request(number, wish), bulk)
         self.said = number
@@ -101,11 +101,11 @@ class Gate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all that was let in has left."""
+        """Whether all bytes were released."""
         return not self._held and not self._ready
 
     def put(self, data: bytes, after: int, accepted: int) -> None:
-        """Let bytes in, to leave when the requests up to `after` are answered."""
+        """Add bytes, to be released when the requests up to `after` are answered."""
         if after <= accepted and not self._held:
             self._ready.append(data)
         else:
@@ -119,11 +119,11 @@ class Gate:
             self._held.append((after, b"".join(parts)))
 
     def put_at_once(self, data: bytes) -> None:
-        """Let bytes in that tell of nothing that was asked."""
+        """Add bytes that depend on no request."""
         self._ready.append(data)
 
     def taken(self, accepted: int) -> bytes:
-        """What may leave now."""
+        """The bytes that may be sent now."""
         held = self._held
         while held and held[0][0] <= accepted:
             self._ready.append(held.popleft()[1])
@@ -135,7 +135,7 @@ class Gate:
 
 
 def code_of_end(reason: str, otherwise: int) -> int:
-    """The code by which a client hears that its connection or session was ended for a reason."""
+    """The reason code for a connection or session that was ended."""
     if reason.startswith(BY_ADMINISTRATOR):
         return ReasonCode.ADMINISTRATIVE_ACTION
     return ReasonCode.NOT_AUTHORIZED if reason in (USER_GONE, NAME_GONE) else otherwise

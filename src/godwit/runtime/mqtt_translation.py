@@ -1,21 +1,25 @@
-"""What an MQTT client asks of Godwit, in Godwit's words: events, subscriptions, context, and the notes beside them.
+"""Translation of MQTT requests to Godwit's: events, subscriptions, context, and their notes.
 
 *Rules.*
-1. A wish and the notes that belong to it are said in one turn, so that both are in the journal, or neither is.
+1. A request and its notes are sent in one turn, so that both are in the journal, or neither is.
 2. An event's number is the number of its request, counted from when its session began, in microseconds since 1970: so
-   numbers of one client grow from session to session, as long as the clocks of brokers agree better than the time
-   between them.
-3. A topic that begins with `$` is not for clients, but for `$ctx`: what is published there is the client's context. It
-   is kept as a note, for events bear it.
-4. What cannot be published is refused with a reason; nothing of it is done.
+   numbers of one client grow from session to session, as long as the clocks of brokers differ by less than the time
+   between sessions.
+3. Clients cannot publish to topics that begin with `$`, except `$ctx`, which sets the client's context. It is stored as
+   a note, because events contain it.
+4. An event that cannot be published is refused with a reason, and has no effect.
 5. Documents (XML, CloudEvents) are read before they are published, large ones by another process, and queries in other
    languages by a thread before they are subscribed to: `is_reading` until then. A large document in a will is not read:
    the event has the attributes of its topic and properties alone.
 6. The queries of a subscription are asked for with it, in one request (`SubscribeQuery`).
+7. A SUBSCRIBE with much to parse and to ask for is handled piece by piece, so that others do not wait for all of it:
+   about `PIECE_BYTES` of text are parsed at a time, then subscriptions are asked for that cost `COSTLY_WORK` together.
+   Between two pieces the client rests, as after other costly filters (`client_rates.py`), and nothing that came behind
+   the packet is looked at (`is_reading`). Its one SUBACK is sent when all is answered.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +27,11 @@ import msgspec
 
 from godwit.broker import messages as said
 from godwit.broker.client_rights import NOT_ALLOWED
-from godwit.errors import BadEvent, GodwitError, PeerFault
+from godwit.errors import BadEvent, FilterError, GodwitError, PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
+from godwit.languages import NATIVE as OWN_LANGUAGE
+from godwit.languages import Query
 from godwit.languages.cloud_events import MQTT
 from godwit.languages.event_documents import Document, mode_of, read_document
 from godwit.mqtt import mqtt_effects
@@ -33,10 +39,11 @@ from godwit.mqtt.mqtt_effects import NEVER, PersistentState
 from godwit.mqtt.packets import Publish, Subscribe, Will
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.session_notes import SUB, grant_note
-from godwit.mqtt.subscribe_requests import queries_in
+from godwit.mqtt.subscribe_requests import contents_in, queries_in
 from godwit.runtime.authentication import Credentials
+from godwit.runtime.client_rates import COSTLY_WORK, ClientRate
 from godwit.runtime.document_helper import SMALL_BYTES
-from godwit.runtime.edge_tests import TestLine
+from godwit.runtime.edge_tests import EdgeTests, TestLine
 from godwit.runtime.in_process_connection import InProcessConnection
 from godwit.runtime.mqtt_events import (
     CONTEXT,
@@ -55,16 +62,32 @@ from godwit.runtime.wire import NATIVE
 if TYPE_CHECKING:
     from godwit.runtime.mqtt_gateway import MqttGateway
 
-__all__ = ["MqttTranslator", "credentials_of"]
+__all__ = ["MqttTranslator", "ParsedFilters", "credentials_of"]
 
-FILTER_BYTES_MAX = 4_000  # of a topic filter: it must fit into a note
+PIECE_BYTES = 4_000  # of filters: about 4 ms
+PIECE_REST_S = 0.005
 LIGHT_TOPIC_MAX = 1_024  # characters
 SEQUENCE, CTX = "seq", "ctx"  # notes of ours
 TO = "$to"
 
 
+class ParsedFilters:
+    """The filters of a large SUBSCRIBE that are parsed already. (rule 7)"""
+
+    def __init__(self, tests: EdgeTests) -> None:
+        self._tests = tests
+        self.found: dict[str, Query | FilterError] = {}
+
+    def parse(self, text: str, language: str) -> Query:
+        """Parse the query of a client, or return what was parsed before. `FilterError` if it is invalid."""
+        found = self.found.get(text) if language == OWN_LANGUAGE else None
+        if isinstance(found, FilterError):
+            raise found.with_traceback(None)
+        return self._tests.parse(text, language) if found is None else found
+
+
 class MqttTranslator:
-    """The wishes of one client, while it is attached. `tell` has its MQTT session hear of answers."""
+    """The requests of one client, while it is attached. `tell` passes answers to its MQTT session."""
 
     def __init__(
         self,
@@ -77,18 +100,25 @@ class MqttTranslator:
         tell: Callable[[mqtt_effects.Input], None],
         break_off: Callable[[str], None],
         on_read: Callable[[], None],
+        rate: ClientRate | None,
+        parsed: "ParsedFilters",
     ) -> None:
         self.requests = Requests(inner, attached.accepted, self._on_all_published, self._on_unpublished)
         self._gateway, self._client, self._user = gateway, client, inner.principal.user
         self._kept, self._line, self._tell = kept, line, tell
         self._break_off, self._on_read = break_off, on_read
-        self.is_reading = False  # a document, or a query
+        self._rate = rate
+        self.is_reading = False  # a document, a query, or a large SUBSCRIBE
+        self._is_over = False
+        self._reading: Subscribe | None = None  # rule 7
+        self._parsed = parsed  # of it
+        self._unparsed: list[str] = []
         self._expiry_s: float | None = -1.0
         self._work = 0
         self._base = _whole(attached.notes.get(SEQUENCE))
         self._know_context(_context(attached.notes))
         if gateway.node.machine.config.advertisements == "required":  # type: ignore[attr-defined]
-            self._ask(said.Advertise((client, "all"), inner.principal.grants.publish))  # MQTT has no word for it
+            self._ask(said.Advertise((client, "all"), inner.principal.grants.publish))  # MQTT has no equivalent
         if not self._base:
             self._base = int(gateway.now() * 1e6)
             self.keep(SEQUENCE, msgspec.msgpack.encode(self._base))
@@ -99,24 +129,29 @@ class MqttTranslator:
         except PeerFault as fault:
             self._break_off(str(fault))
 
+    def end(self) -> int:
+        """Ask for nothing more. Returns the number of the last accepted request."""
+        self._is_over = True
+        return self.requests.end()
+
     def taken_work(self) -> int:
-        """What filters and contexts cost, since this was last asked. (`rate_limits.work_of`)"""
+        """The cost of filters and contexts since the last call. (`rate_limits.work_of`)"""
         work, self._work = self._work, 0
         return work
 
     def keep(self, key: str, value: bytes | None) -> None:
-        """Write something down with the session; None: it is over."""
+        """Store a note of the session; None removes it."""
         self._ask(said.Note(key, value))
 
     def set_session_expiry(self, seconds: int) -> None:
-        """When the client is away, let its session stay for so long."""
+        """Set how long the session is kept while the client is away."""
         expiry_s = None if seconds >= NEVER else float(seconds)
         if expiry_s != self._expiry_s:
             self._expiry_s = expiry_s
             self._ask(said.SetSessionExpiry(expiry_s))
 
     def set_context(self, context: Attributes, on_answer: OnAnswer | None = None) -> None:
-        """Say that the client's context is this from now on."""
+        """Set the client's context."""
         before = self._context
 
         def answered(reason: str | None, is_denied: bool) -> None:
@@ -138,7 +173,7 @@ class MqttTranslator:
     # ------------------------------------------------------------ events
 
     def publish(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int, now: float) -> None:
-        """Publish this, or say why not, if it has a number."""
+        """Publish a message, or report why not, if it has a number."""
         topic = wanted.topic
         on_answer = number or None
         try:
@@ -172,17 +207,17 @@ class MqttTranslator:
             self._ask(said.Publish(event), on_answer, event.payload if is_light else None)
 
     def _document(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int, now: float) -> Document | None:
-        """What the payload is as a document; None: it is none, or is being read. (rule 5)"""
+        """The payload as a document; None if it is not one, or is being read. (rule 5)"""
         properties, payload = wanted.properties, wanted.payload
         content_type, headers = properties.get("content_type"), cloud_headers(properties)
         mode = mode_of(content_type, headers, MQTT)
         if not mode or not payload:
             return None
         if mode == "batch":
-            raise BadEvent("a batch of CloudEvents: over MQTT each CloudEvent is a message of its own")
+            raise BadEvent("a batch of CloudEvents: over MQTT send each CloudEvent as a separate message")
         if len(payload) <= SMALL_BYTES:
             return read_document(mode, payload, content_type, headers, MQTT)[0]
-        if isinstance(wanted, Will):  # whose connection is closed before anybody else could read it
+        if isinstance(wanted, Will):  # whose connection is closed before a thread could read it
             return None
         self.is_reading = True
         helper = self._gateway.tests.helper
@@ -212,7 +247,7 @@ class MqttTranslator:
         self._on_read()
 
     def _publish_specially(self, wanted: mqtt_effects.PublishEvent | Publish | Will, number: int) -> None:
-        """What a client publishes to `$ctx` is its context; other topics that begin with `$` are not for clients."""
+        """A message to `$ctx` sets the client's context; other topics that begin with `$` are refused."""
         topic = wanted.topic
         if topic != CONTEXT and not topic.startswith(f"{CONTEXT}/"):
             raise PeerFault(f"{topic}: of topics that begin with $, clients may publish to {CONTEXT} alone")
@@ -269,54 +304,101 @@ class MqttTranslator:
         self._tell(mqtt_effects.Accepted(number, code, reason))
 
     def prepare(self, packet: Subscribe) -> bool:
-        """Whether a thread has to parse a query of this packet first: the packet is to come again. (rule 5)"""
+        """Whether something of this packet has to be parsed first: the packet is to come again. (rules 5, 7)"""
         texts, language = queries_in(packet)
         slow = [text for text in texts if not self._gateway.tests.is_quick(text, language)]
-        if not slow or sum(map(len, texts)) > CLIENT_TEXT_BYTES_MAX:
+        if slow and sum(map(len, texts)) <= CLIENT_TEXT_BYTES_MAX:
+            self.is_reading = True
+            self._gateway.tests.prepare(slow[0], language).add_done_callback(self._on_prepared)
+            return True
+        if packet is not self._reading:
+            self._reading = packet
+            self._parsed.found.clear()
+            self._unparsed = list(dict.fromkeys(contents_in(packet)))
+        self._parse_some()
+        if not self._unparsed:
             return False
-        self.is_reading = True
-        self._gateway.tests.prepare(slow[0], language).add_done_callback(self._on_prepared)
+        self._go_on_after(PIECE_REST_S, lambda: None)
         return True
+
+    def _parse_some(self) -> None:
+        """Parse a piece of the packet's content filters."""
+        size = 0
+        while self._unparsed and size < PIECE_BYTES:
+            text = self._unparsed.pop()
+            size += len(text)
+            try:
+                self._parsed.found[text] = self._gateway.tests.parse(text)
+            except FilterError as error:
+                self._parsed.found[text] = error
 
     def _on_prepared(self, done: "asyncio.Future[None]") -> None:
         self.is_reading = False
         if not done.cancelled():
             self._on_read()
 
+    def _go_on_after(self, rest_s: float, go_on: Callable[[], None]) -> None:
+        """Let others have their turn, and then go on. (rule 7)"""
+
+        def again() -> None:
+            self.is_reading = False
+            if not self._is_over:
+                go_on()
+            if not self.is_reading:
+                self._on_read()
+
+        self.is_reading = True
+        asyncio.get_running_loop().call_later(rest_s, again)
+
     def subscribe(self, effect: mqtt_effects.AddSubscriptions) -> None:
         """Let these subscriptions stand."""
-        codes: list[int | None] = [None] * len(effect.wishes)
-        reasons: list[str] = []
-        for place, wish in enumerate(effect.wishes):
-            text = wish.subscription.filter
-            if len(text.encode()) > FILTER_BYTES_MAX:
-                reasons.append(f"a topic filter of more than {FILTER_BYTES_MAX} bytes")
-                codes[place] = ReasonCode.QUOTA_EXCEEDED
-                continue
-            filter, sys = wish.topics.filter, self._gateway.sys
-            if is_sys(wish.topics.levels):
-                if not sys.is_on:
-                    reasons.append(OFF)
-                    codes[place] = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
-                    continue
-                filter = sys.narrowed(filter)
-            subscribe = said.Subscribe(
-                (self._client, text),
-                filter,
-                None if wish.expires_in_s is None else self._gateway.now() + wish.expires_in_s,
-                wish.queue,
-                share=wish.topics.share or "",
-                retained=wish.wants_retained,
-            )
-            queries = tuple((query.language, query.text) for query in wish.topics.queries)
-            asked = said.SubscribeQuery(subscribe, queries) if queries else subscribe
-            self._work += work_of(asked)
-            self._line.ask(text, queries)
-            self._ask(asked, partial(self._on_subscribed, effect, codes, reasons, place))
-            granted = self._kept().subscriptions.get(text)
-            if granted is not None:
-                self.keep(SUB + text, grant_note(granted))
+        self._reading = None
+        self._parsed.found.clear()
+        self._subscribe_some(effect, [None] * len(effect.wishes), [], iter(range(len(effect.wishes))))
+
+    def _subscribe_some(
+        self, effect: mqtt_effects.AddSubscriptions, codes: list[int | None], reasons: list[str], places: Iterator[int]
+    ) -> None:
+        """Ask for a piece of these subscriptions, and for the next one later. (rule 7)"""
+        for place in places:
+            self._subscribe_one(effect, codes, reasons, place)
+            if self._work >= COSTLY_WORK and place + 1 < len(codes):
+                more = partial(self._subscribe_some, effect, codes, reasons, places)
+                self._go_on_after(self._rest_s(self.taken_work()), more)
+                return
         self._answer_subscribe(effect, codes, reasons)
+
+    def _rest_s(self, work: int) -> float:
+        """For how long the client rests after so much work."""
+        return 0.0 if self._rate is None else self._rate.take(0, 0, work, asyncio.get_running_loop().time())
+
+    def _subscribe_one(
+        self, effect: mqtt_effects.AddSubscriptions, codes: list[int | None], reasons: list[str], place: int
+    ) -> None:
+        wish = effect.wishes[place]
+        text, filter, sys = wish.subscription.filter, wish.topics.filter, self._gateway.sys
+        if is_sys(wish.topics.levels):
+            if not sys.is_on:
+                reasons.append(OFF)
+                codes[place] = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+                return
+            filter = sys.narrowed(filter)
+        subscribe = said.Subscribe(
+            (self._client, text),
+            filter,
+            None if wish.expires_in_s is None else self._gateway.now() + wish.expires_in_s,
+            wish.queue,
+            share=wish.topics.share or "",
+            retained=wish.wants_retained,
+        )
+        queries = tuple((query.language, query.text) for query in wish.topics.queries)
+        asked = said.SubscribeQuery(subscribe, queries) if queries else subscribe
+        self._work += work_of(asked)
+        self._line.ask(text, queries)
+        self._ask(asked, partial(self._on_subscribed, effect, codes, reasons, place))
+        granted = self._kept().subscriptions.get(text)
+        if granted is not None:
+            self.keep(SUB + text, grant_note(granted))
 
     def _on_subscribed(
         self,
@@ -346,25 +428,25 @@ class MqttTranslator:
         standing = self._kept().subscriptions
         self._tell(mqtt_effects.Subscribed(effect.request, known, "; ".join(reasons)))
         for wish, code in zip(effect.wishes, known, strict=True):
-            if code >= 0x80:  # what stood before stands again
+            if code >= 0x80:  # the subscription before is in force again
                 text = wish.subscription.filter
                 granted = standing.get(text)
                 self.keep(SUB + text, None if granted is None else grant_note(granted))
 
     def unsubscribe(self, effect: mqtt_effects.EndSubscriptions) -> None:
-        """Let these stand no more."""
+        """End these subscriptions."""
         for text in effect.filters:
             self._ask(said.Unsubscribe((self._client, text)))
             self.on_ended(text)
 
     def on_ended(self, text: str) -> None:
-        """A subscription stands no more."""
+        """A subscription has ended."""
         self._line.end(text)
         self.keep(SUB + text, None)
 
 
 def credentials_of(effect: mqtt_effects.Attach, host: str, certificate: str) -> Credentials:
-    """What a client that connects from a host says of who it is: without a user name, its password is a token."""
+    """The credentials of CONNECT: without a user name, the password is a token."""
     connect = effect.connect
     password = (connect.password or b"").decode(errors="replace")
     return Credentials(

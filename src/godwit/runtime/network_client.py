@@ -1,27 +1,27 @@
 """A client on real sockets: `async with connect(...)`, `async for` over what was subscribed to.
 
-*Theory.* The face of the client's machine (`client/client.py`), which does all the work: it numbers requests, says
-again what was not acknowledged, keeps events while there is no connection, tells doubles apart, and decides by the
-exact tests of queries. This module gives it a clock and timers, and carries out what it asks for. Its parts: the way
-back to a broker (`reconnecting.py`), what has come and is not read (`client_inbox.py`), and what is on the disk
-(`stored_wishes.py`).
+*Theory.* The client's machine (`client/client.py`) does all the work: it numbers requests, resends what was not
+acknowledged, buffers events while there is no connection, drops duplicates, and applies the exact tests of queries.
+This module gives it a clock and timers, and carries out its effects. Its parts: reconnection (`reconnecting.py`),
+unread events (`client_inbox.py`), and subscriptions on the disk (`stored_wishes.py`).
 
 *Rules.*
-1. What is asked for is asked for whether there is a connection or not. Who awaits it waits for the answer: `Refused`
-   when a broker says no.
-2. Events of a subscription come in order, once. An application that does not read them holds up its own connection and
-   no other's: past `UNREAD_MAX` events nothing is read from the socket until it does, answers neither.
-3. Events that are published wait in a buffer of `buffer` events until a broker has them. Past that the oldest is lost,
-   on record, one that nobody is known to want before any other; `room` waits until there is room.
-4. A client that was given no name cannot come back, and ends its session when it goes.
-5. With a store, a subscription is on the disk before a broker hears of it. The next client of that name begins with it,
-   and decides by its query what has come for it. [motion Fig. 2]
+1. A request may be made with or without a connection. Awaiting it waits for the broker's answer, and raises `Refused`
+   if the broker refuses.
+2. Events of a subscription arrive in order, once. An application that does not read them delays only its own
+   connection: past `UNREAD_MAX` unread events nothing more is read from the socket, answers included.
+3. Published events wait in a buffer of `buffer` events for a broker's acknowledgement. When it is full, the oldest
+   event is dropped and recorded; events that nobody is known to want are dropped first. `room` waits for room.
+4. A client without a given name cannot resume its session, and ends it when it closes.
+5. With a store, a subscription is on the disk before it is sent to a broker. The next client of that name restores it,
+   and tests by its query what has arrived for it. [motion Fig. 2]
 """
 
 import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -65,7 +65,9 @@ from godwit.runtime.wire import Intro
 
 __all__ = ["NetworkClient", "PendingRequest", "State", "Subscription"]
 
-LEAVE_S = 5.0  # for events that no broker has yet, when the client goes
+ANNOUNCED = ("explicit", "naive")  # modes in which a client says that it goes [rebeca §1 on JEDI]
+MOVE_OUT_S = 2.0  # for the broker to hear it
+LEAVE_S = 5.0  # for events that no broker has acknowledged when the client closes
 
 
 class NetworkClient:
@@ -89,7 +91,9 @@ class NetworkClient:
         self.machine = Client(name, config)
         self.intro = intro
         self.closed_because = ""  # the last reason why there was no connection
-        self.was_known = False  # the broker had a session of ours when it let us in
+        self.is_unchecked = False
+        """Whether a broker without users has accepted the client without checking its credentials."""
+        self.was_known = False  # the broker had a session of this client when it attached
         self._states = States(on_state, self._clock)
         self._stays = stays
         self._asked: WeakValueDictionary[int, PendingRequest] = WeakValueDictionary()  # by the identity of a wish
@@ -110,12 +114,12 @@ class NetworkClient:
 
     @property
     def name(self) -> str:
-        """By which brokers know it."""
+        """Client name."""
         return self.machine.name
 
     @property
     def seeds(self) -> list[Address]:
-        """The brokers that it dials, in this order."""
+        """Addresses of brokers, in the order in which they are tried."""
         return self.connection.seeds
 
     # ------------------------------------------------------------ coming and going
@@ -142,7 +146,7 @@ class NetworkClient:
             await self.close(leave=not self._stays)
 
     async def close(self, *, leave: bool = False) -> None:
-        """Go. The session stays at its broker for a while, unless we leave for good."""
+        """Close the connection. The session stays at its broker until it expires; `leave=True` ends it at once."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -165,21 +169,30 @@ class NetworkClient:
     def _over(self) -> None:
         self.inbox.end()
         for asked in list(self._asked.values()):
-            asked.settle(NotConnected("the client went before a broker had answered"))
+            asked.settle(NotConnected("the client was closed before a broker had answered"))
         self.become("closed", "")
         self._changed.set()
 
     async def move(self, *seeds: Address | str) -> None:
-        """Go to other brokers, from now on. Without any: be away until the next move.
+        """Connect to other brokers from now on. Without any address: disconnect until the next move.
 
-        It returns before one of them has let us in: `attached` waits for that."""
+        Returns at once: `attached` waits for the new connection. In the modes `explicit` and `naive` the broker is told
+        first, and has `MOVE_OUT_S` to answer.
+        """
+        wire = self.connection.wire
+        if self.machine.config.mode in ANNOUNCED and self.machine.is_attached and wire is not None:
+            self._do(self.machine.move_out(self._clock.time()))
+            self._flush()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MOVE_OUT_S):
+                    await wire.lost.wait()
         self.connection.move([address(seed) for seed in seeds])
 
     # ------------------------------------------------------------ what the application asks for
 
     @property
     def subscriptions(self) -> Mapping[str, Subscription]:
-        """All subscriptions by name, those from the store among them."""
+        """All subscriptions by name, including those restored from the store."""
         return MappingProxyType(self.inbox.subscriptions)
 
     async def subscribe(
@@ -196,13 +209,13 @@ class NetworkClient:
         share: str = "",
         callback: Callback | None = None,
     ) -> Subscription:
-        """Want what `filter` matches, from publishers whose context `sender` matches.
+        """Subscribe to events that match `filter`, from publishers whose context matches `sender`.
 
-        `language`: of a text, such as "xql"; brokers hear of its routable filter, and the rest is decided here.
-        `operators`: those that it may use; all that the program has registered, unless told. `expires`: until then, in
-        seconds since 1970. `queue`: what may go while we are away. `retained`: begin with the retained events.
-        `share`: of the subscriptions that say so with the same filter, one gets each event. `callback` is called with
-        each event, in place of iterating.
+        `language`: language of the text, such as "xql"; brokers get its routable filter, and the client runs the exact
+        test. `operators`: operators that the text may use (default: all registered ones). `name`: subscription name
+        (default: generated). `expires`: end of the subscription, in seconds since 1970. `queue`: which events may be
+        dropped while the client is away. `retained`: deliver retained events first. `share`: group name; each event
+        goes to one subscription of the group. `callback`: called with each event, instead of iterating.
         """
         said = wanted(filter, language, operators, sender, expires, queue, share, retained)
         self._made += 1
@@ -232,14 +245,14 @@ class NetworkClient:
         queue: QueueRules | None = None,
         share: str = "",
     ) -> None:
-        """Want this instead, with no gap and no double. If it is refused, all stays as it was."""
+        """Replace the filter of a subscription, without a gap and without duplicates. If refused, nothing changes."""
         self.inbox.check(subscription)
         said = wanted(filter, language, operators, sender, expires, queue, share)
         await self._want(subscription, said)
         subscription.describe(said.source, said.language)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Want nothing more of that. What was not read is gone."""
+        """End a subscription. Its unread events are discarded."""
         name, store = subscription.name, self._store
         effects = self.machine.unsubscribe(name, self._clock.time())
         self._forget(subscription)
@@ -253,7 +266,7 @@ class NetworkClient:
             self.taken(number)
 
     def _want(self, subscription: Subscription, said: Wanted, number: int | None = None) -> PendingRequest:
-        """Store what is wanted, then say it (rule 5); `number`: of its row, if it is stored already."""
+        """Store the subscription, then send it (rule 5). `number`: its row, if it is stored already."""
         said.check()
         name, store = subscription.name, self._store
         if store is None and self._store_path is not None:
@@ -269,67 +282,68 @@ class NetworkClient:
         return asked
 
     def _wants(self, name: str, event: Event) -> bool:
-        """Whether a subscription wants an event that was held for it."""
+        """Whether a subscription matches an event that was held for it."""
         names, residues = self.machine.queries.decide((name,), event, self.machine.wanted)
         self._watch([*residues])
         return bool(names)
 
     def want_stored(self, number: int, row: StoredSubscription) -> None:
-        """Say what the store holds: the client of this name had subscribed to it. (rule 5)"""
+        """Restore a subscription from the store: an earlier client of this name made it. (rule 5)"""
         said = restored(row)
         subscription = self.inbox.add(Subscription(row.name, said.source, self))
         subscription.describe(said.source, said.language)
         self._want(subscription, said, number)
 
     def lose(self, name: str, fault: Refused) -> None:
-        """A subscription that was there before is refused."""
+        """End a subscription that a broker no longer accepts."""
         if (lost := self.inbox.subscriptions.pop(name, None)) is not None:
             lost.end(fault)
 
     async def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
-        """Say that events to be published match `filter`. The same name again replaces it."""
+        """Announce that published events will match `filter`. The same name replaces an earlier advertisement."""
         await self._ask(self.machine.advertise(name, filter, self._clock.time()), ("advertisement", name))
 
     async def unadvertise(self, name: str = "all") -> None:
-        """Say that nothing more is published under that name."""
+        """Withdraw an advertisement."""
         await self._ask(self.machine.unadvertise(name, self._clock.time()), ("unadvertisement", name))
 
     def publish(
         self,
-        said: Mapping[str, Any] | Event,
+        event: Mapping[str, Any] | Event,
         *,
         to: Filter | str | None = None,
         retain: str | None = None,
         clear: bool = False,
         number: int | None = None,
     ) -> PendingRequest:
-        """Publish an event, for those whose context `to` matches. Await it to know that a broker has it.
+        """Publish an event to receivers whose context matches `to`. Await the result for the broker's acknowledgement.
 
-        `retain`: keep it for later subscribers, by this key, in the place of the one before; `clear`: keep none.
-        `number`: of an event that may have been published before; who got it then does not get it again.
+        `retain`: keep the event for later subscribers under this key; it replaces the one before. `clear`: remove the
+        retained event of that key. `number`: sequence number of an event that may have been published before;
+        subscribers that received it do not receive it again.
         """
         if number is not None:
             self.machine.sequence = number - 1
-        effects = self.machine.publish(said, self._clock.time(), to=to, retain=retain, clear=clear)
+        effects = self.machine.publish(event, self._clock.time(), to=to, retain=retain, clear=clear)
         return self._ask(effects, ("event", self.machine.sequence))
 
     def set_context(self, values: Mapping[str, Any], *, part: str = "", dwell_s: float | None = None) -> PendingRequest:
-        """Say what the context is from now on, or the part of it that this component looks after."""
+        """Set the client's context, or one `part` of it. `dwell_s`: expected time until the next change, in seconds."""
         return self._ask(self.machine.set_context(values, self._clock.time(), part=part, dwell_s=dwell_s), CONTEXT)
 
     def set_place(self, place: Value, *, dwell_s: float | None = None) -> PendingRequest:
-        """Say that we are at another place."""
+        """Set the client's place: the meaning of `myloc`. `dwell_s`: expected length of the stay, in seconds."""
         return self._ask(self.machine.move_to(place, self._clock.time(), dwell_s=dwell_s), CONTEXT)
 
     def set_session_expiry(self, seconds: float | None) -> PendingRequest:
-        """Have the session kept for so long while we are away; None: as long as brokers like."""
+        """Set how long brokers keep the session while the client is away. None: the broker's default."""
         return self._ask(self.machine.set_session_expiry(seconds, self._clock.time()), SESSION_EXPIRY)
 
     def _ask(self, effects: list[Effect], topic: Topic) -> PendingRequest:
-        """Carry out what the machine says, and hand out the answer to come."""
+        """Carry out the effects of a request, and return its pending answer."""
         wish = self.machine.unanswered_about(topic)
         asked = PendingRequest(getattr(wish, "event", None))
-        if wish is None:  # nobody needs to be asked: it was never sent, or nobody wants it
+        if wish is None:  # no answer is needed: it was never sent, or no subscription matches it
             asked.settle()
         else:
             self._asked[id(wish)] = asked
@@ -339,30 +353,33 @@ class NetworkClient:
     # ------------------------------------------------------------ waiting
 
     async def drain(self, timeout: float | None = None) -> None:
-        """Until brokers have answered and taken all that was said; `NotConnected`: not in so many seconds."""
+        """Wait until every request is answered and every event acknowledged.
+
+        Raises `NotConnected` after `timeout` seconds, as all calls with a timeout do.
+        """
         machine = self.machine
         await self._until(lambda: not machine.has_unanswered_changes() and not machine.unanswered(), timeout)
 
     async def flushed(self, timeout: float | None = None) -> None:
-        """Until brokers have taken all that was published."""
+        """Wait until every published event is acknowledged."""
         await self._until(lambda: not self.machine.unanswered(), timeout)
 
     async def room(self, timeout: float | None = None) -> None:
-        """Until the buffer has room for one more event: who publishes a lot awaits this before each."""
+        """Wait until the buffer has room for one more event. Await this before each event when publishing many."""
         await self._until(lambda: self.machine.outbox.events < self.machine.config.buffer_events_max, timeout)
 
     async def attached(self, timeout: float | None = None) -> None:
-        """Until a broker has let us in."""
+        """Wait until the client is attached to a broker."""
         await self._until(lambda: self.machine.is_attached, timeout)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it does nothing at present but wait: for a broker, for the application, or for its time to dial."""
+        """Whether the client only waits: for a broker, for the application, or for its next attempt to connect."""
         is_at_rest = not self._will_flush and self.connection.is_idle and self.inbox.is_idle
         return self.state.kind == "closed" or is_at_rest
 
     async def idle(self) -> None:
-        """Until that is so."""
+        """Wait until the client is idle."""
         await self._until(lambda: self.is_idle, None)
 
     async def _until(self, holds: Callable[[], bool], timeout: float | None) -> None:
@@ -383,49 +400,49 @@ class NetworkClient:
 
     @property
     def state(self) -> State:
-        """Where the client is."""
+        """Connection state."""
         return self._states.now
 
     def states(self) -> AsyncIterator[State]:
-        """The state now, and each one after it, until the client is closed."""
+        """The present state and every later one, until the client is closed."""
         return self._states.watch()
 
     # ------------------------------------------------------------ what became of it
 
     @property
     def receipts(self) -> deque[Receipt]:
-        """What happened to events while we were away, each time."""
+        """One receipt for each absence: what happened to events while the client was away."""
         return self.machine.receipts
 
     @property
     def receipt(self) -> Receipt | None:
-        """What happened to events while we were away the last time."""
+        """Receipt of the last absence."""
         return self.machine.receipts[-1] if self.machine.receipts else None
 
     @property
     def buffered(self) -> int:
-        """Events that no broker is known to have."""
+        """Number of published events that no broker has acknowledged."""
         return len(self.machine.unanswered())
 
     @property
     def lost(self) -> int:
-        """Events for which there was no room in the buffer."""
+        """Number of events dropped because the buffer was full."""
         return self.machine.outbox.lost
 
     @property
     def quenched(self) -> int:
-        """Events that were not sent because nobody wants them."""
+        """Number of events not sent because no subscription matches them."""
         return self.machine.outbox.quenched
 
     @property
     def residues(self) -> int:
-        """Events that brokers let through and exact tests turned away, counted for each subscription they came for."""
+        """Number of events that passed a routable filter and failed the exact test, counted per subscription."""
         return self.machine.queries.total.residues
 
     # ------------------------------------------------------------ the machine
 
     def handle(self, input: Any) -> None:
-        """Something has happened."""
+        """Give the machine an input, and carry out its effects."""
         message = input.message if isinstance(input, Heard) else None
         if isinstance(input, Opened):
             self._unsent.clear()  # of another connection
@@ -457,12 +474,12 @@ class NetworkClient:
             self._do(effects, message.number)
             self.inbox.end_delivery(message.number)
             if self.inbox.has_read_more:
-                self._flush_soon()  # it came again
+                self._flush_soon()  # a repeated delivery
         else:
             self._do(effects)
 
     def _settle(self) -> None:
-        """Hand out the answers that have come."""
+        """Settle the requests that are answered."""
         if not self._asked:
             return
         open = self.machine.unanswered_wishes()
@@ -471,12 +488,12 @@ class NetworkClient:
                 asked.settle()
 
     def become(self, kind: Kind, reason: str) -> None:
-        """The state is this from now on."""
+        """Set the connection state."""
         if self._states.become(kind, "" if kind in ("closed", "connecting") else self.machine.home, reason):
             self._changed.set()
 
     def _do(self, effects: list[Effect], number: int = 0) -> None:
-        """Carry out what the machine says; `number`: of the delivery that it was told of."""
+        """Carry out effects. `number`: of the delivery that caused them."""
         wire = self.connection.wire
         self._watch(effects)
         for effect in effects:
@@ -502,15 +519,15 @@ class NetworkClient:
             wire.pause()
 
     def _on_discarded(self, kind: str, sequence: int) -> None:
-        """An event is sent to nobody."""
+        """Settle the request of an event that was dropped or not wanted."""
         for identity, asked in list(self._asked.items()):
             if asked.event is not None and asked.event.sequence == sequence:
                 del self._asked[identity]
-                lost = NotConnected("the event had to go: the buffer is full, and no broker takes events")
+                lost = NotConnected("the event was dropped: the buffer is full, and no broker accepts events")
                 asked.settle(lost if kind == "lost" else None)
 
     def _flush_soon(self) -> None:
-        """All that is asked for in one turn is one write."""
+        """Write everything requested in one turn of the loop at once."""
         if not self._will_flush:
             self._will_flush = True
             self._clock.call_soon(self._flush)
@@ -535,7 +552,7 @@ class NetworkClient:
             self._flush_soon()
 
     def wake(self) -> None:
-        """Something has changed: whoever waits looks again."""
+        """Let waiting calls test their condition again."""
         self._changed.set()
 
     def _due(self, key: TimerKey) -> None:

@@ -1,19 +1,19 @@
-"""Questions that administrators ask of a whole network: every broker answers, over the links between brokers.
+"""Questions of administrators to a whole network: every broker answers, over the links between brokers.
 
-*Theory.* A question goes over every link. A broker takes it once, from the neighbour it comes from first, passes it on
-to the others, and answers; answers go back the way the question came. Each answer names the neighbours of its broker,
-so whoever asked knows which brokers there are, when all have answered, and which have not. No broker needs to reach
-another over HTTP, and no password travels: the first broker has seen that the asker is an administrator, and brokers
-trust their neighbours.
+*Theory.* A question is flooded over all links. A broker accepts it once, from the first neighbour that sends it,
+forwards it to the others, and answers; answers take the same path back. Each answer names the neighbours of its broker,
+so the first broker knows all brokers, when all have answered, and which have not. No broker needs to reach another over
+HTTP, and no password is forwarded: the first broker has authenticated the administrator, and brokers trust their
+neighbours.
 
 *Rules.*
-1. Only brokers say `Question` and `Answer`. The machine and the journal know nothing of them, so an answer may be lost.
-2. An answer only reads (`Inspection.answer`). Whatever a broker cannot answer is answered by an error.
-3. All is bounded: questions that are remembered (`REMEMBERED_MAX`), their size, the size of an answer
+1. Only brokers send `Question` and `Answer`. The machine and the journal do not handle them, so an answer may be lost.
+2. An answer only reads (`Inspection.answer`). A broker that cannot answer sends an error.
+3. All is bounded: remembered questions (`REMEMBERED_MAX`), their size, the size of an answer
    (`ANSWER_BYTES_MAX`), the brokers of a network (`BROKERS_MAX`), the time to wait (`WAIT_S`), and how often a
-   neighbour may ask (`ASKS_PER_S`): more than that is not answered, and not passed on.
-4. An answer that takes longer is worked out in slices beside the broker's own work (`slices.py`). At most
-   `ANSWERING_MAX` of them are under way for neighbours: to one more the answer is an error.
+   neighbour may ask (`ASKS_PER_S`): further questions are neither answered nor forwarded.
+4. A long computation is done in slices between the broker's other work (`slices.py`). At most `ANSWERING_MAX` of them
+   run for neighbours: one more is answered by an error.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ NEIGHBOURS_MAX = 1_000
 NAME_MAX = 256
 PARAMETERS_MAX = 16
 TEXT_MAX = 32_768
-ASKS_PER_S = 50.0  # a map that is open asks ten times a second
+ASKS_PER_S = 50.0  # an open map asks ten times a second
 ASKS_BURST = 100.0
 ANSWERING_MAX = 8
 
 QuestionId = tuple[str, int]
 AnswerTo = Callable[[str, Mapping[str, str]], Any]
-"""Answers a question by its subject and parameters, as plain data, or with a coroutine that works it out."""
+"""Answers a question by its subject and parameters, as plain data or by a coroutine."""
 
 
 def no_answer(subject: str, parameters: Mapping[str, str]) -> Any:
-    """The answer of a broker that keeps nothing to answer from."""
-    raise GodwitError("this broker has no HTTP (listen.http), so it keeps nothing to answer from")
+    """The answer of a broker without HTTP."""
+    raise GodwitError("this broker has no HTTP (listen.http), so it records nothing to answer from")
 
 
 class Link(Protocol):
@@ -61,14 +61,14 @@ class Link(Protocol):
 
 
 class Answers(NamedTuple):
-    """What a network has answered."""
+    """The answers of a network."""
 
     answers: dict[str, Any]  # by broker
-    unanswered: list[str]  # brokers that are known to be there and have not answered in time
+    unanswered: list[str]  # known brokers that have not answered in time
 
 
 class _Asked:
-    """A question of ours that is under way."""
+    """A pending question of this broker."""
 
     def __init__(self, broker: str, neighbours: tuple[str, ...]) -> None:
         self.bodies: dict[str, bytes] = {}
@@ -101,28 +101,28 @@ class NetworkQuestions:
         self._links = links  # those that are open
         self._neighbours = neighbours  # all that there should be
         self._now = now
-        self._number = randbits(48)  # numbers must not come again after a restart
+        self._number = randbits(48)  # numbers must not repeat after a restart
         self._asked: dict[QuestionId, _Asked] = {}
         self._ways: dict[QuestionId, str] = {}  # by question, the neighbour that it came from
         self._rates: dict[str, TokenBucket] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
     async def ask(self, subject: str, parameters: Mapping[str, str], wait_s: float = WAIT_S) -> Answers:
-        """Ask every broker of the network, this one too. `GodwitError`: nobody could answer that.
+        """Ask every broker of the network, including this one. `GodwitError` if the question is invalid.
 
-        With the parameter `at` only the broker of that name says anything; the others answer nothing (null).
+        With the parameter `at` only the broker of that name answers; the others answer null.
         """
         found = await self.ask_encoded(subject, parameters, wait_s)
         return found._replace(answers={broker: msgspec.json.decode(body) for broker, body in found.answers.items()})
 
     async def ask_encoded(self, subject: str, parameters: Mapping[str, str], wait_s: float = WAIT_S) -> Answers:
-        """The same, with the answers still in JSON (`msgspec.Raw`), for those who only pass them on."""
+        """The same, with the answers as raw JSON (`msgspec.Raw`)."""
         self._number += 1
         question = Question(self._name, self._number, subject, dict(parameters))
         try:
             check_question(question)
         except PeerFault as fault:
-            raise GodwitError(f"brokers do not pass on {fault}") from None
+            raise GodwitError(f"brokers do not forward {fault}") from None
         said = self._said(subject, parameters)
         asked = self._asked[question.origin, question.number] = _Asked(self._name, self._neighbours())
         try:
@@ -140,7 +140,7 @@ class NetworkQuestions:
         return Answers(answers, sorted(asked.known - answers.keys()))
 
     def on_question(self, peer: str, question: Question) -> None:
-        """A neighbour asks, or passes a question on."""
+        """A neighbour asks, or forwards a question."""
         check_question(question)
         id = (question.origin, question.number)
         if question.origin == self._name or id in self._ways or not self._may_ask(peer):
@@ -156,7 +156,7 @@ class NetworkQuestions:
             self._answer(peer, question)
 
     def _answer(self, peer: str, question: Question) -> None:
-        """Answer a neighbour, at once or when the answer is worked out. (rule 4)"""
+        """Answer a neighbour, at once or when the answer is computed. (rule 4)"""
         try:
             said = self._said(question.subject, question.parameters)
         except GodwitError as error:
@@ -197,7 +197,7 @@ class NetworkQuestions:
         return self.answer(subject, parameters) if is_asked else None
 
     def on_answer(self, peer: str, answer: Answer) -> None:
-        """A neighbour answers, or passes an answer on."""
+        """A neighbour answers, or forwards an answer."""
         check_answer(answer)
         id = (answer.origin, answer.number)
         if answer.origin == self._name:
@@ -208,7 +208,7 @@ class NetworkQuestions:
 
 
 def bounded(body: bytes) -> bytes:
-    """An answer, or that it is too long."""
+    """An answer, or an error that it is too long."""
     if len(body) <= ANSWER_BYTES_MAX:
         return body
     reason = f"an answer of {len(body)} bytes: at most {ANSWER_BYTES_MAX} go through the network; ask for less"
@@ -216,7 +216,7 @@ def bounded(body: bytes) -> bytes:
 
 
 def check_question(question: Question) -> None:
-    """PeerFault: no broker asks so."""
+    """Raise PeerFault if a question is invalid."""
     texts = [*question.parameters, *question.parameters.values()]
     is_small = len(question.parameters) <= PARAMETERS_MAX and sum(map(len, texts)) <= TEXT_MAX
     if not (_is_name(question.origin) and _is_name(question.subject) and is_small):
@@ -224,7 +224,7 @@ def check_question(question: Question) -> None:
 
 
 def check_answer(answer: Answer) -> None:
-    """PeerFault: no broker answers so."""
+    """Raise PeerFault if an answer is invalid."""
     if len(answer.body) > ANSWER_BYTES_MAX or len(answer.neighbours) > NEIGHBOURS_MAX:
         raise PeerFault(
             f"an answer of more than {ANSWER_BYTES_MAX} bytes or with more than {NEIGHBOURS_MAX} neighbours"

@@ -1,44 +1,50 @@
-"""A broker's machine on a real clock and a real disk: inputs in, batch by batch; effects out, once they are safe.
+"""A broker's machine on a real clock and a real disk: inputs are handled in batches; effects are sent when they are
+safe.
 
-*Theory.* Whatever comes (frames, messages, timers, connections) is an input. Inputs wait in lines, one for each link
-and client (`intake.py`). In a turn of the event loop lines are served one after the other, `LINE_S` each, until nothing
-waits or `TURN_S` is over. What was handled is written to the journal as one batch. While the disk works, the next turn
-gathers the next batch: so under load batches grow, and the disk is asked as often as it can answer. The effects of a
-batch are carried out when it is safe, and all that goes to one peer goes in one write: a neighbour is written to then,
-a client that gets much at the latest after a few turns (`write_pacing.py`).
+*Theory.* Frames, messages, timers and connections are inputs. Inputs wait in queues (lines), one for each link and
+client (`intake.py`). In a turn of the event loop lines are served one after the other, `LINE_S` each, until nothing
+waits or `TURN_S` is over. The handled inputs are written to the journal as one batch. While the disk works, the next
+turn collects the next batch: so under load batches grow, and the disk writes as often as it can. The effects of a batch
+are carried out when it is safe, and all messages to one peer are one write: to a neighbour at once, to a client with
+much traffic at the latest after a few turns (`write_pacing.py`).
 
-After a crash the machine is made again from its last snapshot (its state and that of this driver, by name:
-`codec/snapshots.py`) and the batches behind it; then it hears that every link
-and connection which it thinks open is gone. Links and sessions say again what was not acknowledged.
+After a crash the machine is restored from its last snapshot (its state and that of this driver, by name:
+`codec/snapshots.py`) and the batches after it; then it is told that all links and connections that were open are
+closed. Links and sessions resend what was not acknowledged.
 
 *Rules.*
-1. No effect of an input leaves before the input is in the journal. (`durability` says what that is worth.)
-2. While the disk fails, nothing is taken in: the batch waits and is tried again, `trouble` says why, and peers are not
-   read (`holds`) until `on_relief`.
-3. A machine that raises has a fault of its own. What it did with that batch is forgotten: when what is being written is
-   safe, it is made again from the journal, and all peers are let go. Without a journal only the peer that sent it is,
-   and what others have sent is handled.
-4. When a snapshot is due, inputs wait until the last batch is written and the machine's state is taken, and no longer:
-   it is packed and written while the machine goes on (`snapshot_writer.py`). So that under constant load, too, the
-   journal stays bounded, inputs wait when it has doubled meanwhile, or when the disk is nearly full. A snapshot that
-   fails is tried again when the journal has doubled.
-5. The clock never goes back: the machine's time is the later of the wall clock and what it was told last.
-6. A turn is bounded: the loop reads, writes and answers others between two turns, whatever waits. Until the requests of
-   a client that had nothing to do are safe and answered, those with a backlog get less of each turn: an event waits for
-   about four turns. A peer whose line is long is not read until it is short again.
-7. A machine whose journal has lost its last batches is told so, with the first inputs that are written then.
-8. When a batch cannot be appended, a snapshot of the machine, which has handled it, is tried in its place: a disk that
-   is full has a reserve for that.
-9. What comes over a connection after the machine has closed it is dropped, also while that waits for the disk: it is no
-   fault of a client that has come back over another connection.
+1. No effect of an input leaves before the input is in the journal. (`durability` defines what that means.)
+2. While the disk fails, no inputs are accepted: the batch waits and is retried, `trouble` has the reason, and peers are
+   not read (`holds`) until `on_relief`.
+3. An exception in the machine is a bug. The effects of that batch are dropped: when pending writes are safe, the
+   machine is restored from the journal, and all connections are closed. Without a journal only the peer that sent the
+   input is disconnected, and the inputs of others are handled.
+4. When a snapshot is due, inputs wait only until the last batch is written and the machine's state is copied: it is
+   encoded and written while the machine continues (`snapshot_writer.py`). To keep the journal bounded under constant
+   load, inputs also wait when it has doubled meanwhile, or when the disk is nearly full. A failed snapshot is retried
+   when the journal has doubled.
+5. The clock never goes back: the machine's time is the later of the wall clock and the last time it was given.
+6. A turn is bounded: the event loop reads, writes and answers others between two turns, whatever waits. Until the
+   requests of a previously idle client are safe and answered, clients with a backlog get less of each turn: an event
+   waits for about four turns. A peer whose line is long is not read until it is short again.
+7. A machine whose journal has lost its last batches is told of it in the first new batch. One that is restored from a
+   journal of its inputs is told that it was (`Restarted`): the journal may have lost some unnoticed.
+8. If a batch cannot be appended, a snapshot of the machine, which has handled it, is tried instead: the reserve is for
+   the case of a full disk.
+9. Inputs of a connection after the machine has closed it are dropped, also while the closing waits for the disk: a
+   client that has reconnected is not to blame for them.
+10. With a `ChangeRecorder`, the journal has what that says of each turn, and not the inputs. It says nothing of a turn
+    without an input, or with a fault: the machine may be a new one, which has not gone on yet with what it held. Timers
+    and connections are those of this life: none are restored.
+11. A note and the request after it are in one batch. A gateway notes that it has a message, and publishes it: after a
+    crash both must be known, or neither (`mqtt/session_notes.py`).
 
-*Profile.* See BENCHMARKS.md. How many messages go in one write is what decides at fan-out and at content filtering.
+*Profile.* See BENCHMARKS.md. For fan-out and content filtering the number of messages per write is decisive.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from time import perf_counter
 
 import msgspec
 
@@ -50,8 +56,7 @@ from godwit.broker.effects import (
     Heard,
     Input,
     LinkDown,
-    LinkUp,
-    Opened,
+    Restarted,
     Send,
     StartTimer,
     StopTimer,
@@ -61,13 +66,13 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.messages import Received
 from godwit.codec.snapshots import DriverState, Packing, gone, open_ends, packing, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.runtime.clock import SYSTEM, Clock
 from godwit.runtime.intake import ClosedConnections, Intake
 from godwit.runtime.journal_entries import JournalEntry, entry_of, inputs_of
-from godwit.runtime.node_interfaces import Disk, Machine, NodeObserver, Port
+from godwit.runtime.node_inputs import TIMERS, client_line, is_note, is_request, note_open, sender_of
+from godwit.runtime.node_interfaces import ChangeRecorder, Disk, Machine, NodeObserver, Port
 from godwit.runtime.node_timers import NodeTimers
 from godwit.runtime.snapshot_writer import SnapshotWriter
 from godwit.runtime.write_pacing import WritePacing
@@ -77,18 +82,10 @@ __all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
 
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
-TURN_S = 0.008  # after which a turn ends, though more may wait: whoever comes now waits for three or four of them
-URGENT_S = 0.002  # after which it ends for those with a backlog, while somebody waits who asks for little
+TURN_S = 0.008  # largest duration of a turn: a new input waits for three or four of them
+URGENT_S = 0.002  # the same for clients with a backlog, while a client with little traffic waits
 LITTLE_MAX = 4  # inputs of such a client
-LINE_S = 0.002  # after which it is the next line's turn
-
-
-TIMERS = ""  # the line of timers and of what concerns all
-
-
-def client_line(client: str) -> str:
-    """The line of a client: over all of its connections its inputs stay in order."""
-    return f"@{client}"
+LINE_S = 0.002  # slice of one line
 
 
 class Node:
@@ -103,20 +100,22 @@ class Node:
         on_trouble: Callable[[str], None] = lambda text: None,
         clock: Clock = SYSTEM,
         writer: Executor | None = None,
+        recorder: ChangeRecorder | None = None,
     ) -> None:
         self._make = make
         self._journal = journal
+        self._recorder, self._read = recorder, inputs_of if recorder is None else recorder.read
         self._clock = clock
         self._writer = writer if journal is None or writer is not None else ThreadPoolExecutor(1, "journal")
         self._saving: SnapshotWriter | None = None
         self._on_record = on_record
         self._on_trouble = on_trouble
-        self.on_relief: list[Callable[[], None]] = []  # what to do when peers may be read again
-        self.watch: NodeObserver | None = None  # who looks on
-        self.writing_since = 0.0  # the batch that the disk works on; 0: none
+        self.on_relief: list[Callable[[], None]] = []  # called when peers may be read again
+        self.watch: NodeObserver | None = None  # the observer
+        self.writing_since = 0.0  # start of the present write; 0: none
         self.machine = make()
         self.ports: dict[str, Port] = {}  # links by the peer's name, clients by the connection's
-        self.trouble = ""  # why nothing is taken in at present
+        self.trouble = ""  # why no inputs are accepted at present
         self.now = 0.0
         self._intake = Intake()
         self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
@@ -127,9 +126,9 @@ class Node:
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
         self._is_due = False  # a turn is
         self._is_writing = False
-        self._is_urgent = False  # a client that had nothing to do has asked for something that is not yet in a batch
-        self._is_batch_urgent = False  # the same, of the batch that is being written
-        self._is_faulty = False  # the machine is, and must be made again
+        self._is_urgent = False  # a previously idle client has a request that is not yet in a batch
+        self._is_batch_urgent = False  # the same for the batch that is being written
+        self._is_faulty = False  # the machine is broken, and must be restored
         self._has_held = False  # inputs back, and peers may not be read
         self._snapshot_bytes = SNAPSHOT_BYTES  # so much is written before the next one
         self._failures = 0  # of the disk, since it last worked
@@ -140,26 +139,26 @@ class Node:
         self._quiet.set()
         if journal is not None:
             assert self._writer is not None
-            self._saving = SnapshotWriter(journal, self._writer, self._on_snapshot)
+            self._saving = SnapshotWriter(journal, self._writer, self._go_on, self._on_snapshot)
             self._recover(journal)
 
     # ------------------------------------------------------------ inputs
 
     def tell(self, input: Input, packed: bytes = b"", line: str = "") -> None:
-        """The machine is to hear this; `packed`: the message in it, as it came; `line`: where it waits."""
-        self._intake.put(line or _sender(input), input, packed)
+        """Add an input for the machine; `packed`: its encoded message, as received; `line`: its queue."""
+        self._intake.put(line or sender_of(input), input, packed)
         if not self._is_due:
             self._is_due = True
             self._quiet.clear()
             self._loop.call_soon(self._turn)
 
     def is_long(self, line: str) -> bool:
-        """Whether a line is so long that whoever fills it should stop. (rule 6)"""
+        """Whether a line is so long that its transport should stop reading. (rule 6)"""
         found = self._intake.line(line)
         return found is not None and found.is_long
 
     def when_short(self, line: str, call: Callable[[], None]) -> None:
-        """Call this when a line is short, after its next slice; soon if nothing waits in it."""
+        """Call this when a line is short, after its next slice; soon if it is empty."""
         found = self._intake.line(line)
         if found is not None:
             found.on_short += (call,)
@@ -167,49 +166,62 @@ class Node:
             self._loop.call_soon(call)
 
     def _turn(self) -> None:
-        """Handle what waits, for a while."""
+        """Handle waiting inputs, for one turn."""
         self._is_due = False
         if self._is_closed or self.holds():
             return
-        intake, inputs = self._intake, list[tuple[Input, bytes]]()
+        intake = self._intake
+        inputs: list[tuple[Input, bytes]] = []
         now = self.now = max(self.now, self._clock.time())
         handle, effects, entries, closed = self.machine.handle, self._effects, self._entries, self._closed
-        has_journal = self._journal is not None
+        has_journal, has_closed, recorder = self._journal is not None, bool(closed), self._recorder
         input: Input | None = None
-        began = at = perf_counter()
+        measured = self._clock.work
+        began = at = measured()
         try:
-            while at - began < TURN_S and (line := intake.next(is_late=self._is_late(at - began))) is not None:
+            while (took_s := at - began) < TURN_S and (
+                line := intake.next(is_late=took_s >= URGENT_S and self._is_late())
+            ) is not None:
                 ends, waiting = at + LINE_S, line.inputs
-                if intake.is_new and len(waiting) <= LITTLE_MAX and _is_request(waiting[0][0]):
+                if intake.is_new and len(waiting) <= LITTLE_MAX and is_request(waiting[0][0]):
                     self._is_urgent = True
-                while waiting and at < ends:
+                while waiting and (at < ends or (ends and is_note(input))):
+                    if at >= ends:
+                        ends = 0.0  # one more: what a note belongs to (rule 11)
                     each = waiting.pop(0)
                     input, packed = each
                     line.bytes -= len(packed)
-                    if closed and type(input) is Heard and input.connection in closed:  # rule 9
+                    if has_closed and type(input) is Heard and input.connection in closed:  # rule 9
                         continue
                     inputs.append(each)
                     done = handle(input, now)
                     effects += done
-                    if Close in map(type, done):
+                    if done and Close in map(type, done):
                         closed.close(effect.peer for effect in done if type(effect) is Close)
+                        has_closed = True
                     if has_journal:
-                        entries.append(entry_of(input, packed, now))
+                        if recorder is None:
+                            entries.append(entry_of(input, packed, now))
                         if type(input) not in (Heard, Arrived):
-                            _note(input, self._open)
-                    at = perf_counter()
+                            note_open(input, self._open)
+                    at = measured()
                 intake.put_back(line)
         except Exception as error:
             assert line is not None
             intake.put_back(line)
             self._on_fault(input, error, line.name)
+            if recorder is not None:
+                recorder = None
+                effects.clear()  # also if the restart waits for a snapshot: nothing of the turn is written
+        if recorder is not None and inputs:  # rule 10
+            entries += recorder.of_turn(now)
         if not intake:
             closed.forget()
         elif not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._turn)
         if self.watch is not None:
-            self.watch.on_turn(inputs, perf_counter() - began, now)
+            self.watch.on_turn(inputs, measured() - began, now)
         if not has_journal:
             self._is_urgent = False
             self._carry_out(self._taken_effects())
@@ -218,18 +230,18 @@ class Node:
         elif not self._is_writing:
             self._write()
 
-    def _is_late(self, took_s: float) -> bool:
-        """Whether a turn that has taken so long ends for those with a backlog. (rule 6)"""
-        return took_s >= URGENT_S and (self._is_urgent or self._is_batch_urgent)
+    def _is_late(self) -> bool:
+        """Whether a turn that has taken `URGENT_S` ends for those with a backlog. (rule 6)"""
+        return self._is_urgent or self._is_batch_urgent
 
     @property
     def unsafe(self) -> int:
-        """How many inputs are handled, and wait for the disk to be asked."""
+        """The number of handled inputs that are not given to the disk yet."""
         return len(self._entries)
 
     @property
     def unhandled(self) -> int:
-        """How many inputs wait for their turn."""
+        """The number of waiting inputs."""
         return len(self._intake)
 
     @property
@@ -239,12 +251,12 @@ class Node:
 
     @property
     def journal(self) -> Disk | None:
-        """Where its inputs are kept."""
+        """The journal."""
         return self._journal
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing is taken in at present."""
+        """Whether no inputs are accepted at present."""
         return (
             bool(self.trouble)
             or self._is_faulty
@@ -259,8 +271,9 @@ class Node:
 
     def holds(self) -> bool:
         """Whether peers must not be read now; if so, `on_relief` follows."""
-        self._has_held = self._has_held or self.is_held
-        return self.is_held
+        if is_held := self.is_held:
+            self._has_held = True
+        return is_held
 
     def _taken_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
@@ -269,7 +282,7 @@ class Node:
     # ------------------------------------------------------------ the journal
 
     def _write(self) -> None:
-        """Give the journal what has been handled; carry its effects out when it is safe."""
+        """Write the handled inputs to the journal; carry out their effects when they are safe."""
         self._is_batch_urgent, self._is_urgent = self._is_urgent, False
         if not self._entries:
             self._carry_out(self._taken_effects())
@@ -283,7 +296,7 @@ class Node:
     def _append(self, batch: bytes, effects: list[Effect]) -> None:
         assert self._journal is not None
         assert self._writer is not None
-        if self._is_closed:  # it was to be tried again
+        if self._is_closed:  # it waits for a retry
             return
         written = self._loop.run_in_executor(self._writer, self._journal.append, batch)
         written.add_done_callback(lambda done: self._on_written(done, batch, effects))
@@ -297,7 +310,7 @@ class Node:
                 self._on_trouble(str(error))
             self.trouble = str(error) or type(error).__name__
             self._failures += 1
-            if self._failures & (self._failures - 1) == 0 and not self._is_closing:  # now, and ever more rarely
+            if self._failures & (self._failures - 1) == 0 and not self._is_closing:  # at once, then less and less often
                 self._snapshot_instead(batch, effects)
                 return
             self._try_again(batch, effects)
@@ -309,24 +322,24 @@ class Node:
         self._carry_out(effects)
         if self._is_faulty:
             self._start_again()
-        elif self._entries:
+        elif self._entries or self._effects:
             self._write()
         elif self._is_snapshot_due():
             self._snapshot()
         self._go_on()
 
     def _rest(self) -> None:
-        """Nothing is to be done, unless a snapshot is under way."""
-        if not self._is_saving:
+        """Be quiet, unless something is left to do."""
+        if not (self._is_due or self._intake or self._is_saving):
             self._quiet.set()
 
     def _try_again(self, batch: bytes, effects: list[Effect]) -> None:
         self._clock.call_later(RETRY_S, self._append, batch, effects)
-        if self._is_closing:  # nothing of it was acknowledged
+        if self._is_closing:  # it was not acknowledged
             self._quiet.set()
 
     def _snapshot_instead(self, batch: bytes, effects: list[Effect]) -> None:
-        """A batch cannot be appended. Where the disk is full, a snapshot that has it makes room. (rule 8)"""
+        """A batch cannot be appended. If the disk is full, a snapshot that includes it makes room. (rule 8)"""
         journal, writer = self._journal, self._writer
         assert journal is not None
         assert writer is not None
@@ -358,7 +371,7 @@ class Node:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Handle what has waited, as soon as it may be."""
+        """Handle waiting inputs as soon as possible."""
         if self.is_held:
             return
         if self._has_held:
@@ -367,7 +380,7 @@ class Node:
                 read_on()
         if self._intake and not self._is_due:
             self._turn()
-        elif not self._intake and not self._is_writing:
+        elif not self._is_writing:
             self._rest()
 
     def _is_snapshot_due(self) -> bool:
@@ -388,15 +401,17 @@ class Node:
         return max(self._snapshot_bytes, self._journal.snapshot_bytes)
 
     def _snapshot(self) -> None:
-        """Take the state of the whole machine, and have it written."""
+        """Copy the state of the machine, and write it."""
         assert self._journal is not None
         assert self._saving is not None
         self._saving.begin(self._packing_with(self._timers.times()), self._journal.number)
 
     def _packing_with(self, timers: dict[TimerKey, float]) -> Packing:
-        """The machine as it is, with these timers running."""
+        """The present machine, with these timers running."""
         due = self._intake.line(TIMERS)
-        for input, _ in () if due is None else due.inputs:  # and not heard of yet: it must come due again if we die now
+        for input, _ in (
+            () if due is None else due.inputs
+        ):  # due but not handled yet: it must be due again after a crash
             if isinstance(input, TimerDue):
                 timers.setdefault(input.key, self.now)
         return packing(self.machine, DriverState(timers, open_ends(self._open), self.now))
@@ -408,31 +423,38 @@ class Node:
         if error is not None:  # the batches are still there: nothing is lost
             assert self._journal is not None
             self._snapshot_bytes = 2 * self._journal.bytes_since_snapshot
-            self._journal.is_cramped = False  # until it is looked for again
+            self._journal.is_cramped = False  # until the next check
             self._on_trouble(f"no snapshot could be written: {error}")
         if self._is_faulty and not self._is_writing:
             self._start_again()
         self._go_on()
 
     def _recover(self, journal: Disk) -> None:
-        """Make the machine again as it was. Called before anything is open."""
+        """Restore the machine. Called before anything is open."""
         self.machine, self._open = self._make(), {}
         self._timers.replace({})
-        after = 0
+        after, read = 0, self._read
         if (snapshot := journal.last_snapshot()) is not None:
             after = snapshot[0]
             try:
                 driver = unpack(snapshot[1], self.machine)
             except SnapshotError as error:
-                raise JournalError(f"{journal.where}: snapshot {after}: {error}. Nothing was changed") from None
+                raise JournalError(
+                    f"{journal.where}: snapshot {after}: {error}. Either start the version of Godwit that wrote it to "
+                    "drain it, or move the folder away and start with an empty journal. The snapshot and the batches "
+                    "after it were not changed"
+                ) from None
             self.now = driver.now
-            self._timers.replace(driver.timers)
-            self._open = gone(driver.open)
+            if self._recorder is None:  # rule 10
+                self._timers.replace(driver.timers)
+                self._open = gone(driver.open)
+        is_again = snapshot is not None
         for batch in journal.batches(after):
-            for input, self.now in inputs_of(batch):
+            is_again = True
+            for input, self.now in read(batch):
                 if isinstance(input, TimerDue):
                     self._timers.forget(input.key)
-                _note(input, self._open)
+                note_open(input, self._open)
                 for effect in self.machine.handle(input, self.now):
                     self._timers.note(effect)
                     if type(effect) is Close:
@@ -440,27 +462,29 @@ class Node:
         self._timers.run()
         for end in list(self._open):
             self.tell(end)
+        if is_again and self._recorder is None:
+            self.tell(Restarted())
         if journal.loss is not None and journal.loss.incarnation:  # rule 7
             self.tell(TailLost(journal.loss.incarnation, journal.loss.since))
 
     def _on_fault(self, input: Input | None, error: Exception, line: str) -> None:
-        """The machine has a fault. (rule 3)"""
+        """The machine has raised an exception. (rule 3)"""
         text = f"{type(error).__name__} in the broker's machine, at {type(input).__name__}: {error}"
         self._on_trouble(text)
         if self._journal is None:
-            name = _sender(input)
+            name = sender_of(input)
             if name != TIMERS:
                 self._intake.drop(line)
             if (port := self.ports.pop(name, None)) is not None:
                 self.tell(LinkDown(name) if hasattr(input, "peer") else Closed(name), line=line)
-                port.close("the broker could not handle what came")
+                port.close("the broker could not handle the message")
             return
         self._is_faulty = True
         if not self._is_writing:
             self._start_again()
 
     def _start_again(self) -> None:
-        """Make the machine again from the journal, and let all peers go; later, if a snapshot is under way."""
+        """Restore the machine from the journal, and close all connections; later, if a snapshot is under way."""
         assert self._journal is not None
         if self._is_saving:
             return
@@ -470,7 +494,7 @@ class Node:
         self._entries.clear()
         self._effects.clear()
         for port in list(self.ports.values()):
-            port.close("the broker starts again")
+            port.close("the broker restarts")
         self.ports.clear()
         self._intake.clear()  # of connections that are closed now
         self._closed.clear()
@@ -481,11 +505,12 @@ class Node:
     def _carry_out(self, effects: list[Effect]) -> None:
         if self.watch is not None and effects:
             self.watch.on_effects(effects, self.now)
-        port_of, told = self.ports.get, list[Port]()
+        port_of = self.ports.get
+        told: list[Port] = []
         links: dict[Port, None] = {}
         for effect in effects:
             kind = type(effect)
-            if kind is Tell:  # most of what is done
+            if kind is Tell:  # the most frequent effect
                 port = port_of(effect.connection)  # type: ignore[union-attr]
                 if port is not None:
                     port.send(effect.message)  # type: ignore[union-attr]
@@ -513,13 +538,13 @@ class Node:
         self._pacing.flush(told, turn_follows=self._is_due or bool(self._entries))
 
     async def between_batches(self, work: Callable[[], None]) -> None:
-        """Do something with the journal, in the thread that writes it."""
+        """Run a function on the journal, in its writer thread."""
         await self._loop.run_in_executor(self._writer, work)
 
     # ------------------------------------------------------------ the end
 
     async def quiet(self) -> None:
-        """Until all that has come is handled and safe, and its effects are carried out."""
+        """Wait until all inputs are handled and safe, and their effects carried out."""
         await self._quiet.wait()
 
     @property
@@ -528,7 +553,7 @@ class Node:
         return self._quiet.is_set()
 
     async def save(self) -> None:
-        """Write a snapshot now, so that the next start is quick. One that fails is no loss."""
+        """Write a snapshot now, so that the next start is quick. If it fails, nothing is lost."""
         if self._journal is None or self.trouble:
             return
         await self.quiet()
@@ -538,7 +563,7 @@ class Node:
             await self.quiet()
 
     async def close(self) -> None:
-        """Handle what has come, unless the disk fails, and let go of everything."""
+        """Handle the waiting inputs, unless the disk fails, and close everything."""
         self._is_closing = True
         if not self.trouble:
             await self.quiet()
@@ -565,26 +590,3 @@ class Node:
         self._quiet.set()
         if self._writer is not None:
             self._writer.shutdown(wait=False, cancel_futures=True)
-
-
-# ---------------------------------------------------------------- where inputs come from
-
-
-def _sender(input: Input | None) -> str:
-    """The link or connection that an input came over; `TIMERS`: it is a timer's."""
-    return str(getattr(input, "connection", getattr(input, "peer", TIMERS)))
-
-
-def _is_request(input: Input) -> bool:
-    """Whether a client waits for what comes of an input."""
-    return type(input) is Heard and type(input.message) is not Received
-
-
-def _note(input: Input, open: dict[Input, None]) -> None:
-    """Keep in mind what is open, as what is to be heard when it is gone."""
-    if isinstance(input, LinkUp):
-        open[LinkDown(input.peer)] = None
-    elif isinstance(input, Opened):
-        open[Closed(input.connection)] = None
-    elif isinstance(input, LinkDown | Closed):
-        open.pop(input, None)

@@ -1,4 +1,4 @@
-"""What a node works with: a machine, a disk, ports to the outside, and whoever watches it."""
+"""The interfaces of a node: a machine, a disk, ports to peers, and observers."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -7,74 +7,89 @@ import msgspec
 
 from godwit.broker.effects import Effect, Input
 from godwit.runtime.journal_checks import Loss
+from godwit.runtime.journal_entries import JournalEntry
 
-__all__ = ["Disk", "Machine", "NodeObserver", "Port"]
+__all__ = ["ChangeRecorder", "Disk", "Machine", "NodeObserver", "Port"]
 
 
 class Machine(Protocol):
-    """What a node runs."""
+    """The machine of a node."""
 
     def handle(self, input: Input, now: float) -> list[Effect]:
-        """Take one input; what is to be done because of it, in order."""
+        """Handle one input; returns the effects in order."""
 
     def snapshot(self) -> msgspec.Struct:
-        """All of its state, as a struct of a kind that `godwit.codec` knows."""
+        """Its complete state, as a struct that `godwit.codec` knows."""
 
     def restore(self, state: Any) -> None:
-        """Go on from that state, in a machine freshly made with the same settings."""
+        """Continue from that state, in a new machine with the same settings."""
 
 
 class Disk(Protocol):
-    """Where a node keeps its inputs: a journal (`journal.py`), or what does the same."""
+    """The storage of a node's inputs: a journal (`journal.py`), or a substitute."""
 
     where: str  # names it in errors
     number: int
     bytes_since_snapshot: int
     snapshot_bytes: int
-    losses: int  # times that something was lost and gone on without
-    is_cramped: bool  # a snapshot is due, for want of room
-    loss: Loss | None  # what it had and has not any more, until a batch is appended
+    losses: int  # number of losses after which the broker continued
+    is_cramped: bool  # a snapshot is due, because room is short
+    loss: Loss | None  # its loss, until a batch is appended
 
     def append(self, data: bytes) -> int:
-        """Write a batch; its number, once it is safe."""
+        """Write a batch; returns its number when it is safe."""
 
     def snapshot(self, number: int, data: bytes) -> None:
-        """The machine as it was after batch `number`: what is older goes.
+        """Write a snapshot of the machine after batch `number`, and delete older data.
 
-        One number more than there are batches stands for inputs that could not be appended: the machine has them.
+        A number one above the last batch stands for inputs that could not be appended: the snapshot includes them.
         """
 
+    def snapshot_steps(self, number: int, data: bytes) -> Iterator[None]:
+        """The same, piece by piece: batches may be appended between two pieces. Stopping the iteration abandons the
+        snapshot."""
+
     def last_snapshot(self) -> tuple[int, bytes] | None:
-        """The number of the last batch in it, and the machine."""
+        """The number of the last batch in the snapshot, and the machine."""
 
     def batches(self, after: int) -> Iterator[bytes]:
-        """The batches behind a number, in order, without a hole."""
+        """The batches after a number, in order, without a gap."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
+
+
+class ChangeRecorder(Protocol):
+    """Decides what of a machine goes into the journal, in the place of its inputs."""
+
+    def of_turn(self, now: float) -> list[JournalEntry]:
+        """What is to be written of the turn that is over."""
+
+    def read(self, batch: bytes) -> Iterator[tuple[Input, float]]:
+        """What the machine is told of a batch when it is made again, each with its time."""
 
 
 class Port(Protocol):
-    """The near end of a link or of a client's connection."""
+    """The local end of a link or of a client's connection."""
 
     def send(self, message: Any) -> None:
-        """Have a message written at the next `flush`."""
+        """Queue a message for the next `flush`."""
 
     def flush(self) -> None:
-        """Write what was sent, in one go."""
+        """Write the queued messages at once."""
 
     def close(self, reason: str) -> None:
-        """Write what was sent, and close."""
+        """Write the queued messages, and close."""
 
 
 class NodeObserver(Protocol):
-    """Sees what a node does, and changes nothing. The lists are no longer changed when they are shown."""
+    """Observes a node, and changes nothing. The lists are not modified afterwards."""
 
     def on_turn(self, inputs: list[tuple[Input, bytes]], took_s: float, now: float) -> None:
-        """The machine has handled these, and took so long."""
+        """The machine has handled these inputs, in this time."""
 
     def on_effects(self, effects: list[Effect], now: float) -> None:
-        """These are carried out now."""
+        """These effects are carried out now."""
 
     def on_written(self, took_s: float, size: int) -> None:
-        """The journal has a batch of so many bytes."""
+        """The journal has written a batch of this size."""

@@ -1,4 +1,4 @@
-"""The timers that a machine has asked for, and one timer of the clock: that of the first.
+"""The timers of a machine, with one timer of the clock for the earliest of them.
 
 A broker has a timer for every session whose client is away. A timer of the event loop for each of them takes 600 bytes,
 an entry here 200.
@@ -12,11 +12,11 @@ from godwit.runtime.clock import Clock, Timer
 
 __all__ = ["NodeTimers"]
 
-EARLY_S = 0.001  # a loop that counts in milliseconds calls so much too early
+EARLY_S = 0.001  # an event loop with a resolution of milliseconds may call this much too early
 
 
 class NodeTimers:
-    """When each of them is due; `on_due` is called then, once it `run`s."""
+    """Due times by timer; `on_due` is called for each, after `run`."""
 
     def __init__(self, clock: Clock, on_due: Callable[[TimerKey], None]) -> None:
         self._clock = clock
@@ -26,29 +26,29 @@ class NodeTimers:
         self._next_at = 0.0
 
     def times(self) -> dict[TimerKey, float]:
-        """When each is due."""
+        """The due time of each timer."""
         return self._due.ranks()
 
     def note(self, effect: Effect) -> None:
-        """Start or stop a timer, if the effect says so. Whoever has noted some must call `run`."""
+        """Start or stop a timer, if the effect is one. Call `run` afterwards."""
         if type(effect) is StartTimer:
             self._due.put(effect.key, effect.at)
         elif type(effect) is StopTimer:
             self._due.discard(effect.key)
 
     def forget(self, key: TimerKey) -> None:
-        """It has come due."""
+        """A timer is due."""
         self._due.discard(key)
 
     def replace(self, times: Mapping[TimerKey, float]) -> None:
-        """Have these and no others, none of which runs yet."""
+        """Replace all timers; none of them runs yet."""
         self.stop()
         self._due = Ranking()
         for key, at in times.items():
             self._due.put(key, at)
 
     def run(self) -> None:
-        """Ask the clock for a call when the first of them is due."""
+        """Set the clock's timer for the earliest of them."""
         first = self._due.lowest()
         if first is None or (self._next is not None and self._next_at <= first[0]):
             return
@@ -57,7 +57,7 @@ class NodeTimers:
         self._next = self._clock.call_later(max(0.0, self._next_at - self._clock.time()), self._on_time)
 
     def stop(self) -> None:
-        """Ask for no call any more."""
+        """Cancel the clock's timer."""
         if self._next is not None:
             self._next.cancel()
             self._next = None

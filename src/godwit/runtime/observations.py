@@ -1,14 +1,14 @@
-"""What is observed only while somebody asks for it: the last events, and how many come from each neighbour.
+"""Observations that run only while they are requested: the last events, and event counts by neighbour.
 
 *Theory.* A page of the dashboard asks every few seconds. Its first question begins an observation, and each further one
-keeps it going for `LEASE_S`. An observation that nobody asks for any more ends at the next turn of the broker, and lets
-go of what it has kept. So there is no timer, and a broker that nobody looks at pays for one test a turn.
+extends it by `LEASE_S`. An observation whose lease has expired ends at the next turn of the broker, and frees its
+memory. So there is no timer, and an unobserved broker pays for one test per turn.
 
-The last events begin with those that are remembered anyway (`activity_monitor.py`), so a page that has just been opened
-does not begin with nothing.
+The last events begin with those that are recorded anyway (`activity_monitor.py`), so a new page is not empty at first.
 
 *Rules.*
-1. Nothing is observed before somebody asks, and nothing is kept after the lease has expired and a turn has come.
+1. Nothing is observed before the first question, and nothing is kept after the first turn in which the lease has
+   expired.
 2. The last events are at most `EVENTS_MAX`, of at most `BYTES_MAX` bytes.
 3. Events are those that clients have published at this broker: in a network each is kept once.
 """
@@ -30,7 +30,7 @@ BYTES_MAX = 8 * 2**20
 
 
 class Observation:
-    """Shows turns to `take` while it is asked for; `forget` is called when it ends."""
+    """Passes turns to `take` while the lease lasts; `forget` is called when it ends."""
 
     def __init__(self, activity: ActivityMonitor, take: Callable[[Turn, float], None], forget: Callable[[], None]):
         self._activity = activity
@@ -44,7 +44,7 @@ class Observation:
         return self._on_turn in self._activity.observers
 
     def renew(self, now: float) -> bool:
-        """Somebody asks. Whether it has begun by that."""
+        """Extend the lease; returns whether the observation has begun now."""
         self._until = now + LEASE_S
         begins = not self.is_on
         self._activity.observers[self._on_turn] = None
@@ -62,7 +62,7 @@ class RecentEvents:
     """The last events that clients have published here."""
 
     def __init__(self, activity: ActivityMonitor) -> None:
-        self.since: float | None = None  # when the oldest that could be kept came; None: nobody asks
+        self.since: float | None = None  # time since which all events are kept; None: not observed
         self._activity = activity
         self._observation = Observation(activity, self._take, self._forget)
         self._events: deque[tuple[float, Event, int]] = deque()
@@ -72,7 +72,7 @@ class RecentEvents:
         return len(self._events)
 
     def latest(self, now: float) -> Iterator[tuple[float, Event]]:
-        """The events, each with when it came, the latest first. Asking keeps the observation going."""
+        """The events, each with its time, the latest first. Extends the lease."""
         if self._observation.renew(now):
             remembered = list(islice(self._activity.latest_events(), EVENTS_MAX))
             self.since = self._activity.kept_since(now)
@@ -101,7 +101,7 @@ class RecentEvents:
 
 
 class LinkTraffic:
-    """How many events have come from each neighbour since somebody looks."""
+    """The number of events from each neighbour since the observation began."""
 
     def __init__(self, activity: ActivityMonitor) -> None:
         self._observation = Observation(activity, self._take, self._forget)
@@ -113,7 +113,7 @@ class LinkTraffic:
         return self._observation.is_on
 
     def received(self, now: float) -> dict[str, int]:
-        """Events by neighbour, since the observation began. Asking keeps it going."""
+        """Events by neighbour, since the observation began. Extends the lease."""
         self._observation.renew(now)
         return dict(self._events)
 

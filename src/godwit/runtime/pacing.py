@@ -1,11 +1,11 @@
-"""A bounded number of calls in each turn of the event loop: what comes in a storm is done bit by bit.
+"""A bounded number of calls in each turn of the event loop: bursts are spread over several turns.
 
 *Theory.* A client with a thousand connections may close all of them at once, or send a request over each. The loop
-would handle every one of them before it reads or writes anything else. Each takes a fraction of a millisecond, and all
-of them hundreds. So the first few of a turn are done at once, and the others wait for the next turns.
+would handle all of them before it reads or writes anything else. Each takes a fraction of a millisecond, and all of
+them hundreds. So the first few of a turn are handled at once, and the others wait for the next turns.
 
 *Rules.*
-1. Calls are made in the order in which they came.
+1. Calls are made in order.
 2. In one turn of the loop at most `per_turn` calls are made.
 """
 
@@ -28,7 +28,7 @@ class Pacer:
         self._is_due = False
 
     def __len__(self) -> int:
-        """How many calls wait."""
+        """The number of waiting calls."""
         return len(self._waiting)
 
     def call(self, call: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class Pacer:
             asyncio.get_running_loop().call_soon(self._turn)
 
     async def turn(self) -> None:
-        """Until it is the caller's turn: at once, if few have come."""
+        """Wait for the caller's turn: at once, if there are few."""
         if self._made < self._per_turn and not self._waiting:
             self.call(_nothing)
             return
@@ -71,4 +71,4 @@ class Pacer:
 
 
 def _nothing() -> None:
-    """Only to be counted."""
+    """A call that only counts."""

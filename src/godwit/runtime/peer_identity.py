@@ -1,4 +1,4 @@
-"""What a socket tells of who is at its other end: the host, and the names in its certificate."""
+"""The identity of a socket's peer: its host, and the names in its certificate."""
 
 import asyncio
 import socket
@@ -13,17 +13,17 @@ KEEP_ALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3))  
 
 
 def host_of(transport: asyncio.BaseTransport) -> str:
-    """The address of the other end; "" for what comes over no network."""
+    """The address of the peer; "" without a network."""
     peer = transport.get_extra_info("peername")
     if isinstance(peer, tuple) and peer:
-        return intern(str(peer[0]))  # many connections come from one host
+        return intern(str(peer[0]))  # many connections have the same host
     near = transport.get_extra_info("socket")
     is_inside = near is not None and near.family == getattr(socket, "AF_UNIX", None)
     return "" if is_inside else UNKNOWN
 
 
 def certificate_names(transport: asyncio.BaseTransport) -> tuple[str, ...]:
-    """The names of the other end, as an authority that we trust has signed them; none without TLS or certificate."""
+    """The names in the peer's trusted certificate; empty without TLS or certificate."""
     tls = transport.get_extra_info("ssl_object")
     if tls is None or tls.context.verify_mode == ssl.CERT_NONE:
         return ()
@@ -37,7 +37,7 @@ def certificate_names(transport: asyncio.BaseTransport) -> tuple[str, ...]:
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """Have the system ask after a peer that is silent, so that one which is gone without a word is let go."""
+    """Turn on TCP keep-alive, so that a peer that has vanished is detected."""
     near = transport.get_extra_info("socket")
     if near is None or near.family not in (socket.AF_INET, socket.AF_INET6):
         return

@@ -1,9 +1,9 @@
-"""What a client's application holds in its hands: subscriptions to read from, answers to wait for, states to look at.
+"""Objects that a client gives to its application: subscriptions, pending answers, connection states.
 
 *Rules.*
-1. Events of a subscription come in order, once.
-2. An answer is there for whoever awaits it, before or after it has come. Who does not care lets go of it.
-3. A subscription is read by its callback, if it has one, or by whoever iterates over it.
+1. Events of a subscription arrive in order, once.
+2. A pending request may be awaited before or after its answer arrives, or not at all.
+3. A subscription is read by its callback if it has one, otherwise by iteration.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ Kind = Literal["connecting", "attached", "away", "closed"]
 
 
 class State(msgspec.Struct, frozen=True):
-    """Where a client is."""
+    """Connection state of a client."""
 
     kind: Kind
     since: float  # seconds since 1970
-    broker: str = ""  # attached: at which; away: where the session was last
-    reason: str = ""  # why it is not attached, as far as anybody has said
+    broker: str = ""  # attached: its name; away: where the session was last
+    reason: str = ""  # why the client is not attached, if known
 
     def __str__(self) -> str:
         at = f" {'at' if self.kind == 'attached' else 'from'} {self.broker}" if self.broker else ""
@@ -49,7 +49,7 @@ OnState = Callable[[State], None]
 
 
 class States:
-    """The state of a client, and who looks at it."""
+    """The state of a client, and its watchers."""
 
     def __init__(self, on_state: OnState | None, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -58,7 +58,7 @@ class States:
         self._activity: list[tuple[deque[State], asyncio.Event]] = []
 
     def become(self, kind: Kind, broker: str, reason: str) -> bool:
-        """The state is this: whether that is news."""
+        """Set the state. Returns whether it has changed."""
         was = self.now
         if (kind, broker, reason) == (was.kind, was.broker, was.reason):
             return False
@@ -72,7 +72,7 @@ class States:
         return True
 
     async def watch(self) -> AsyncIterator[State]:
-        """The state now, and each one after it, until it is closed."""
+        """The present state and every later one, until the client is closed."""
         seen: deque[State] = deque([self.now], maxlen=STATES_KEPT)
         came = asyncio.Event()
         watch = (seen, came)
@@ -91,9 +91,9 @@ class States:
 
 
 class PendingRequest:
-    """Something that a broker is going to answer: await it, or let go of it. `Refused` when it says no.
+    """A request that a broker will answer. Await it for the answer: raises `Refused` if the broker refuses.
 
-    `event` is the one that was published, if it was that.
+    `event`: the published event, if the request is a publication.
     """
 
     __slots__ = ("__weakref__", "_fault", "_future", "_when_answered", "event", "is_answered")
@@ -117,7 +117,7 @@ class PendingRequest:
             raise self._fault
 
     def settle(self, fault: Exception | None = None) -> None:
-        """The answer has come."""
+        """Record the answer; `fault` if it is a refusal or will never arrive."""
         if not self.is_answered:
             self.is_answered, self._fault = True, fault
             if self._when_answered is not None:
@@ -126,7 +126,7 @@ class PendingRequest:
                 self._future.set_result(None)
 
     def when_answered(self, do: Callable[[Exception | None], None]) -> None:
-        """Have it done when the answer comes, with the fault if it is none; at once, when it has come."""
+        """Call `do` with the fault or None when the answer arrives; at once if it has arrived."""
         if self.is_answered:
             do(self._fault)
         else:
@@ -137,28 +137,28 @@ class SubscriptionOwner(Protocol):
     """The client that a subscription belongs to."""
 
     def taken(self, number: int) -> None:
-        """The application has taken an event of that delivery."""
+        """The application has read an event of that delivery."""
 
     def wake(self) -> None:
-        """Something has changed."""
+        """Let waiting calls test their condition again."""
 
     async def replace(self, subscription: "Subscription", filter: Filter | str | Query) -> None:
-        """Want this instead; the client may take more arguments."""
+        """Replace the filter; the client may take more arguments."""
 
     async def unsubscribe(self, subscription: "Subscription") -> None:
-        """Want nothing more of that."""
+        """End the subscription."""
 
 
 class Subscription:
-    """What one subscription gives: iterate over it with `async for`, or ask for the `next` event."""
+    """Events of one subscription: iterate over it with `async for`, or wait for the `next` event."""
 
     def __init__(self, name: str, filter: Filter | str, owner: SubscriptionOwner) -> None:
         self.name = name
-        self.filter = filter  # as the application said it
+        self.filter = filter  # as the application gave it
         self.language = NATIVE
-        self.wanted = 0  # events that have come for the application
+        self.wanted = 0  # events received for the application
         self.callback: EventCallback | None = None
-        self.changed = asyncio.Event()  # set whenever an event has come or was taken
+        self.changed = asyncio.Event()  # set whenever an event has arrived or was read
         self._owner = owner
         self._events: deque[tuple[Event, int]] = deque()  # each with the number of its delivery
         self._came = asyncio.Event()
@@ -186,17 +186,17 @@ class Subscription:
         self.check()
 
     async def next(self, timeout: float | None = None) -> Event:
-        """The next event, when there is one. `TimeoutError`: none has come in so many seconds."""
+        """Wait for the next event. Raises `TimeoutError` after `timeout` seconds."""
         self._check_reader()
         if not self._events:
             async with asyncio.timeout(timeout):
                 await self._has_one()
         if not self._events:
-            raise self._fault or SubscriptionError(f"the subscription {self.name!r} is over")
+            raise self._fault or SubscriptionError(f"the subscription {self.name!r} has ended")
         return self._take()
 
     async def _has_one(self) -> bool:
-        """Until there is an event, or there will be none."""
+        """Wait for an event, or for the end of the subscription. Returns whether there is an event."""
         while not self._events and not self._is_over:
             self._came.clear()
             await self._came.wait()
@@ -208,21 +208,21 @@ class Subscription:
         return event
 
     async def waiting(self, most: int) -> list[Event]:
-        """The next events, as many as have come, when there is one. They stay here, unread, until they are taken."""
+        """Wait for events, and return at most `most` of them. They stay unread until `take`."""
         await self._has_one()
         return [event for event, _ in islice(self._events, most)]
 
     def take(self, count: int) -> None:
-        """So many of the events that wait are read."""
+        """Mark the first `count` waiting events as read."""
         for _ in range(count):
             self._take()
         self.changed.set()
 
     def call(self, callback: Callback) -> None:
-        """Have a function called with each event from now on, one at a time; another one takes its place.
+        """Call a function with each event from now on, one at a time. It replaces an earlier one.
 
         It may be `async`. An error in it goes to the loop's exception handler, which logs it, and is counted in
-        `callback.failed`; the next event follows.
+        `callback.failed`; then the next event follows.
         """
         if self.callback is not None:
             self.callback.stop()
@@ -234,111 +234,111 @@ class Subscription:
 
     @property
     def residues(self) -> int:
-        """Events that passed the routable filter, and that the exact test turned away."""
+        """Number of events that passed the routable filter and failed the exact test."""
         return self._count.residues
 
     @property
     def failed(self) -> int:
-        """Of the residues, those whose test could not be carried out."""
+        """Number of residues whose exact test raised an error."""
         return self._count.failed
 
     @property
     def last_failure(self) -> str:
-        """Why a test could not be carried out the last time."""
+        """Error of the last exact test that failed."""
         return self._count.last_failure
 
     async def replace(self, filter: Filter | str | Query, **more: Any) -> None:
-        """Want this instead, from now on, with no gap and no double."""
+        """Replace the filter, without a gap and without duplicates."""
         await self._owner.replace(self, filter, **more)
 
     async def unsubscribe(self) -> None:
-        """Want nothing more. What was not read is gone."""
+        """End the subscription. Unread events are discarded."""
         await self._owner.unsubscribe(self)
 
     # ------------------------------------------------------------ for the client
 
     def put(self, event: Event, number: int) -> None:
-        """An event has come."""
+        """Add an event that has arrived."""
         self.wanted += 1
         self._events.append((event, number))
         self._came.set()
         self.changed.set()
 
     def end(self, fault: Exception | None = None) -> None:
-        """No more will come; what has come is read first, then `fault` is raised."""
+        """End it: unread events can still be read, then `fault` is raised."""
         self._is_over, self._fault = True, self._fault or fault
         self._came.set()
 
     def check(self) -> None:
-        """Raise the fault by which it has ended, if there was one."""
+        """Raise the fault that ended it, if there was one."""
         if self._fault is not None:
             raise self._fault
 
     def describe(self, filter: Filter | str, language: str) -> None:
-        """Brokers have accepted this."""
+        """Record the filter that brokers have accepted."""
         self.filter, self.language = filter, language
 
     def count(self, residues: ResidueCount | None) -> None:
-        """Where its residues are counted; None: there is nothing to test."""
+        """Set where its residues are counted. None: it has no exact test."""
         self._count = residues or self._count
 
     @property
     def is_idle(self) -> bool:
-        """Whether its callback, if it has one, is not about to be called."""
+        """Whether no call of its callback is pending."""
         return self.callback is None or self.callback.is_idle
 
     def disown(self) -> None:
-        """The session is another: the numbers of what waits mean nothing any more."""
+        """Forget the delivery numbers of unread events: they belong to an earlier session."""
         self._events = deque((event, 0) for event, _ in self._events)
 
     def discard(self) -> list[int]:
-        """Forget what was not read: the numbers of the deliveries."""
+        """Discard unread events, and return the numbers of their deliveries."""
         numbers = [number for _, number in self._events]
         self._events.clear()
         return numbers
 
 
 class Unclaimed:
-    """Events of subscriptions that the application has not asked for yet."""
+    """Events of subscriptions that the application has not made again yet."""
 
     def __init__(self) -> None:
         self._held: dict[str, deque[Event]] = {}
 
     def hold(self, event: Event, names: Iterable[str]) -> None:
-        """Keep an event for these, within bounds."""
+        """Keep an event for these subscriptions, within bounds."""
         for name in names:
             self._held.setdefault(name, deque(maxlen=HELD_MAX)).append(event)
         while len(self._held) > UNCLAIMED_MAX:
             del self._held[next(iter(self._held))]
 
     def claim(self, name: str) -> Iterable[Event]:
-        """What is kept for a subscription, which is there now."""
+        """Remove and return the events kept for a subscription."""
         return self._held.pop(name, ())
 
 
 class Unread:
-    """What the application has not read yet: how much, and up to which delivery it has read all."""
+    """Count of unread events, and the delivery up to which everything is read."""
 
     def __init__(self) -> None:
         self.count = 0
         self.read_up_to = 0
-        self._former = 0  # of `count`, those of another session: what is told again meanwhile may be one of them
-        self._left: OrderedDict[int, int] = OrderedDict()  # by delivery: so many subscriptions have not read it
+        self._former = 0  # of `count`, those of an earlier session: a repeated delivery may be one of them
+        self._left: OrderedDict[int, int] = OrderedDict()  # by delivery: number of subscriptions that have not read it
 
     def came(self, number: int, subscriptions: int) -> None:
-        """A delivery has come, for so many subscriptions that are there."""
+        """A delivery has arrived for this number of known subscriptions."""
         self.count += subscriptions
         self._left[number] = subscriptions
         self._advance()
 
     def came_again(self, number: int) -> None:
-        """A delivery of an event that had come before, in this session or in another."""
+        """An event was delivered again, of this session or an earlier one."""
         if number > self.read_up_to and number not in self._left:
             self._left[number] = 0
             self._advance()
 
     def read(self, number: int) -> None:
-        """A subscription has read it."""
+        """A subscription has read an event of that delivery."""
         self.count -= 1
         if number in self._left:
             self._left[number] -= 1
@@ -347,13 +347,13 @@ class Unread:
         self._advance()
 
     def start_over(self) -> None:
-        """The session is another: its numbers begin again."""
+        """A new session: its numbers begin again."""
         self._left.clear()
         self.read_up_to = 0
         self._former = self.count
 
     def claimed(self) -> None:
-        """A subscription has got an event whose number is not known any more."""
+        """A subscription got an event whose delivery number is no longer known."""
         self.count += 1
         self._former += 1
 

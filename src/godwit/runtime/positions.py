@@ -1,11 +1,11 @@
-"""Where clients are: by their context, or by the last event in which they said so.
+"""Positions of clients, from their context or from their last event with a position.
 
 *Rules.*
-1. A client's context counts before its events, and `location` (`myloc`) before other names. A location that is the name
-   of a place counts as that place, where its position is known.
-2. At most `POSITIONS_MAX` clients are told of.
-3. A map asks often, so all events that are kept are looked through only every `COMPLETE_S`; in between, those that are
-   new. Without a question nothing is done, and publishers whose events are no longer kept are forgotten.
+1. A client's context takes precedence over its events, and `location` (`myloc`) over other names. A location that is
+   the name of a place stands for that place, if its position is known.
+2. At most `POSITIONS_MAX` clients are returned.
+3. A map asks often, so all recorded events are examined only every `COMPLETE_S`; in between, only new ones. Nothing is
+   done without a question, and publishers whose events are no longer recorded are forgotten.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,20 +13,20 @@ from itertools import islice
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
-from godwit.filters.events import Event, values_of
+from godwit.filters.events import Event
 from godwit.filters.references import LOCATION
-from godwit.filters.values import Point
+from godwit.filters.values import Point, Value
 
 __all__ = ["POSITIONS_MAX", "EventPlaces", "Position", "point_in", "positions_of"]
 
 POSITIONS_MAX = 20_000
 EVENTS_LOOKED_AT = 5_000
 COMPLETE_S = 10.0
-OVERLAP_S = 0.5  # an event may bear a time a little before it was handled
+OVERLAP_S = 0.5  # the time of an event may be a little before it was handled
 
 
 class Position(NamedTuple):
-    """Where a client is; `at`: when it said so in an event, None if its context says so."""
+    """The position of a client; `at`: the time of the event with the position, None if it is from the context."""
 
     client: str
     lon: float
@@ -36,14 +36,14 @@ class Position(NamedTuple):
 
 
 class PublishedEvents(Protocol):
-    """What knows the last events, as `ActivityMonitor` does."""
+    """A source of the last events, such as `ActivityMonitor`."""
 
     def latest_events(self, since: float) -> Iterable[tuple[float, Event]]:
-        """Those since then, each with when it came, the latest first."""
+        """The events since then, each with its time, the latest first."""
 
 
 class EventPlaces:
-    """Where publishers said they were in their last events. (rule 3)"""
+    """The positions of publishers in their last events. (rule 3)"""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[float, Point]] = {}
@@ -51,7 +51,7 @@ class EventPlaces:
         self._seen_at = -inf
 
     def of(self, source: PublishedEvents, places: Mapping[str, Point], now: float) -> Mapping[str, tuple[float, Point]]:
-        """By publisher, when it said so and where it was."""
+        """By publisher, time and position."""
         is_old = not 0 <= now - self._complete_at < COMPLETE_S
         since = -inf if is_old else self._seen_at - OVERLAP_S
         new: dict[str, tuple[float, Point]] = {}
@@ -68,7 +68,7 @@ class EventPlaces:
 def positions_of(
     sessions: Iterable[Any], published: Mapping[str, tuple[float, Point]], places: Mapping[str, Point] = {}
 ) -> list[Position]:
-    """Each client whose place is known here; `published`: by their last events, when and where."""
+    """Each client whose position is known here; `published`: time and position of their last events."""
     rows: dict[str, Position] = {}
     attached: set[str] = set()
     for session in islice(sessions, POSITIONS_MAX):
@@ -84,12 +84,21 @@ def positions_of(
 
 
 def point_in(attributes: Mapping[str, Any], places: Mapping[str, Point] = {}) -> Point | None:
-    """The first place among attributes. `places`: those that are known by name."""
+    """The first position among attributes. `places`: named places."""
     location = attributes.get(LOCATION)
     if type(location) is Point:
         return location
     if type(location) is str and location in places:
         return places[location]
-    names = [LOCATION, *attributes] if LOCATION in attributes else attributes
-    found = (value for name in names for value in values_of(attributes[name]) if isinstance(value, Point))
-    return next(found, None)
+    if type(location) is tuple and (found := _first_point(location)) is not None:
+        return found
+    for value in attributes.values():  # a map asks often: this is the fastest loop
+        if type(value) is Point:
+            return value
+        if type(value) is tuple and (found := _first_point(value)) is not None:
+            return found
+    return None
+
+
+def _first_point(values: tuple[Value, ...]) -> Point | None:
+    return next((value for value in values if isinstance(value, Point)), None)

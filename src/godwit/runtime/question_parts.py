@@ -1,8 +1,8 @@
-"""What answers to administrators are made of: parameters that are read, and values that are shown.
+"""Parts of questions and answers of administrators: parsing of parameters, and short forms of values.
 
 *Rules.*
-1. A parameter that is wrong is a `GodwitError` that says what is allowed.
-2. What is long is cut, so that an answer of many rows stays small.
+1. An invalid parameter is a `GodwitError` that says what is allowed.
+2. Long values are cut, so that an answer of many rows stays small.
 """
 
 from collections.abc import Mapping
@@ -31,12 +31,12 @@ def event_id(text: str) -> tuple[str, int]:
     """The id of an event, from PUBLISHER:SEQUENCE."""
     publisher, colon, sequence = text.rpartition(":")
     if not colon or not publisher or not sequence.isascii() or not sequence.isdigit():
-        raise GodwitError(f"{text[:100]!r} names no event: it must be PUBLISHER:SEQUENCE, such as van-7:12")
+        raise GodwitError(f"{text[:100]!r} is not an event: it must be PUBLISHER:SEQUENCE, such as van-7:12")
     return publisher, int(sequence[:20])
 
 
 def shown_rows(asked: Mapping[str, str], name: str = "limit", default: int = SHOWN, most: int = SHOWN_MAX) -> int:
-    """How many rows are asked for."""
+    """The requested number of rows."""
     said = asked.get(name, str(default))
     if not said.isascii() or not said.isdigit() or len(said) > DIGITS_MAX or int(said) > most:
         raise GodwitError(f"{name} is {said[:40]!r}: it must be a number up to {most}")

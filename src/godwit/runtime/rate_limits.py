@@ -1,12 +1,12 @@
-"""How much one peer may ask for: messages a second, connections from one host, failed attempts to come in.
+"""Rate limits of peers: messages a second, connections per host and user, failed logins.
 
-*Theory.* A bucket holds up to `burst` tokens and gains `rate` a second. Whoever takes more than there are is told how
-long to wait; transports then stop reading, so that a peer which is too fast is slowed by its own socket and loses
-nothing. Times are handed in.
+*Theory.* A bucket holds up to `burst` tokens and gains `rate` a second. Taking more than there are returns the time to
+wait; transports then stop reading, so that a peer that is too fast is slowed down by its socket and loses nothing.
+Times are arguments.
 
 *Rules.*
-1. Over any time t at most `burst + rate * t` tokens are taken, plus what one piece of the stream held more.
-2. Tables of hosts are bounded; what was longest not heard of is forgotten first.
+1. In any time t at most `burst + rate * t` tokens are taken, plus the excess of one piece of the stream.
+2. Tables of hosts are bounded; the least recently used entry is forgotten first.
 """
 
 from collections import OrderedDict
@@ -34,12 +34,12 @@ ANYBODY = "/"  # no user has this name
 
 
 class TrafficLimits(msgspec.Struct, frozen=True):
-    """Bounds on what comes over connections, before any machine sees it."""
+    """Limits of connections, which apply before the machine."""
 
     connections_max: int = 10_000
     connections_per_host_max: int = 1_000  # from other machines
     connections_per_user_max: int = 5_000
-    intro_bytes_max: int = INTRO_BYTES_MAX  # of the first frame, before anybody knows who sends it
+    intro_bytes_max: int = INTRO_BYTES_MAX  # of the first frame, before authentication
     messages_per_s: float = 0.0  # of one client, on average; 0: no bound
     messages_burst: int = 1_000  # that may come at once
     work_per_s: float = 200_000.0  # of one user, on average, in units of `work_of`; 0: no bound
@@ -47,8 +47,8 @@ class TrafficLimits(msgspec.Struct, frozen=True):
     bytes_per_s: float = 32.0 * 2**20  # of one user, on average; 0: no bound
     bytes_burst: int = 64 * 2**20  # that may come at once
     partial_bytes_max: int = 64 * 2**20  # of messages that have begun to arrive, of all connections together
-    memory_bytes_max: int = 2 * 2**30  # of all that peers make the process hold; past it load is shed
-    frame_s: float = 30.0  # in which a message must arrive, once it has begun; for each MiB of it, so much again
+    memory_bytes_max: int = 2 * 2**30  # of all memory used for peers; beyond it load is shed
+    frame_s: float = 30.0  # time in which a message must arrive after its beginning; the same again for each MiB of it
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -58,7 +58,7 @@ class TrafficLimits(msgspec.Struct, frozen=True):
 
 
 def work_of(wish: Any) -> int:
-    """What a wish costs, besides 1 for its message and 1 for each KiB of it: the more, the longer its filter is."""
+    """The cost of a request, besides 1 for its message and 1 for each KiB of it: it grows with the filter."""
     kind = type(wish)
     if kind is SubscribeQuery:
         return work_of(wish.subscribe) + sum(len(text) for _, text in wish.queries)
@@ -68,7 +68,7 @@ def work_of(wish: Any) -> int:
 
 
 class TokenBucket:
-    """Tokens that come back with time."""
+    """A token bucket."""
 
     __slots__ = ("_at", "_left", "burst", "rate")
 
@@ -79,29 +79,34 @@ class TokenBucket:
         self._at = now
 
     def take(self, count: float, now: float) -> float:
-        """Take so many; how many seconds to wait before anything more is taken."""
-        self._left = min(self.burst, self._left + max(0.0, now - self._at) * self.rate) - count
-        self._at = max(self._at, now)
-        return max(0.0, -self._left / self.rate)
+        """Take this number of tokens; returns the seconds to wait before more is taken."""
+        left = self._left
+        if now > self._at:  # without `min` and `max`, which take longer than all the rest
+            left += (now - self._at) * self.rate
+            if left > self.burst:  # noqa: PLR1730
+                left = self.burst
+            self._at = now
+        self._left = left = left - count
+        return 0.0 if left >= 0.0 else -left / self.rate
 
     def has(self, count: float, now: float) -> bool:
-        """Whether so many are there."""
+        """Whether there are this number of tokens."""
         return self._left + max(0.0, now - self._at) * self.rate >= count
 
     def is_full(self, now: float) -> bool:
-        """Whether as much is there as can be."""
+        """Whether it is full."""
         return self._left + max(0.0, now - self._at) * self.rate >= self.burst
 
 
 class HostConnections:
-    """Counts the connections of each host that is not this machine."""
+    """Counts the connections of each remote host."""
 
     def __init__(self, each_max: int) -> None:
         self.each_max = each_max
         self._counts: dict[str, int] = {}
 
     def enter(self, host: str) -> bool:
-        """Whether one more may come from there; if so it is counted."""
+        """Count one more connection of a host, if it is allowed; returns whether it is."""
         if is_local(host):
             return True
         count = self._counts.get(host, 0)
@@ -111,7 +116,7 @@ class HostConnections:
         return True
 
     def leave(self, host: str) -> None:
-        """One that was counted is gone."""
+        """A counted connection has closed."""
         count = self._counts.get(host, 0)
         if count > 1:
             self._counts[host] = count - 1
@@ -120,14 +125,14 @@ class HostConnections:
 
 
 class UserConnections:
-    """Counts the connections of each user; those of nobody in particular ("") are not counted."""
+    """Counts the connections of each user; anonymous ones ("") are not counted."""
 
     def __init__(self, each_max: int) -> None:
         self.each_max = each_max
         self._counts: dict[str, int] = {}
 
     def enter(self, user: str) -> None:
-        """One more comes; it must `leave`. NotAdmitted: the user has too many."""
+        """Count one more; it must `leave`. NotAdmitted if the user has too many."""
         count = self._counts.get(user, 0)
         if count >= self.each_max:
             allowed = f"at most {self.each_max} are allowed (limits.connections_per_user_max)"
@@ -136,7 +141,7 @@ class UserConnections:
             self._counts[user] = count + 1
 
     def leave(self, user: str) -> None:
-        """One that was counted is gone."""
+        """A counted connection has closed."""
         count = self._counts.get(user, 0)
         if count > 1:
             self._counts[user] = count - 1
@@ -145,14 +150,14 @@ class UserConnections:
 
 
 class FailedAttempts:
-    """Failed attempts to come in: after a few, whoever tries again must wait, twice as long each time."""
+    """Failed logins: after a few, further attempts must wait, twice as long each time."""
 
     def __init__(self, entries_max: int = HOSTS_MAX) -> None:
         self._entries_max = entries_max
         self._failed: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
     def wait_s(self, host: str, user: str, now: float) -> float:
-        """How long nobody from there may try to be that user; 0: it may."""
+        """The time until a host may try to log in as that user again; 0: now."""
         return max(self._wait_s((host, user), FREE_PER_USER, now), self._wait_s((host, ANYBODY), FREE_PER_HOST, now))
 
     def _wait_s(self, key: tuple[str, str], free: int, now: float) -> float:
@@ -163,7 +168,7 @@ class FailedAttempts:
         return max(0.0, at + pause_s - now)
 
     def failed(self, host: str, user: str, now: float) -> None:
-        """An attempt has failed."""
+        """A login has failed."""
         for key in ((host, user), (host, ANYBODY)):
             count, at = self._failed.pop(key, (0, now))
             self._failed[key] = (1 if now - at > FORGET_S else count + 1, now)
@@ -171,5 +176,5 @@ class FailedAttempts:
             self._failed.popitem(last=False)
 
     def succeeded(self, host: str, user: str) -> None:
-        """That user has come in from there."""
+        """A login of that user from that host has succeeded."""
         self._failed.pop((host, user), None)

@@ -1,10 +1,10 @@
-"""A client's way back: dial one seed after the other, and again when a connection is lost.
+"""Reconnection of a client: it tries one seed after the other, and reconnects when a connection is lost.
 
 *Rules.*
-1. Reconnecting is at once after a connection that was good, and to another seed after one that failed. When all have
-   failed it waits for `RETRY_FIRST_S`, then twice as long each time, up to `RETRY_MAX_S`, with some chance in it, so
-   that a thousand clients of a broker that comes back do not come at once.
-2. `move` counts from the moment it is called: a connection that is just being made to where we were is not used.
+1. After a good connection it reconnects at once; after a failed one it tries another seed. When all have failed it
+   waits for `RETRY_FIRST_S`, then twice as long each time, up to `RETRY_MAX_S`, with random jitter, so that a thousand
+   clients of a restarted broker do not reconnect at once.
+2. `move` takes effect at once: a connection that is just being opened to the old address is not used.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ __all__ = ["ConnectingClient", "Reconnecting"]
 
 RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 5.0
-GOOD_S = 1.0  # a connection that lasted for so long was good
+GOOD_S = 1.0  # a connection that lasted this long counts as good
 
 
 class ConnectingClient(TransportOwner, Protocol):
-    """The client that is to be connected."""
+    """The client to connect."""
 
     machine: Client
 
@@ -44,7 +44,7 @@ class ConnectingClient(TransportOwner, Protocol):
         """Where it is."""
 
     def become(self, kind: Kind, reason: str) -> None:
-        """It is elsewhere from now on."""
+        """The client has moved."""
 
 
 class Reconnecting:
@@ -58,23 +58,23 @@ class Reconnecting:
         surroundings: Environment,
         on_pause: Callable[[], None],
     ) -> None:
-        self.seeds = list(seeds)  # the brokers that it dials, in this order
+        self.seeds = list(seeds)  # the addresses, in order
         self.wire: Transport | None = None
         self._owner = owner
         self._tls = tls
         self._clock, self._dial, _ = surroundings
-        self._moved = asyncio.Event()  # since the last connection was begun
+        self._moved = asyncio.Event()  # since the start of the last attempt
         self._pause = RetryPause(self._clock, self._moved, on_pause)
-        self._names: dict[Address, str] = {}  # of the brokers that we have been at
+        self._names: dict[Address, str] = {}  # of the brokers that it was connected to
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is a connection, or it waits for its time to dial."""
+        """Whether it is connected, or waits for the next attempt."""
         is_connected = self.wire is not None and not self.wire.lost.is_set() and not self._moved.is_set()
         return is_connected or self._pause.is_on
 
     async def run(self) -> None:
-        """Dial one seed after the other, and again when a connection is lost. (rule 1)"""
+        """Try one seed after the other, and reconnect when a connection is lost. (rule 1)"""
         wait_s, at = RETRY_FIRST_S, 0
         while True:
             if self._moved.is_set():
@@ -93,7 +93,8 @@ class Reconnecting:
                     wait_s = min(2 * wait_s, RETRY_MAX_S)
 
     async def _visit(self, seed: Address) -> float:
-        """Be connected to one broker, for as long as that lasts: the seconds since it has let us in, or 0."""
+        """Connect to one broker, and wait until the connection ends; returns the seconds that the client was
+        attached, or 0."""
         owner = self._owner
         owner.closed_because = ""
         try:
@@ -119,16 +120,16 @@ class Reconnecting:
         return lasted_s
 
     def move(self, seeds: Iterable[Address]) -> None:
-        """Go to other brokers, from now on. (rule 2)"""
+        """Connect to other brokers from now on. (rule 2)"""
         self.seeds = list(seeds)
         self._moved.set()
         self._pause.end()
         if self.wire is not None:
             self.wire.abort()
-            self._owner.handle(Closed(self.wire.name))  # at once: who awaits `attached` next means the next broker
+            self._owner.handle(Closed(self.wire.name))  # at once: a following `attached` means the next broker
 
     async def close(self) -> None:
-        """Close the connection, and wait until it is closed, within a time."""
+        """Close the connection, and wait for that, up to a timeout."""
         if self.wire is not None:
             self.wire.close()
             with suppress(TimeoutError):

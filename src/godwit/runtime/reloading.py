@@ -1,17 +1,17 @@
-"""A configuration that is read again while its broker runs (SIGHUP, `godwit reload`).
+"""Reloading the configuration of a running broker (SIGHUP, `godwit reload`).
 
-*Theory.* The new configuration is loaded and checked as a whole first: one that is wrong changes nothing. Then it is
-compared with the one in force, key by key. `LIVE` names the keys that can change while the broker runs, and what puts
-them in force. Every other key that differs keeps its value until the broker is restarted, and is named. Files that the
-configuration names (users, certificates, keys of tokens, the secret of links) are read again even if their names are
-the same.
+*Theory.* The new configuration is loaded and checked completely first: an invalid one changes nothing. Then it is
+compared with the present one, key by key. `LIVE` has the keys that can change while the broker runs, and the functions
+that apply them. Every other changed key keeps its value until the broker is restarted, and is reported. Files in the
+configuration (users, certificates, keys of tokens, the secret of links) are read again even if their names are the
+same.
 
 *Rules.*
-1. Nothing is closed: who is connected stays so, unless the user file says otherwise (`rights_watch.py`). Certificates,
-   the secret and what MQTT clients are offered count for connections that come from now on.
-2. A neighbour more is dialled; one that is missing stays until the restart. Bridges begin, end and change at once.
-3. A file that cannot be used is a fault, as it would be at the start; then nothing changes.
-4. Authorities can be added. One that has been taken out of the file is believed until the restart.
+1. Connections stay open, unless the user file has changed their rights (`rights_watch.py`). Certificates, the secret
+   and MQTT settings apply to new connections.
+2. A new neighbour is connected; a removed one stays until the restart. Bridges start, stop and change at once.
+3. A file that cannot be used is an error, as at the start; then nothing changes.
+4. Authorities can be added. A removed one is trusted until the restart.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ MISSING = object()
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """What has come of it: keys of the configuration whose values are others than before."""
+    """The result: the keys whose values have changed."""
 
-    in_force: Keys  # these count now
-    after_restart: Keys  # these do not yet
+    in_force: Keys  # in force now
+    after_restart: Keys  # after a restart
 
 
 async def reload(server: BrokerServer, new: Configuration) -> Reloaded:
-    """Put a configuration in force as far as that goes. GodwitError: why not; then everything is as before."""
+    """Apply a configuration as far as possible. GodwitError if it is invalid; then nothing was changed."""
     check_parts(new)  # rule 3
     old = server.configuration
     before, after = dict(_keys(old.settled)), dict(_keys(new.settled))
@@ -50,14 +50,14 @@ async def reload(server: BrokerServer, new: Configuration) -> Reloaded:
     parts = {key: part for key in changed if key in after and (part := _part(key, server)) is not None}
     server.configuration = Configuration(_mixed(old.settled, new.settled, parts), new.where, new.is_said)
     server.renew_files()
-    await LIVE["log"](server)  # also back to what the file says, if an administrator has set another level
+    await LIVE["log"](server)  # also resets a level that an administrator has set
     for part in dict.fromkeys(parts.values()):
         await LIVE[part](server)
     return Reloaded(tuple(sorted(parts)), tuple(sorted(key for key in changed if key not in parts)))
 
 
 class Reloading:
-    """Reads a configuration again whenever that is asked for, one time after the other, and logs what comes of it."""
+    """Reloads a configuration on request, one reload at a time, and logs the result."""
 
     def __init__(self, server: BrokerServer, read: Callable[[], Configuration]) -> None:
         self._server = server
@@ -67,14 +67,14 @@ class Reloading:
         self._turn = asyncio.Lock()
 
     def begin(self) -> None:
-        """Do it now, or as soon as the time before is over."""
+        """Reload now, or when the running reload has finished."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         else:
             self._is_asked_again = True
 
     async def now(self) -> dict[str, Any]:
-        """Do it, and say what came of it. GodwitError: why nothing has changed."""
+        """Reload; returns the result. GodwitError if nothing was changed."""
         async with self._turn:
             try:
                 found = await reload(self._server, self._read())
@@ -104,7 +104,7 @@ TLS = ("tls.certificate", "tls.key", "tls.authorities")
 
 
 def _part(key: str, server: BrokerServer) -> str | None:
-    """Which of `LIVE` puts a key in force; None: only a restart does."""
+    """The function of `LIVE` that applies a key; None if it needs a restart."""
     if key in MACHINE:
         return "machine"
     if key in TLS:
@@ -114,7 +114,7 @@ def _part(key: str, server: BrokerServer) -> str | None:
 
 
 def _keys(settled: BrokerSettings) -> Iterator[tuple[str, Any]]:
-    """Each key with a dot, and what it is."""
+    """Each dotted key, and its value."""
     for section in BrokerSettings.__struct_fields__:
         found = getattr(settled, section)
         if isinstance(found, tuple):  # an array of tables is one key
@@ -155,7 +155,7 @@ async def _neighbours(server: BrokerServer) -> None:
 
 
 async def _files(server: BrokerServer) -> None:
-    """They have been read again already, whatever has changed."""
+    """They have been read again already."""
 
 
 async def _log(server: BrokerServer) -> None:
@@ -181,4 +181,4 @@ LIVE: dict[str, Apply] = {
     "mqtt": _mqtt,
     "bridge": _bridges,
 }
-"""What puts keys in force while a broker runs."""
+"""The functions that apply keys while a broker runs."""

@@ -1,9 +1,9 @@
-"""How long clients wait for their sessions: from turning up at this broker until the session is here.
+"""Relocation times: from the attachment of a client at this broker until its session has arrived.
 
 *Rules.*
-1. Nothing is done until somebody asks. Then the records that were made since the last question are looked through, as
-   far as the watch has kept them (`activity_monitor.KEPT_RECORDS`).
-2. At most `OPEN_MAX` relocations that have begun and not ended are remembered, the latest ones.
+1. Nothing is done until the histogram is requested. Then the records since the last request are examined, as far as
+   they are kept (`activity_monitor.KEPT_RECORDS`).
+2. At most `OPEN_MAX` unfinished relocations are remembered, the latest ones.
 """
 
 from itertools import islice
@@ -25,7 +25,7 @@ class RelocationGaps:
         self._gaps = Histogram(SECONDS)
 
     def counts(self) -> list[int]:
-        """How many gaps were how long so far, by the bounds in `SECONDS`. (rule 1)"""
+        """The histogram of all gaps so far, by the bounds in `SECONDS`. (rule 1)"""
         made = sum(self._activity.counts.values())
         fresh = list(islice(self._activity.latest_records(), made - self._looked_at))
         self._looked_at = made

@@ -1,9 +1,9 @@
-"""The connection of a replicated client to one of its brokers: dialled again when it is lost, like any client's.
+"""The connection of a replicated client to one of its brokers, with reconnection like any client's.
 
 *Rules.*
-1. The machine knows a replica by the address that it was given, whatever the broker there is called.
-2. A replica stays: it has one address. One whose broker is another replica's broker too is given up, with the reason.
-3. What the machine says in one turn is one write.
+1. The machine knows a replica by its given address, independent of the broker's name.
+2. A replica has one address. A replica whose broker is also that of another replica is given up, with the reason.
+3. All messages of one turn are one write.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ class ReplicaOwner(Protocol):
     """The client that has several connections."""
 
     def on_input(self, replica: "ReplicaConnection", input: Any) -> None:
-        """Something has happened on a connection."""
+        """An input from a connection."""
 
     def on_replica_state(self) -> None:
-        """A replica has come or gone."""
+        """A replica has attached or detached."""
 
     def wake(self) -> None:
         """Something has changed."""
@@ -51,6 +51,7 @@ class ReplicaConnection:
         self.machine = machine
         self.intro = intro
         self.closed_because = ""
+        self.is_unchecked = False
         self.given_up_because = ""
         self._owner = owner
         self._clock = surroundings.clock
@@ -69,14 +70,14 @@ class ReplicaConnection:
         return self._states.now
 
     def become(self, kind: Kind, reason: str) -> None:
-        """The state is this from now on."""
+        """Set the state."""
         self._has_failed = kind != "attached" and (self._has_failed or bool(reason))
         reason = self.given_up_because or reason
         if self._states.become(kind, "" if kind in ("closed", "connecting") else self.machine.home, reason):
             self._owner.on_replica_state()
 
     def handle(self, input: Any) -> None:
-        """Something has happened: the machine calls the connection by the replica's address. (rule 1)"""
+        """Pass an input to the machine, which names the connection by the replica's address. (rule 1)"""
         if isinstance(input, Heard):
             self._owner.on_input(self, Heard(self.replica, input.message))
         elif isinstance(input, Opened):
@@ -89,12 +90,12 @@ class ReplicaConnection:
 
     @property
     def is_attached(self) -> bool:
-        """Whether the broker has let us in."""
+        """Whether it is attached."""
         return self.machine.is_attached
 
     @property
     def is_reachable(self) -> bool:
-        """Whether it is there, or may be as far as anybody knows: it has not been tried in vain."""
+        """Whether it is attached, or no attempt has failed yet."""
         return not self.given_up_because and (self.is_attached or not self._has_failed)
 
     @property
@@ -108,38 +109,38 @@ class ReplicaConnection:
         self._running.add_done_callback(on_ended)
 
     async def stop(self) -> None:
-        """Dial no more. What is connected stays so."""
+        """Stop reconnecting. An open connection stays."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
     async def close(self) -> None:
-        """Send what waits, and close the connection."""
+        """Send queued messages, and close the connection."""
         self.flush()
         await self._way.close()
         self._states.become("closed", "", "")
 
     def give_up(self, reason: str) -> None:
-        """Go there no more. (rule 2)"""
+        """Give up this replica. (rule 2)"""
         self.given_up_because = reason
         self._way.move([])
         self.become("away", reason)
 
     def hang_up(self) -> None:
-        """Close the connection, once what waits is sent."""
+        """Close the connection, after queued messages are sent."""
         self.flush()
         if self._way.wire is not None:
             self._way.wire.close()
 
     def tell(self, message: Any) -> None:
-        """Send a message, with all else that is said in this turn."""
+        """Queue a message, to be sent with all others of this turn."""
         self._unsent.append(message)
         if not self._will_flush:
             self._will_flush = True
             self._clock.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Send what waits. (rule 3)"""
+        """Send queued messages. (rule 3)"""
         self._will_flush = False
         if self._unsent and self._way.wire is not None:
             unsent, self._unsent = self._unsent, []
@@ -147,7 +148,7 @@ class ReplicaConnection:
         self._owner.wake()
 
     def pause(self) -> None:
-        """Read nothing for a while."""
+        """Pause reading."""
         if self._way.wire is not None:
             self._way.wire.pause()
 

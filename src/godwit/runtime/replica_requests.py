@@ -1,11 +1,11 @@
-"""Answers for a client that asks several brokers at once: when is something answered, and what is the answer?
+"""Combined answers for a client that sends its requests to several brokers at once.
 
 *Rules.*
-1. An event is taken when one replica has it. It is refused when every replica that was given it has refused it, and
-   lost when none has room for it in its buffer.
-2. Anything else is answered when every replica that can be reached has answered and one of them has accepted it. It is
-   refused when all of them refuse it. A replica that is out of reach hears of it when it is back.
-3. Who does not care lets go of a request: events are kept here by their numbers alone, until they are taken.
+1. An event is accepted when one replica has it. It is refused when every replica that got it has refused it, and lost
+   when none has room for it in its buffer.
+2. Any other request is answered when every reachable replica has answered and one of them has accepted it. It is
+   refused when all of them refuse it. An unreachable replica gets it when it is reachable again.
+3. A request that nobody awaits is not kept: only the numbers of events are, until they are accepted.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,15 +19,15 @@ from godwit.runtime.pending_requests import PendingRequest
 
 __all__ = ["ReplicaRequests"]
 
-NO_ROOM = "the event had to go: the buffers are full, and no replica takes events"
+NO_ROOM = "the event was dropped: the buffers are full, and no replica accepts events"
 
 
 class _Question:
-    """A request that each replica answers by itself."""
+    """A request to all replicas."""
 
     def __init__(self, pending: PendingRequest, wishes: dict[str, Any]) -> None:
         self.pending = pending
-        self.open = wishes  # by replica: the wish that it has not answered; alive, so that its identity stays its own
+        self.open = wishes  # by replica: the unanswered request; kept alive, so that its identity stays unique
         self.is_accepted = False
         self.refused_because = ""
 
@@ -45,7 +45,7 @@ class ReplicaRequests:
 
     @property
     def untaken(self) -> int:
-        """How many events no replica has yet."""
+        """The number of events that no replica has yet."""
         return len(self._untaken)
 
     @property
@@ -56,7 +56,7 @@ class ReplicaRequests:
     # ------------------------------------------------------------ what is asked
 
     def ask(self, topic: Topic) -> PendingRequest:
-        """What was just said to all replicas about a topic."""
+        """A request that was just sent to all replicas."""
         found = {replica: client.unanswered_about(topic) for replica, client in self._clients.items()}
         pending = PendingRequest()
         question = _Question(pending, {replica: wish for replica, wish in found.items() if wish is not None})
@@ -67,11 +67,11 @@ class ReplicaRequests:
         return pending
 
     def publish(self, sequence: int) -> PendingRequest:
-        """What was just published under a number."""
+        """An event that was just published under a number."""
         holders = self._holders(sequence)
         wish = None if not holders else self._clients[holders[0]].unanswered_about(("event", sequence))
         pending = PendingRequest(getattr(wish, "event", None))
-        if wish is None:  # nobody wants it
+        if wish is None:  # no subscription matches it
             pending.settle()
         else:
             self._untaken[sequence] = ""
@@ -84,7 +84,7 @@ class ReplicaRequests:
     # ------------------------------------------------------------ what is answered
 
     def open_events(self, replica: str) -> set[int]:
-        """The numbers of events that a replica has not taken."""
+        """The numbers of events that a replica has not accepted."""
         return {event.sequence for event in self._clients[replica].unanswered()} if self._untaken else set()
 
     def on_answer(self, replica: str, before: set[int], refused: Any, reason: str) -> None:
@@ -116,7 +116,7 @@ class ReplicaRequests:
                 self._end(sequence, Refused(reason))
 
     def on_discarded(self, sequence: int, *, lost: bool) -> None:
-        """A replica's buffer sends an event to nobody: it had no room, or nobody wants it."""
+        """A replica's buffer dropped an event: it had no room, or no subscription matches it."""
         if sequence in self._untaken and not self._holders(sequence):
             reason = self._untaken[sequence]
             self.lost += lost and not reason
@@ -128,7 +128,7 @@ class ReplicaRequests:
             pending.settle(fault)
 
     def settle(self) -> None:
-        """Look again what is answered, since a replica has answered, come or gone. (rule 2)"""
+        """Check which requests are answered, after a replica has answered, attached or detached. (rule 2)"""
         for question in list(self._questions):
             if any(self._is_reachable(replica) for replica in question.open):
                 continue
@@ -141,7 +141,7 @@ class ReplicaRequests:
             self._questions.remove(question)
 
     def end(self, fault: Exception) -> None:
-        """Nobody will answer any more."""
+        """No replica will answer any more."""
         for question in self._questions:
             question.pending.settle(fault)
         for pending in list(self._events.values()):

@@ -1,19 +1,19 @@
 """A client with sessions at several brokers, on real sockets: `connect([...], replicas=3, filter="complete")`.
 
-*Theory.* The face of `client/replicas.py`, which merges what the replicas deliver and says everything to all of them.
-This module gives that machine a clock, timers and one connection for each replica (`replica_connection.py`), and hands
-out the answers (`replica_requests.py`). To the application it looks like any other client: `subscribe`, `publish`,
-`set_context`, `set_place`.
+*Theory.* The machine of `client/replicas.py` sends every request to all replicas and merges their deliveries. This
+module gives it a clock, timers and one connection per replica (`replica_connection.py`), and returns the answers
+(`replica_requests.py`). The application uses it like any other client: `subscribe`, `publish`, `set_context`,
+`set_place`.
 
 *Rules.*
-1. Each replica is another broker, and its session stays there. The client is attached when one replica has let it in.
-2. What was displayed is displayed once for the application, whatever the filter lets through. An application that does
-   not read holds up all its connections: past `UNREAD_MAX` events nothing is read from them until it does.
-3. Replicas are told that an event was received when it is here, not when it is read. What an application has not read
-   when its process ends does not come again.
-4. Shared subscriptions, retained events, stores and other modes than `relocate` belong to clients with one session:
-   asking for them is an error.
-5. A client that was given no name cannot come back, and ends its sessions when it goes.
+1. Each replica is another broker, and its session stays there. The client is attached when one replica has accepted it.
+2. The application gets each displayed event once, whatever the filter lets through. An application that does not read
+   delays all its connections: past `UNREAD_MAX` unread events nothing more is read from them.
+3. An event is confirmed to replicas when it is received, not when it is read. Events that were unread when the process
+   ended are not delivered again.
+4. Shared subscriptions, retained events, stores and modes other than `relocate` need a client with one session: using
+   them here is an error.
+5. A client without a given name cannot resume its sessions, and ends them when it closes.
 
 *Paper.* [mobile §5].
 """
@@ -51,7 +51,7 @@ from godwit.runtime.wire import Intro
 __all__ = ["REPLICAS_MAX", "ReplicatedNetworkClient"]
 
 REPLICAS_MAX = 16
-LEAVE_S = 5.0  # for events that no replica has yet, when the client goes
+LEAVE_S = 5.0  # for events that no replica has acknowledged when the client closes
 
 
 class ReplicatedNetworkClient:
@@ -77,7 +77,7 @@ class ReplicatedNetworkClient:
         self._changed = asyncio.Event()
         self._timers: dict[TimerKey, Timer] = {}
         self._made = 0
-        self._shown = 0  # events that were given to the application
+        self._shown = 0  # events delivered to the application
         self._is_over = False
         self.inbox = Inbox(confirms_read=False)
         if stays:
@@ -93,8 +93,13 @@ class ReplicatedNetworkClient:
 
     @property
     def name(self) -> str:
-        """By which brokers know it."""
+        """Client name."""
         return self.machine.name
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether a broker without users has accepted the client without checking its credentials."""
+        return any(replica.is_unchecked for replica in self.replicas.values())
 
     # ------------------------------------------------------------ coming and going
 
@@ -113,7 +118,7 @@ class ReplicatedNetworkClient:
             await self.close(leave=not self._stays)
 
     async def close(self, *, leave: bool = False) -> None:
-        """Go. The sessions stay at their brokers for a while, unless we leave for good."""
+        """Close all connections. The sessions stay until they expire; `leave=True` ends them at once."""
         for replica in self.replicas.values():
             await replica.stop()
         if leave:
@@ -131,7 +136,7 @@ class ReplicatedNetworkClient:
     def _over(self) -> None:
         self._is_over = True
         self.inbox.end()
-        self._requests.end(NotConnected("the client went before a broker had answered"))
+        self._requests.end(NotConnected("the client was closed before a broker had answered"))
         self._states.become("closed", "", "")
         self._changed.set()
 
@@ -155,9 +160,9 @@ class ReplicatedNetworkClient:
         callback: Callback | None = None,
         **more: Any,
     ) -> Subscription:
-        """Want what `filter` matches at every replica, as `NetworkClient.subscribe` does at one.
+        """Subscribe at every replica. The arguments are those of `NetworkClient.subscribe`.
 
-        Awaited, every replica that can be reached has answered, and one at least has accepted it.
+        Returns when every reachable replica has answered and at least one has accepted.
         """
         said = self._wanted(filter, language, operators, sender, expires, queue, more)
         self._made += 1
@@ -187,14 +192,14 @@ class ReplicatedNetworkClient:
         queue: QueueRules | None = None,
         **more: Any,
     ) -> None:
-        """Want this instead."""
+        """Replace the filter of a subscription at every replica."""
         self.inbox.check(subscription)
         said = self._wanted(filter, language, operators, sender, expires, queue, more)
         await self._want(subscription, said)
         subscription.describe(said.source, said.language)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Want nothing more of that. What was not read is gone."""
+        """End a subscription. Its unread events are discarded."""
         effects = self.machine.unsubscribe(subscription.name, self._clock.time())
         for number in self.inbox.remove(subscription):
             self.taken(number)
@@ -228,47 +233,47 @@ class ReplicatedNetworkClient:
         return self._ask(effects, ("subscription", name))
 
     def _wants(self, name: str, event: Event) -> bool:
-        """Whether a subscription wants an event that was held for it."""
+        """Whether a subscription matches an event that was held for it."""
         client = next(iter(self.machine.clients.values()))
         return bool(client.queries.decide((name,), event, client.wanted)[0])
 
     async def advertise(self, filter: Filter | str, *, name: str = "all") -> None:
-        """Say to every replica that events to be published match `filter`."""
+        """Announce to every replica that published events will match `filter`."""
         await self._ask(self.machine.advertise(name, filter, self._clock.time()), ("advertisement", name))
 
     async def unadvertise(self, name: str = "all") -> None:
-        """Say that nothing more is published under that name."""
+        """Withdraw an advertisement."""
         await self._ask(self.machine.unadvertise(name, self._clock.time()), ("unadvertisement", name))
 
     def publish(
         self,
-        said: Mapping[str, Any] | Event,
+        event: Mapping[str, Any] | Event,
         *,
         to: Filter | str | None = None,
         retain: str | None = None,
         clear: bool = False,
         number: int | None = None,
     ) -> PendingRequest:
-        """Publish an event through all replicas or through one at a time. Await it to know that a replica has it."""
+        """Publish an event through all replicas or one at a time. Await the result for a replica's acknowledgement."""
         if retain is not None or clear:
             raise GodwitError(f"retain={retain!r} cannot be used with replicas: use a client with one session")
         if number is not None:
             self.machine.sequence = number - 1
-        effects = self.machine.publish(said, self._clock.time(), to=to)
+        effects = self.machine.publish(event, self._clock.time(), to=to)
         asked = self._requests.publish(self.machine.sequence)
         self._do(effects)
         return asked
 
     def set_context(self, values: Mapping[str, Any], *, part: str = "", dwell_s: float | None = None) -> PendingRequest:
-        """Say to every replica what the context is from now on, or a part of it: what `my.x` means."""
+        """Set the context at every replica, or one `part` of it: the meaning of `my.x`."""
         return self._ask(self.machine.set_context(values, self._clock.time(), part=part, dwell_s=dwell_s), CONTEXT)
 
     def set_place(self, place: Value, *, dwell_s: float | None = None) -> PendingRequest:
-        """Say to every replica that we are at another place: what `myloc` means. [rebeca §5]"""
+        """Set the client's place at every replica: the meaning of `myloc`. [rebeca §5]"""
         return self._ask(self.machine.move_to(place, self._clock.time(), dwell_s=dwell_s), CONTEXT)
 
     def set_session_expiry(self, seconds: float | None) -> PendingRequest:
-        """Have the sessions kept for so long while we are away; None: as long as brokers like."""
+        """Set how long brokers keep the sessions while the client is away. None: the broker's default."""
         return self._ask(self.machine.set_session_expiry(seconds, self._clock.time()), SESSION_EXPIRY)
 
     def _ask(self, effects: list[Effect], topic: Any) -> PendingRequest:
@@ -279,7 +284,7 @@ class ReplicatedNetworkClient:
     # ------------------------------------------------------------ waiting
 
     async def attached(self, timeout: float | None = None, *, replicas: int = 1) -> None:
-        """Until so many replicas have let us in; 1 unless told."""
+        """Wait until so many replicas are attached (default: 1)."""
         if not 1 <= replicas <= len(self.replicas):
             raise ValueError(f"replicas is {replicas}: there are {len(self.replicas)}")
 
@@ -292,25 +297,25 @@ class ReplicatedNetworkClient:
         await self._until(are_there, timeout)
 
     async def drain(self, timeout: float | None = None) -> None:
-        """Until all that was said is answered, and all that was published is taken, as one who awaits it would see."""
+        """Wait until every request is answered and every event acknowledged by a replica."""
         await self._until(lambda: self._requests.is_answered and not self._requests.untaken, timeout)
 
     async def flushed(self, timeout: float | None = None) -> None:
-        """Until each event that was published is at one replica at least."""
+        """Wait until every published event is acknowledged by at least one replica."""
         await self._until(lambda: not self._requests.untaken, timeout)
 
     async def room(self, timeout: float | None = None) -> None:
-        """Until there is room for one more event: who publishes a lot awaits this before each."""
+        """Wait until the buffer has room for one more event. Await this before each event when publishing many."""
         most = self.machine.config.client.buffer_events_max
         await self._until(lambda: self._requests.untaken < most, timeout)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it does nothing at present but wait."""
+        """Whether the client only waits."""
         return self._is_over or (self.inbox.is_idle and all(each.is_idle for each in self.replicas.values()))
 
     async def idle(self) -> None:
-        """Until that is so."""
+        """Wait until the client is idle."""
         await self._until(lambda: self.is_idle, None)
 
     async def _until(self, holds: Callable[[], bool], timeout: float | None) -> None:
@@ -331,11 +336,11 @@ class ReplicatedNetworkClient:
 
     @property
     def state(self) -> State:
-        """Where the client is: attached when one replica is; the reason says what is wrong with the others."""
+        """Connection state: attached if one replica is. `reason` says what is wrong with the others."""
         return self._states.now
 
     def states(self) -> AsyncIterator[State]:
-        """The state now, and each one after it, until the client is closed."""
+        """The present state and every later one, until the client is closed."""
         return self._states.watch()
 
     @property
@@ -347,28 +352,28 @@ class ReplicatedNetworkClient:
 
     @property
     def receipt(self) -> MergeReceipt:
-        """What was displayed, what came twice, and which events are missing."""
+        """Numbers of displayed and duplicate events, and the events that are missing."""
         return self.machine.receipt
 
     @property
     def receipts(self) -> dict[str, list[Receipt]]:
-        """By replica: what happened to events while we were away, each time."""
+        """By replica, one receipt for each absence."""
         return self.machine.receipts
 
     @property
     def buffered(self) -> int:
-        """Events that no replica is known to have."""
+        """Number of published events that no replica has acknowledged."""
         return self._requests.untaken
 
     @property
     def lost(self) -> int:
-        """Events for which there was no room in any buffer."""
+        """Number of events dropped because every buffer was full."""
         return self._requests.lost
 
     # ------------------------------------------------------------ the machine
 
     def on_input(self, replica: ReplicaConnection, input: Any) -> None:
-        """Something has happened on a connection."""
+        """Give the machine an input from a connection, and carry out its effects."""
         name = replica.replica
         message = input.message if isinstance(input, Heard) else None
         if isinstance(message, Bye):
@@ -390,7 +395,7 @@ class ReplicatedNetworkClient:
         self._changed.set()
 
     def _check_brokers(self, broker: str) -> None:
-        """Rule 1: of two replicas at one broker, the one that was named later is given up."""
+        """Rule 1: of two replicas at one broker, give up the later one."""
         same = [each for each in self.replicas.values() if each.machine.home == broker and not each.given_up_because]
         for extra in same[1:]:
             both = f"{extra.replica} and {same[0].replica} are the same broker, {broker}"
@@ -405,7 +410,7 @@ class ReplicatedNetworkClient:
                 lost.end(Refused(message.reason))
 
     def on_replica_state(self) -> None:
-        """A replica has come or gone."""
+        """Update the client's state from the states of its replicas."""
         states = [each.state for each in self.replicas.values()]
         brokers = ", ".join(state.broker for state in states if state.kind == "attached")
         reasons = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
@@ -415,7 +420,7 @@ class ReplicatedNetworkClient:
         self._changed.set()
 
     def _do(self, effects: list[Effect]) -> None:
-        """Carry out what the machine says."""
+        """Carry out effects."""
         self._watch(effects)
         for effect in effects:
             match effect:
@@ -445,7 +450,7 @@ class ReplicatedNetworkClient:
                 each.read_on()
 
     def wake(self) -> None:
-        """Something has changed: whoever waits looks again."""
+        """Let waiting calls test their condition again."""
         self._changed.set()
 
     def _due(self, key: TimerKey) -> None:

@@ -1,7 +1,7 @@
-"""Who may do what, and whether somebody could do a certain thing: for administrators, from the user file.
+"""Rights of users, and tests of a right: for administrators, from the user file.
 
 *Rules.*
-1. No secrets: whether a user has a password is told, and not its hash.
+1. No secrets: the answer says whether a user has a password, without its hash.
 2. A right is tested as for a client: by the same code, and with the same reason.
 """
 
@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from godwit.broker.client_rights import NOT_ALLOWED
 from godwit.broker.messages import Denied, Publish, Subscribe
 from godwit.errors import GodwitError
 from godwit.filters.events import event
@@ -22,7 +23,7 @@ Verb = Literal["subscribe", "publish"]
 
 
 def users_told(users: Users | None) -> list[dict[str, Any]]:
-    """All users, with what they were granted. (rule 1)"""
+    """All users and their grants. (rule 1)"""
     return [
         {
             "user": name,
@@ -39,7 +40,7 @@ def users_told(users: Users | None) -> list[dict[str, Any]]:
 
 
 def may(users: Users | None, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Whether a user may do that, and if not, why: `user`, `verb`, and `what`, a filter or an event's attributes."""
+    """Whether a user has a right, and if not, why: `user`, `verb`, and `what`, a filter or an event's attributes."""
     name, verb, what = (asked.get(key, "") for key in ("user", "verb", "what"))
     entry = None if users is None else users.get(name)
     if entry is None:
@@ -49,7 +50,8 @@ def may(users: Users | None, asked: Mapping[str, str]) -> dict[str, Any]:
     wish: Any = Subscribe((name, "asked"), parse(what)) if verb == "subscribe" else Publish(event(_attributes(what)))
     found = entry[1].grants.checked_wish(wish)
     if isinstance(found, Denied):
-        return {"allowed": False, "reason": found.reason, "narrowed": None}
+        reason = found.reason.replace(NOT_ALLOWED, f"{name} is not allowed to", 1)  # said to others
+        return {"allowed": False, "reason": reason, "narrowed": None}
     narrowed = to_text(found.filter) if verb == "subscribe" and found is not wish else None
     return {"allowed": True, "reason": "", "narrowed": narrowed}
 

@@ -1,18 +1,17 @@
-"""Rights that end: changes of the user file count for whoever is here, and for sessions that are away.
+"""Changes of the user file: they apply to open connections, and to sessions of absent clients.
 
-*Theory.* The user file is looked at every `RECHECK_S`, and whenever somebody comes in. When it says something else,
-two things follow in one step. Each `Principal` that was let in by the file gets its new rights, so that the next
-message over its connection is checked by them; one whose user, password or certificate does not count any more is let
-go. And the machine is told (`RightsChanged`) of each user with sessions here whose rights are others than it knows: it
-ends or narrows subscriptions, takes out of queues what is not covered any more, and ends the sessions of users that are
-gone (`broker/authorisation.py`).
+*Theory.* The user file is checked every `RECHECK_S`, and at each login. When it has changed, two things follow in one
+step. Each `Principal` of the file gets its new rights, so that the next message over its connection is checked by them;
+one whose user, password or certificate is not valid any more is disconnected. And the machine is told (`RightsChanged`)
+of each user with sessions here whose rights have changed: it ends or narrows subscriptions, removes events from queues
+that are not granted any more, and ends the sessions of removed users (`broker/authorisation.py`).
 
 *Rules.*
-1. What came before the change was noticed is judged by the old rights, what comes after it by the new ones; the machine
-   hears both in this order.
-2. A broker that starts compares the file with what its journal knows: a change while it was down counts from its start.
-3. A password that was changed, or a context that the server asserts, closes the connections that came by the old one.
-   Their sessions stay. A token with rights of its own is not of the file, and stays until it expires.
+1. Messages before the change was noticed are checked by the old rights, later ones by the new rights; the machine gets
+   both in this order.
+2. A broker compares the file with its journal at the start: a change while it was down applies from its start on.
+3. A changed password or asserted context closes the connections with the old one. Their sessions stay. A token with its
+   own rights does not depend on the file, and is valid until it expires.
 """
 
 import asyncio
@@ -27,11 +26,11 @@ __all__ = ["RECHECK_S", "RightsWatch"]
 
 RECHECK_S = 1.0
 CREDENTIALS_GONE = "your password or certificate is no longer valid: connect again"
-CONTEXT_CHANGED = "what the server asserts of you has changed: come again"
+CONTEXT_CHANGED = "your asserted context has changed: connect again"
 
 
 class RightsWatch:
-    """Has changes of the user file count. Without users there is nothing to do."""
+    """Applies changes of the user file. Without users there is nothing to do."""
 
     def __init__(self, node: Node, authenticator: Authenticator, *, recheck_s: float = RECHECK_S) -> None:
         self._node = node
@@ -41,14 +40,14 @@ class RightsWatch:
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Compare what is known with the file, and look at it from now on."""
+        """Compare the present state with the file, and start watching it."""
         if self._users is not None and self._watching is None:
             self._users.on_changed.append(self.apply)
             self.apply()  # rule 2
             self._watching = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
-        """Look at it no more."""
+        """Stop watching."""
         if self._watching is not None and self._users is not None:
             self._users.on_changed.remove(self.apply)
             self._watching.cancel()
@@ -62,7 +61,7 @@ class RightsWatch:
             self._users.refresh()
 
     def apply(self) -> None:
-        """Have what the file says now count."""
+        """Apply the present file."""
         if self._users is None or self._authenticator is None:
             return
         for principal, hash in self._authenticator.admitted():
@@ -80,7 +79,7 @@ class RightsWatch:
 
     @staticmethod
     def _judge(principal: Principal, hash: str, entry: tuple[User, Principal] | None) -> None:
-        """What becomes of one that was let in. (rule 3)"""
+        """Apply changes to one principal. (rule 3)"""
         if entry is None:
             principal.end(USER_GONE)
             return

@@ -1,11 +1,11 @@
-"""Routing tables as administrators see them: which filter leads where, and by which filter others know of it.
+"""Routing tables for administrators: the target of each filter, and the filter that neighbours got for it.
 
-*Theory.* An entry that came from one neighbour, or from a client here, is told to the others as the reduction decides
-(`broker/reductions.py`): as it is, or not at all because another filter covers it, or merged with others into one.
-So beside each entry stands, by neighbour, the filter that stands for it there.
+*Theory.* An entry of one neighbour, or of a local client, is forwarded to the others as the reduction decides
+(`broker/reductions.py`): unchanged, or not at all because another filter covers it, or merged with others. So each
+entry is shown with the filter that represents it, by neighbour.
 
 *Rules.*
-1. Only what is shown is looked up: an answer costs as much as it is long.
+1. Only shown entries are looked up: the cost of an answer depends on its length.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,13 +23,13 @@ Entry = tuple[str, str, tuple[str, str], Filter]
 TABLES = (("subscriptions", "in_subs", "out_subs"), ("advertisements", "in_ads", "out_ads"))  # of the tree family
 FOLLOWED = "followed"
 WANTED = ("subscriptions", FOLLOWED)
-"""The tables that events go by."""
+"""The tables that route events."""
 
 NEIGHBOURS_SHOWN = 20
 
 
 def told_routes(machine: Any, limit: int = SHOWN, source: str | None = None) -> dict[str, Any]:
-    """The routing tables of a broker; `source`: only what came from that neighbour, or with "" from clients here."""
+    """The routing tables of a broker; `source`: only entries of that neighbour, or with "" of local clients."""
     routing, config = machine.routing, machine.config
     wanted = (entry for entry in entries_of(routing) if source is None or entry[1] == source)
     rows = list(islice(wanted, limit + 1))
@@ -74,10 +74,10 @@ def entries_of(routing: Any) -> Iterable[Entry]:
 
 
 def _told_to(routing: Any, table: str, source: str, id: tuple[str, str], filter: Filter) -> Iterator[dict[str, Any]]:
-    """By which filter each neighbour knows of an entry: its own ("as it is"), or one that covers it."""
+    """The filter that each neighbour got for an entry: its own ("as it is"), or one that covers it."""
     outgoing = next((out for name, _, out in TABLES if name == table), "")
     for neighbour, told in getattr(routing, outgoing, {}).items():
-        stands_for = getattr(told, "standing_for", None)  # a reduction of somebody else may not know
+        stands_for = getattr(told, "standing_for", None)  # a user-defined reduction may not know
         standing = None if stands_for is None else stands_for((source, id))
         if standing is not None:
             yield {"to": neighbour, "covered_by": None if standing == filter else shown(standing)}

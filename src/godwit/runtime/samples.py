@@ -1,10 +1,10 @@
-"""How a broker fares over time, and what it drops: samples, taken while somebody looks and at no other time.
+"""Metrics of a broker over time, and dropped events: samples that are taken only while they are requested.
 
 *Rules.*
-1. A sample is taken when it is asked for, if the last one is older than `STEP_S`. There is no timer: a broker that
-   nobody looks at pays nothing, and has a gap.
+1. A sample is taken at a request, if the last one is older than `STEP_S`. There is no timer: without requests there is
+   no cost, and a gap in the samples.
 2. Samples of the last day (`DAY_S`) are kept: all of the last hour (`FINE_S`), and of the rest one every
-   `COARSE_STEP_S`. So there are never more than `SAMPLES_MAX`, however often somebody asks.
+   `COARSE_STEP_S`. So there are never more than `SAMPLES_MAX`, however many requests there are.
 3. Counters are sums since the broker started, so that a rate is the difference of two samples. Times are histograms:
    counts of all samples so far, by the bounds in `BOUNDS_S`.
 4. An answer has at most `ROWS_MAX` samples: of more, every second, third and so on, and the last. Since counters are
@@ -51,7 +51,7 @@ DROPS = ("lost", "purged", "expired", "out_of_context", "not_addressed", "residu
 
 
 class Series:
-    """What `take` says at a time, over a day. (rules 1, 2 and 4)"""
+    """Samples of `take` over a day. (rules 1, 2 and 4)"""
 
     def __init__(self, take: Callable[[float], dict[str, Any]], now: Callable[[], float]) -> None:
         self._take = take
@@ -63,7 +63,7 @@ class Series:
         return len(self._coarse) + len(self._fine)
 
     def since(self, at: float) -> list[dict[str, Any]]:
-        """The samples that are younger than that, and a new one if it is time."""
+        """The samples since then, and a new one if it is due."""
         now = self._now()
         if not self._fine or now - self._fine[-1]["at"] >= STEP_S:
             self._fine.append({"at": now, **self._take(now)})
@@ -91,7 +91,7 @@ class Drops:
         self._series = Series(self._taken, now)
 
     def since(self, at: float) -> dict[str, Any]:
-        """The samples that are younger than that."""
+        """The samples since then."""
         return {"samples": self._series.since(at)}
 
     def _taken(self, now: float) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Samples:
         return len(self._series)
 
     def since(self, at: float) -> dict[str, Any]:
-        """The samples that are younger than that, and a new one if it is time. (rule 1)"""
+        """The samples since then, and a new one if it is due. (rule 1)"""
         return {"bounds_s": BOUNDS_S, "samples": self._series.since(at)}
 
     def _taken(self, now: float) -> dict[str, Any]:

@@ -1,15 +1,14 @@
-"""The authenticator of a broker that knows users and tokens, made from settings.
+"""The authenticator of a broker with users and tokens.
 
-*Theory.* Whoever comes shows a token, a name and a password, a certificate, or nothing. The first of these that
-is there decides: who shows something wrong is not let in as nobody in particular.
+*Theory.* A client shows a token, a name and a password, a certificate, or nothing. The first of these decides: a client
+with wrong credentials is not accepted as anonymous.
 
 *Rules.*
-1. Nobody in particular comes in only from this machine, with every right, and with `anonymous = "never"` not even so.
-2. Whoever gives a user's password wrong a few times must wait, twice as long each time; so must a host that does so
-   with many users. (A token cannot be guessed, and costs little to test.) A clock that is set back makes nobody wait.
-3. A password that is known to be right is let in at once, however many others have failed from that host.
-4. Whoever was let in is known for as long as it is there, so that its rights can follow the user file
-   (`rights_watch.py`).
+1. Anonymous clients are accepted only from this machine, with all rights, and with `anonymous = "never"` not at all.
+2. After a few wrong passwords for a user, further attempts must wait, twice as long each time; the same for a host that
+   tries many users. (A token cannot be guessed, and costs little to check.) A clock that is set back causes no wait.
+3. A password that is known to be right is accepted at once, however many others have failed from that host.
+4. Connected principals are registered, so that their rights follow the user file (`rights_watch.py`).
 """
 
 from collections.abc import Callable
@@ -31,21 +30,21 @@ from godwit.runtime.users import USER_CHARS_MAX, Passwords, User, Users, princip
 
 __all__ = ["ConfiguredAuthenticator", "SecuritySettings", "authenticator_from"]
 
-BY_CERTIFICATE = "certificate"  # in the place of a hash
+BY_CERTIFICATE = "certificate"  # instead of a hash
 WRONG = "there is no such user, or the password is wrong"
 
 
 class SecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who may come in. Paths are as they are given; "" is none."""
+    """The settings of authentication. Paths are as given; "" is none."""
 
-    anonymous: Literal["local", "never"] = "local"  # whether clients of this machine come in without credentials
+    anonymous: Literal["local", "never"] = "local"  # whether clients of this machine need no credentials
     users: str = ""  # the user file
     token_key: str = ""  # a secret, a public key in PEM, or a JWKS file
     token_algorithms: tuple[str, ...] = ()  # none: HS256, RS256, ES256, EdDSA, as the key is
-    token_issuer: str = ""  # that tokens must name; "": any
-    token_audience: str = ""  # that tokens must be for; "": they must name none
-    beyond_grants: BeyondGrants = "refuse"  # what becomes of a wish beyond the grants
-    asserted: tuple[str, ...] = ()  # the attributes of contexts that users and tokens say, and no client
+    token_issuer: str = ""  # the required issuer of tokens; "": any
+    token_audience: str = ""  # the required audience of tokens; "": they must have none
+    beyond_grants: BeyondGrants = "refuse"  # treatment of requests that are not granted
+    asserted: tuple[str, ...] = ()  # context attributes that only users and tokens set, not clients
 
 
 def authenticator_from(
@@ -54,7 +53,7 @@ def authenticator_from(
     literals_max: int = LITERALS_MAX,
     on_trouble: Callable[[str], None] = lambda text: None,
 ) -> Authenticator:
-    """The authenticator that these settings describe. SecurityError: they cannot be used."""
+    """The authenticator of these settings. SecurityError if they cannot be used."""
     if not settings.users and not settings.token_key:
         if settings.anonymous == "never":
             raise SecurityError('anonymous = "never" without users and without token_key: no client could connect')
@@ -81,7 +80,7 @@ def _token_keys(settings: SecuritySettings) -> TokenKeys | None:
 
 
 class ConfiguredAuthenticator:
-    """Lets in who shows a token, password or certificate that is right, and nobody in particular as settings say."""
+    """Accepts clients with a valid token, password or certificate, and anonymous ones according to the settings."""
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class ConfiguredAuthenticator:
         self._passwords = Passwords() if passwords is None else passwords
         self._literals_max = literals_max
         self._attempts = FailedAttempts()
-        self._admitted: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()  # and the hash it was let in by
+        self._admitted: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()  # and the hash of its password
 
     @property
     def users(self) -> Users | None:
@@ -106,13 +105,13 @@ class ConfiguredAuthenticator:
         return self._users
 
     def read_again(self) -> None:
-        """Read the keys of tokens, and the user file if it has changed. SecurityError: the keys cannot be used."""
+        """Read the keys of tokens, and the user file if it has changed. SecurityError if the keys cannot be used."""
         self._tokens = _token_keys(self._settings)
         if self._users is not None:
             self._users.refresh()
 
     def admitted(self) -> list[tuple[Principal, str]]:
-        """Whoever was let in, as the user file says, and is still there: and the hash of the password that counted."""
+        """The connected principals of the user file, each with the hash of its password."""
         return list(self._admitted.items())
 
     def _let_in(self, principal: Principal, hash: str = "") -> Principal:
@@ -120,7 +119,7 @@ class ConfiguredAuthenticator:
         return principal
 
     async def admit(self, credentials: Credentials) -> Principal:
-        """Who this is. PeerFault: it may not come in."""
+        """The principal of a peer. PeerFault: access is refused."""
         who = credentials
         if who.token:
             return self._by_token(who.token, who.user)
@@ -131,7 +130,7 @@ class ConfiguredAuthenticator:
         if self._settings.anonymous == "local" and who.is_local:
             return Principal(is_admin=True, rights=ClientRights())
         if who.certificate:
-            raise NotAdmitted(f"there is no user {who.certificate!r} who may come in by a certificate", "certificate")
+            raise NotAdmitted(f"there is no user {who.certificate!r} who may log in by certificate", "certificate")
         raise NotAdmitted("this broker requires a user and password, or a token", "anonymous")
 
     def _by_token(self, token: str, user: str) -> Principal:
@@ -142,7 +141,7 @@ class ConfiguredAuthenticator:
 
     def _principal_of_token(self, token: str, user: str) -> Principal:
         if self._tokens is None:
-            raise PeerFault("this broker takes no tokens")
+            raise PeerFault("this broker accepts no tokens")
         claims, settings = self._tokens.claims(token), self._settings
         if user and user != claims.user:
             raise PeerFault("the token is another user's")
@@ -174,7 +173,7 @@ class ConfiguredAuthenticator:
         if hash and self._passwords.is_known(hash, who.password):
             assert entry is not None
             return self._let_in(entry[1].copy(), hash)
-        user = who.user[:USER_CHARS_MAX]  # nobody has a longer name, and nobody fills memory with one
+        user = who.user[:USER_CHARS_MAX]  # names are limited, so that they cannot fill memory
         if (wait_s := self._attempts.wait_s(who.host, user, monotonic())) > 0:  # rules 2, 3
             raise NotAdmitted(f"too many attempts have failed: try again in {wait_s:.0f} s", "attempts")
         other = hash or ("" if self._users is None else self._users.any_hash())

@@ -1,18 +1,17 @@
-"""What was refused, to whom and why: one line of the log for each, and counters by listener and cause.
+"""The security log: refused logins, requests and connections, with counters by listener and cause.
 
-*Theory.* Three things are refused. A login: whoever connects does not show who it is. A request: a client asks for what
-it may not have. A connection: bytes that break the protocol, or one connection too many. Each listener reports to one
-`SecurityLog`. Logins pass through `AuditedAuthenticator`, which wraps the authenticator of a listener, so no transport
-can forget them. What the machine refuses is seen in its effects, by `RefusalObserver` or by the monitor of
-`activity_monitor.py`.
+*Theory.* There are three kinds of refusals. A login: the peer could not authenticate. A request: the client lacks the
+right. A connection: it breaks the protocol, or exceeds a limit. Each listener reports to one `SecurityLog`. Logins pass
+through `AuditedAuthenticator`, which wraps the authenticator of a listener, so no transport can forget them. Refusals
+of the machine are found in its effects, by `RefusalObserver` or by `activity_monitor.py`.
 
 *Rules.*
 1. Everything is counted. Lines are limited: `HOST_BURST` at once and `HOST_PER_S` a second for one host, `ALL_BURST`
-   and `ALL_PER_S` for all. The next line that is written says how many were not.
+   and `ALL_PER_S` for all. The next written line tells how many were dropped.
 2. A line has the host first, then only names and reasons: no password, no token, no event. (docs/guides/secure.md has
-   the pattern for fail2ban; it begins at the start of the line, so that nobody writes another host into it.)
+   the pattern for fail2ban; it begins at the start of the line, so that an attacker cannot insert another host.)
 3. Causes are the few of `CAUSES`: they are labels of metrics.
-4. The table of hosts is bounded: the host that was silent longest is forgotten first.
+4. The table of hosts is bounded: the least recently active host is forgotten first.
 """
 
 from collections import Counter, OrderedDict
@@ -47,9 +46,14 @@ CAUSES = {
     "protocol": "what the peer sent breaks the protocol",
     "other": "any other reason; the log line says it",
 }
-"""Why something is refused."""
+"""The causes of refusals."""
 
-QUIET = ("login", "name", "link", "ended")  # causes of closed connections that have a line already, or were no refusal
+QUIET = (
+    "login",
+    "name",
+    "link",
+    "ended",
+)  # causes of closed connections that are logged elsewhere, or are not refusals
 HOST_BURST, HOST_PER_S = 20, 1.0
 ALL_BURST, ALL_PER_S = 200, 20.0
 HOSTS_MAX = 1_000
@@ -60,7 +64,7 @@ Write = Callable[..., Any]
 
 
 class SecurityLog:
-    """What one broker refuses."""
+    """The refusals of one broker."""
 
     def __init__(self, write: Write = lambda event, **fields: None, clock: Callable[[], float] = monotonic) -> None:
         self.logins: Counter[tuple[str, str]] = Counter()  # by listener and cause
@@ -74,7 +78,7 @@ class SecurityLog:
         self._hosts: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def login(self, listener: str, host: str, reason: str, cause: str, *, user: str = "", client: str = "") -> None:
-        """Somebody was not let in."""
+        """A login was refused."""
         self.logins[listener, known_cause(cause)] += 1
         self._line("refused login", host, listener=listener, user=user, client=client, cause=cause, reason=reason)
 
@@ -94,7 +98,7 @@ class SecurityLog:
         )
 
     def connection(self, listener: str, host: str, reason: str, cause: str, user: str = "") -> None:
-        """A connection was closed for who came, or for what came over it."""
+        """A connection was closed because of its peer or its data."""
         if cause == "link":
             self.login(listener, host, reason, cause)
         if cause != "ended":
@@ -103,7 +107,7 @@ class SecurityLog:
             self._line("refused connection", host, listener=listener, user=user, cause=cause, reason=reason)
 
     def done(self, action: str, host: str, user: str, **fields: str) -> None:
-        """An administrator has had something done. Such lines are not limited."""
+        """An administrator has carried out an action. Such lines are not limited."""
         shown = {name: value[:SHOWN_CHARS_MAX] for name, value in {"user": user, **fields}.items() if value}
         self._write("administration", host=host.removeprefix(BEYOND), action=action, **shown)
 
@@ -135,7 +139,7 @@ class SecurityLog:
 
 
 class Origin(NamedTuple):
-    """Where somebody who was let in came from."""
+    """The origin of an authenticated client."""
 
     log: SecurityLog
     listener: str
@@ -143,36 +147,36 @@ class Origin(NamedTuple):
     client: str = ""
 
     def refused(self, reason: str, *, user: str, what: str = "") -> None:
-        """A request of it was refused."""
+        """A request of the client was refused."""
         cause = cause_of(reason)
         self.log.request(self.listener, self.host, reason, cause, user=user, client=self.client, what=what)
 
     def not_admitted(self, fault: NotAdmitted, *, user: str, client: str) -> None:
-        """It may not call itself that."""
+        """The client may not use that name."""
         self.log.login(self.listener, self.host, str(fault), fault.cause, user=user, client=client)
 
 
 class RefusalObserver:
-    """Looks at the effects of a node for refusals, where nobody else looks on."""
+    """Finds refusals in the effects of a node that has no other observer."""
 
     def __init__(self, on_refusal: Callable[[str, Refused], None]) -> None:
         self._on_refusal = on_refusal
 
     def on_turn(self, inputs: list[tuple[Input, bytes]], took_s: float, now: float) -> None:
-        """Inputs are not looked at."""
+        """Inputs are ignored."""
 
     def on_effects(self, effects: list[Effect], now: float) -> None:
-        """These are carried out now."""
+        """These effects are carried out now."""
         for effect in effects:
             if type(effect) is Tell and type(effect.message) is Refused:
                 self._on_refusal(effect.connection, effect.message)
 
     def on_written(self, took_s: float, size: int) -> None:
-        """The journal is not looked at."""
+        """Batches are ignored."""
 
 
 class AuditedAuthenticator:
-    """An authenticator whose refusals are logged, and who remembers where those come from whom it lets in."""
+    """An authenticator whose refusals are logged, and that records the origin of accepted clients."""
 
     def __init__(self, authenticator: Authenticator, listener: str, log: SecurityLog) -> None:
         self._authenticator = authenticator
@@ -180,7 +184,7 @@ class AuditedAuthenticator:
         self._log = log
 
     async def admit(self, credentials: Credentials) -> Principal:
-        """Who this is. PeerFault: it may not come in."""
+        """The principal of a peer. PeerFault: access is refused."""
         who = credentials
         try:
             principal = await self._authenticator.admit(who)
@@ -199,5 +203,5 @@ def known_cause(cause: str) -> str:
 
 
 def cause_of(reason: str) -> str:
-    """Why a request was refused, as the machine says it."""
+    """The cause of a refused request, from the machine's reason."""
     return "rights" if NOT_ALLOWED in reason else "other"

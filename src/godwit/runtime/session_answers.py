@@ -1,7 +1,7 @@
-"""Sessions as administrators see them: in short, and one as a whole.
+"""Sessions for administrators: a list, and one in detail.
 
 *Rules.*
-1. No secrets: notes of a session are named, and not shown.
+1. No secrets: only the names of a session's notes are shown.
 """
 
 from collections.abc import Mapping
@@ -34,19 +34,19 @@ class SessionAnswers:
 
     @property
     def _sessions(self) -> Any:
-        machine: Any = self._node.machine  # it may have been made again
+        machine: Any = self._node.machine  # the machine may have been replaced
         return machine.sessions
 
     @property
     def _arrivals(self) -> Mapping[str, Arrival]:
-        """Clients that are here and whose sessions are not yet."""
+        """Attached clients whose sessions have not arrived yet."""
         components = getattr(self._node.machine, "components", {}).values()
         return next((each.arrivals for each in components if isinstance(each, Relocation)), {})
 
     def all(self, limit: int = SHOWN, first: int = 0, search: str = "") -> dict[str, Any]:
-        """Sessions, in short: `limit` of them from the `first` on, of clients in whose name is what is searched for.
+        """A list of sessions: `limit` of them from the `first` on, of clients whose name contains the search text.
 
-        With `moving`, if there are any: clients that have come from another broker before their sessions.
+        With `moving`, if there are any: clients that have attached before their sessions arrived.
         """
         found = (session for session in self._sessions if search in session.client)
         rows = [self.in_short(session) for session in islice(found, first, first + limit)]
@@ -59,7 +59,7 @@ class SessionAnswers:
         return told
 
     def one(self, client: str) -> dict[str, Any] | None:
-        """All of a session but what is in its queue and notes; None: there is none."""
+        """A session without the content of its queue and notes; None if there is none."""
         session = self._sessions.session(client)
         if session is None:
             return None
@@ -84,14 +84,14 @@ class SessionAnswers:
         }
 
     def in_short(self, session: Any) -> dict[str, Any]:
-        """A session in short, with how many of its subscriptions are suspended, if any is."""
+        """A session as a row, with the number of suspended subscriptions, if there are any."""
         named = [key.removeprefix(QUERY) for key in session.notes if key.startswith(QUERY)]
         tested = [self._tests.of(session.client, name) for name in named]
         suspended = sum(query is not None and bool(query.suspended) for query in tested)
         return _in_short(session) | ({"suspended": suspended} if suspended else {})
 
     def subscription(self, session: Any, name: str) -> dict[str, Any]:
-        """A subscription, with what the tests of its queries have decided here, if it has any."""
+        """A subscription, with the outcomes of its queries' tests here, if it has any."""
         subscribe = session.subscriptions[name]
         row: dict[str, Any] = {"name": name, "filter": shown(subscribe.filter), "expires": subscribe.expires}
         if name in session.exact:
@@ -132,7 +132,7 @@ def _moving(arrival: Arrival) -> dict[str, Any]:
 
 
 def _receipt(told: Receipt, settled: Receipt) -> dict[str, Any] | None:
-    """The receipt that was sent last, with sums since the session began; None: none was sent."""
+    """The last receipt, with sums since the session began; None if none was sent."""
     if told.number == 0:
         return None
     return {

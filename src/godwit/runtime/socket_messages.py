@@ -1,13 +1,13 @@
-"""Messages of the JSON twin, as people and programs write them: a request that is wrong is refused, not the connection.
+"""Messages of the JSON form: an invalid request is refused without closing the connection.
 
-*Theory.* A client in a browser cannot tell whether the text of a filter is right, or whether an event is too large: the
-broker can. If that closed the connection, the client would send the same again on the next one, for ever. So a request
-of which at least the number can be read becomes one that the machine refuses (`Denied`), with the reason; whatever else
-is wrong closes the connection.
+*Theory.* A client in a browser cannot check whether a filter is valid, or an event too large: only the broker can. If
+that closed the connection, the client would repeat the request on the next one, without end. So an invalid request with
+a readable number becomes one that the machine refuses (`Denied`), with the reason; any other error closes the
+connection.
 
 *Rules.*
-1. A request in whose place `Denied` stands is handled, numbered and answered like any other.
-2. Nothing that is wrong reaches the machine.
+1. A request that was replaced by `Denied` is handled, numbered and answered like any other.
+2. No invalid message reaches the machine.
 """
 
 import json
@@ -21,11 +21,11 @@ from godwit.runtime.wire import JSON
 __all__ = ["message_of"]
 
 REASON_CHARS_MAX = 2_000
-NO_MESSAGE = "a frame that is not a message: "  # how the codec begins
+NO_MESSAGE = "a frame that is not a message: "  # the beginning of the codec's error
 
 
 def message_of(data: bytes) -> Any:
-    """The message that a client has sent. PeerFault: it is none."""
+    """Decode a client's message. PeerFault if it is invalid."""
     try:
         message = JSON.decode(data)
         if type(message) is Request:
@@ -39,7 +39,7 @@ def message_of(data: bytes) -> Any:
 
 
 def _number_of(data: bytes) -> int | None:
-    """The number of a request, of which nothing else need be right."""
+    """The number of a request that may be invalid otherwise."""
     try:
         said = json.loads(data)
     except (ValueError, RecursionError):

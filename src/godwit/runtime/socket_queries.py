@@ -1,15 +1,13 @@
-"""Queries and documents of clients that speak the JSON twin over WebSocket.
+"""Queries and documents of clients that use the JSON form over WebSocket.
 
-*Theory.* A client in a browser numbers its requests and confirms its deliveries itself, and all of that goes to the
-machine as it is. Three things are done on the way. A `Subscribe` with a `language` or a `sender` becomes one with the
-routable filter, and the query beside it. Deliveries pass the tests of such queries. And a document that is published as
-a payload is read.
+*Theory.* A client in a browser numbers its requests and confirms its deliveries itself, and these messages go to the
+machine unchanged, with three exceptions. A `Subscribe` with a `language` or a `sender` becomes one with the routable
+filter and the query. Deliveries pass the tests of such queries. And a document that is published as a payload is read.
 
 *Rules.*
-1. One message of the client is one message to the machine: numbers stay the client's.
-2. A query that does not parse, and a document that cannot be read, is refused (`Denied`, and so `Refused`) and changes
-   nothing.
-3. A delivery that no query wants counts as received once all before it are: the client never sees its number.
+1. One message of the client is one message to the machine: the client's numbers are kept.
+2. An invalid query or document is refused (`Denied`, and so `Refused`) and changes nothing.
+3. A delivery that no query matches counts as received when all before it are: the client never sees its number.
 4. A replicated client must get every event of its session, so it tests its own queries: here they are refused.
 """
 
@@ -52,11 +50,11 @@ __all__ = ["SocketQueries"]
 REASON_CHARS_MAX = 1_000
 REPLICATED = "a replicated client tests its own queries: subscribe by a filter"
 SHARED = "a shared subscription is routed by filters alone: it cannot have a query with an exact test"
-BATCH = "a batch of CloudEvents: publish each on its own"
+BATCH = "a batch of CloudEvents: publish each one separately"
 
 
 class Confirmations:
-    """Which deliveries a client has got, when some never reach it. (rule 3)"""
+    """The deliveries that a client has received, when some are not sent to it. (rule 3)"""
 
     def __init__(self) -> None:
         self._sent: deque[int] = deque()  # to the client, and not confirmed by it
@@ -69,17 +67,17 @@ class Confirmations:
         self._highest = number
 
     def on_dropped(self, number: int) -> None:
-        """A delivery was not sent, because nobody wants it."""
+        """A delivery was not sent, because no query matches it."""
         self._highest = number
 
     def on_received(self, number: int) -> None:
-        """The client has got every delivery up to a number."""
+        """The client has received every delivery up to a number."""
         while self._sent and self._sent[0] <= number:
             self._sent.popleft()
         self._highest = max(self._highest, number)
 
     def taken(self) -> int:
-        """Up to which delivery all is confirmed, if that is news; else 0."""
+        """The number up to which all deliveries are confirmed, if it has changed; else 0."""
         number = self._sent[0] - 1 if self._sent else self._highest
         if number <= self._confirmed:
             return 0
@@ -88,7 +86,7 @@ class Confirmations:
 
 
 class SocketQueries:
-    """One client. `say` tells the machine something, `write` the client."""
+    """One client. `say` sends to the machine, `write` to the client."""
 
     def __init__(self, tests: EdgeTests, say: Callable[[Any], Any], write: Callable[[Any], None]) -> None:
         self._tests = tests
@@ -100,14 +98,14 @@ class SocketQueries:
         self._confirmations = Confirmations()
 
     def close(self) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         if self._line is not None:
             self._line.close()
 
     # ------------------------------------------------------------ from the client
 
     async def read(self, data: bytes) -> Any:
-        """The message that the client has sent, as the machine is to hear it."""
+        """The client's message, as the machine gets it."""
         message = await self._parsed(data) if b'"filter"' in data else message_of(data)
         kind = type(message)
         if kind is Request and type(message.wish) in (Publish, Retain):
@@ -126,7 +124,7 @@ class SocketQueries:
         try:
             said = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
-            return message_of(data)  # which says what is wrong
+            return message_of(data)  # which reports the error
         kind = said.get("type") if isinstance(said, dict) else None
         asked = [said.get("wish")] if kind == "Request" else said.get("wanted") if kind == "Attach" else None
         queries = [await self._taken_query(each) for each in asked] if isinstance(asked, list) else []
@@ -149,7 +147,7 @@ class SocketQueries:
         return Request(message.number, SubscribeQuery(subscribe, ((query.language, query.text),)))
 
     async def _taken_query(self, said: Any) -> Query | FilterError | None:
-        """The query of a subscription, whose place in the data another filter takes; None: it has none."""
+        """The query of a subscription, which is replaced by its routable filter in the data; None if it has none."""
         is_subscription = isinstance(said, dict) and said.get("type") == "Subscribe"
         if not is_subscription or not ("language" in said or "sender" in said or isinstance(said.get("filter"), str)):
             return None
@@ -167,7 +165,7 @@ class SocketQueries:
             return error
 
     async def _query(self, filter: Any, language: str) -> Query:
-        """The query that a filter says: a text, or our own language in its JSON form."""
+        """Parse the query of a filter: a text, or Godwit's filter language in its JSON form."""
         if language == NATIVE and not isinstance(filter, str):
             routable = from_json(filter)
             return Query(NATIVE, to_text(routable), routable)
@@ -177,7 +175,7 @@ class SocketQueries:
         return self._tests.parse(text, language)
 
     def _note(self, message: Request) -> None:
-        """What a request means for the tests."""
+        """Apply a request to the tests."""
         wish, line = message.wish, self._line
         if line is None:
             return
@@ -212,7 +210,7 @@ class SocketQueries:
     # ------------------------------------------------------------ to the client
 
     def tell(self, messages: list[Any]) -> None:
-        """What the machine tells the client; deliveries come when they are tested."""
+        """Pass messages of the machine to the client; deliveries after their tests."""
         for message in messages:
             kind = type(message)
             if kind is Delivery and self._line is not None and self._line.is_needed:
@@ -255,7 +253,7 @@ class SocketQueries:
 
 
 def _with_filters(attach: Attach, queries: list[Query | FilterError | None]) -> Attach:
-    """A greeting whose wishes have the filters of these queries, one by one; None: as it is."""
+    """A greeting whose subscriptions have the filters of these queries, one by one; None: unchanged."""
     wanted: list[Any] = []
     for wish, query in zip(attach.wanted, queries, strict=True):
         if isinstance(query, FilterError):

@@ -1,4 +1,4 @@
-"""What a broker holds at present, in figures, for its log: SIGUSR1, when nothing else answers any more."""
+"""The present state of a broker in figures, for its log (SIGUSR1): works even if nothing else answers."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ __all__ = ["state_of"]
 
 
 def state_of(server: "BrokerServer") -> dict[str, Any]:
-    """Sessions, tables, links, connections, what waits, memory and the journal."""
+    """Sessions, tables, links, connections, waiting inputs, memory and the journal."""
     node, machine = server.node, server.node.machine
     sessions = list(machine.sessions)  # type: ignore[attr-defined]
     journal = node.journal

@@ -1,9 +1,9 @@
-"""Files of the package that browsers fetch: the client (`/client.js`), and what a dashboard adds.
+"""Static files of the package for browsers: the client (`/client.js`) and the dashboard.
 
 *Rules.*
-1. A file is read once, and has a tag that is a hash of its content. A browser asks each time whether it has changed,
-   and gets 304 while it has not: so a broker that was updated is never seen through old files.
-2. A browser takes a file for what its type says, and for nothing else (`nosniff`).
+1. A file is read once, and its ETag is a hash of its content. A browser revalidates each time, and gets 304 if it has
+   not changed: so after an update no old files are used.
+2. A browser must not guess the content type (`nosniff`).
 """
 
 from functools import cache

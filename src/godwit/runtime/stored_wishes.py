@@ -1,12 +1,12 @@
-"""A client's wishes in its store, and what becomes of them there when brokers answer.
+"""A client's subscriptions in its store, and how answers of brokers change them.
 
 *Rules.*
-1. A wish is on the disk before it is said. [motion Fig. 2]
-2. A client that starts says what is stored, the newest of each name. If that is refused, and a broker had accepted one
-   before it, that one is said again: it is still in force.
-3. A wish that was replaced before it was sent leaves no row: no broker can have it.
-4. What is answered is stored whether the application waits for the answer or not. If that fails it is reported to the
-   loop's exception handler: the rows are then there still, and the next client of this name says them again.
+1. A subscription is on the disk before it is sent. [motion Fig. 2]
+2. A client that starts sends the stored subscriptions, the newest of each name. If that is refused, and a broker had
+   accepted an earlier one, that one is sent again: it is still in force.
+3. A subscription that was replaced before it was sent leaves no row: no broker can have it.
+4. Answers are stored whether the application waits for them or not. If that fails it is reported to the loop's
+   exception handler: the rows still exist, and the next client of this name sends them again.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ __all__ = ["StoredWishes"]
 
 
 class _Client(Protocol):
-    """Whose wishes they are."""
+    """The client of a store."""
 
     machine: Client
 
     def want_stored(self, number: int, row: StoredSubscription) -> None:
-        """Say what is stored."""
+        """Send a stored subscription."""
 
     def lose(self, name: str, fault: Refused) -> None:
-        """A subscription that was there before is refused."""
+        """An earlier subscription was refused."""
 
 
 class StoredWishes:
@@ -42,11 +42,11 @@ class StoredWishes:
     def __init__(self, path: Path, client: _Client) -> None:
         self._client = client
         self._store = SubscriptionStore(path, client.machine.name)
-        self._first = self._store.number + 1  # of the rows that this process puts
+        self._first = self._store.number + 1  # of the rows of this process
         self._unanswered: set[PendingRequest] = set()
 
     def restore(self, now: float) -> None:
-        """Say what the client of this name had subscribed to. (rule 2)"""
+        """Send the stored subscriptions. (rule 2)"""
         for number, row in list(self._store.newest()):
             if row.expires is not None and row.expires <= now:
                 self._store.end(row.name)
@@ -54,17 +54,17 @@ class StoredWishes:
                 self._client.want_stored(number, row)
 
     def put(self, name: str, said: Wanted) -> int:
-        """Have a wish on the disk when this returns: the number of its row. (rules 1 and 3)"""
+        """Write a subscription to the disk; returns the number of its row. (rules 1 and 3)"""
         before = self._store.number_of(name)
         is_unsent = before >= self._first and ("subscription", name) in self._client.machine.outbox
         return self._store.put(said.stored(name), instead_of=before if is_unsent else 0)
 
     def watch(self, name: str, number: int, asked: PendingRequest) -> None:
-        """A wish was said: wait for its answer."""
+        """A subscription was sent: its answer is pending."""
         self._when_answered(asked, partial(self._on_wish_answered, name, number))
 
     def watch_end(self, name: str, asked: PendingRequest) -> None:
-        """The end of a subscription was said: wait for its answer."""
+        """The end of a subscription was sent: its answer is pending."""
         self._when_answered(asked, partial(self._on_end_answered, name, self._store.number_of(name)))
 
     def end(self, name: str) -> None:
@@ -72,7 +72,7 @@ class StoredWishes:
         self._write(lambda: self._store.end(name))
 
     def close(self, *, leave: bool) -> None:
-        """Give the store back; `leave`: with nothing in it."""
+        """Close the store; `leave`: empty it."""
         if leave:
             self._write(self._store.clear)
         self._store.close()
@@ -89,7 +89,7 @@ class StoredWishes:
     def _on_wish_answered(self, name: str, number: int, fault: Exception | None) -> None:
         if fault is None:
             self._store.accept(name, number)
-        elif isinstance(fault, Refused):  # else nobody has answered
+        elif isinstance(fault, Refused):  # otherwise there is no answer
             before = self._store.refuse(name, number)
             if ("subscription", name) not in self._client.machine.wanted:
                 if before is not None:  # rule 2
@@ -102,7 +102,7 @@ class StoredWishes:
             self._store.end(name, up_to=number)
 
     def _write(self, do: Callable[[], None]) -> None:
-        """Change the store, as far as that is possible. (rule 4)"""
+        """Change the store; errors are reported. (rule 4)"""
         try:
             do()
         except StoreError as error:

@@ -1,21 +1,19 @@
-"""A client's subscriptions on its disk: there before brokers hear of them. [motion §5, Fig. 2]
+"""A client's subscriptions on its disk, stored before they are sent. [motion §5, Fig. 2]
 
 "In addition to sending the translated subscription to the P/S dispatcher, each subscriber also locally stores" its
-query: what comes is decided by it, also by the next process of that client.
+query, which tests the deliveries, also in the next process of that client.
 
-*Theory.* The store is an SQLite file with a row for each subscription, and a second one while another query that is to
-take its place is not answered yet. A client that starts again says the newest of each name; if that is refused, the one
-before is still in force.
+*Theory.* The store is an SQLite file with a row for each subscription, and a second one while a replacement is not
+answered yet. A restarted client sends the newest of each name; if that is refused, the one before is still in force.
 
 *Rules.*
-1. `put` returns when the subscription is on the disk, whatever becomes of the process or the power. Only then is it
-   sent.
-2. A row goes when a broker has refused it, when it has accepted a later one, or when it has accepted the end of the
-   subscription: what a killed process was about to end is there again.
+1. `put` returns when the subscription is on the disk (fsync). Only then is it sent.
+2. A row is deleted when a broker has refused it, has accepted a later one, or has accepted the end of the subscription:
+   a subscription that a killed process was ending is restored.
 3. The file names its format (`FORMAT`) and its client. One of another format, of another client, or that is damaged is
-   a `StoreError`, and stays as it is. Each row has a checksum, since SQLite has none for what it holds.
+   a `StoreError`, and stays unchanged. Each row has a checksum, because SQLite has none for its content.
 4. One process at a time.
-5. The file is there wholly or not at all, from the start.
+5. The file is created atomically.
 """
 
 import sqlite3
@@ -52,7 +50,7 @@ class StoredSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     expires: float | None = None  # seconds since 1970
     queue: QueueRules | None = None
     share: str = ""
-    retained: bool = False  # to begin with the retained events; until a broker has accepted that
+    retained: bool = False  # to receive retained events first; until a broker has accepted it
 
 
 class SubscriptionStore:
@@ -65,7 +63,7 @@ class SubscriptionStore:
         with self._told():
             if not path.exists():
                 write_whole(path, _new(client))
-                path.chmod(0o600)  # what somebody is interested in is not for every user of the machine
+                path.chmod(0o600)  # interests are private: other users of the machine must not read them
             else:
                 with path.open("rb") as file:
                     if file.read(len(MAGIC)) != MAGIC:
@@ -79,13 +77,13 @@ class SubscriptionStore:
             raise
 
     def _take_over(self, client: str) -> None:
-        """Have the file for this process, and read it. (rules 3 and 4)"""
+        """Lock the file for this process, and read it. (rules 3 and 4)"""
         for pragma in ("busy_timeout = 0", "locking_mode = EXCLUSIVE", "synchronous = EXTRA"):
             self._file.execute(f"PRAGMA {pragma}")
         self._file.execute("BEGIN EXCLUSIVE")
         about = dict(self._file.execute("SELECT name, value FROM about"))
         if about.get("what") != WHAT:
-            raise self._damaged("it does not say what it is")
+            raise self._damaged("it has no description")
         if about.get("format") != FORMAT:
             raise StoreError(
                 f"{self.path} is a store of format {about.get('format')!r}, and this version reads {FORMAT}: "
@@ -112,19 +110,19 @@ class SubscriptionStore:
             yield number, rows[number]
 
     def number_of(self, name: str) -> int:
-        """The number of the newest row of a subscription; 0: there is none."""
+        """The number of the newest row of a subscription; 0 if there is none."""
         return max(self._rows.get(name, ()), default=0)
 
     # ------------------------------------------------------------ writing
 
     def put(self, row: StoredSubscription, instead_of: int = 0) -> int:
-        """Have a subscription on the disk when this returns: the number of its row, `instead_of` another. (rule 1)"""
+        """Write a subscription to the disk, `instead_of` another row; returns the number of its row. (rule 1)"""
         self.number += 1
         self._write(row.name, put={self.number: row}, removed=[instead_of] if instead_of else [])
         return self.number
 
     def accept(self, name: str, number: int) -> None:
-        """A broker has accepted this row: those before it go, unless a later one is under way. (rule 2)"""
+        """A broker has accepted this row: earlier ones are deleted, unless a later one is pending. (rule 2)"""
         rows = self._rows.get(name, {})
         row = rows.get(number)
         if row is not None and number == max(rows) and (row.retained or len(rows) > 1):
@@ -132,7 +130,7 @@ class SubscriptionStore:
             self._write(name, put={number: msgspec.structs.replace(row, retained=False)}, removed=older)
 
     def refuse(self, name: str, number: int) -> tuple[int, StoredSubscription] | None:
-        """A broker has refused this row: the one before it, which is still in force. (rule 2)"""
+        """A broker has refused this row; returns the one before it, which is still in force. (rule 2)"""
         rows = self._rows.get(name, {})
         if number in rows:
             self._write(name, removed=[number])
@@ -140,7 +138,7 @@ class SubscriptionStore:
         return (older, rows[older]) if older else None
 
     def end(self, name: str, up_to: int | None = None) -> None:
-        """A subscription is over, as far as its rows up to a number go."""
+        """A subscription has ended: delete its rows up to a number."""
         rows = [number for number in self._rows.get(name, ()) if up_to is None or number <= up_to]
         if rows:
             self._write(name, removed=rows)
@@ -182,14 +180,14 @@ class SubscriptionStore:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What the disk and SQLite complain of, in words."""
+        """Errors of the disk and SQLite as `StoreError`."""
         try:
             yield
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise StoreError(f"{self.path} is in use by another client") from None
             if "no such table" in str(error):
-                raise self._damaged("it does not say what it is") from None
+                raise self._damaged("it has no description") from None
             raise StoreError(f"{self.path} cannot be used: {error}") from None
         except (sqlite3.DatabaseError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._damaged(str(error)) from None
@@ -199,7 +197,7 @@ class SubscriptionStore:
     def _damaged(self, why: str) -> StoreError:
         return StoreError(
             f"{self.path} is not a store of subscriptions, or is damaged: {why}; "
-            "put it back from a copy, or move it away to start with no subscriptions"
+            "restore it from a copy, or move it away to start with no subscriptions"
         )
 
 
@@ -208,7 +206,7 @@ def _checksum(number: int, record: str) -> int:
 
 
 def _new(client: str) -> bytes:
-    """A store with nothing in it. (rule 5)"""
+    """Create an empty store. (rule 5)"""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         fresh.executescript(SCHEMA)
         fresh.executemany("INSERT INTO about VALUES (?, ?)", [("what", WHAT), ("format", FORMAT), ("client", client)])

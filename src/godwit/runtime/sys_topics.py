@@ -1,14 +1,15 @@
-"""`$SYS/broker/…`: what a broker tells of itself over MQTT, under the names that Mosquitto's users know.
+"""`$SYS/broker/…`: the state of a broker over MQTT, with the topic names of Mosquitto.
 
-*Theory.* Every `mqtt.sys_interval_s`, and at once when a client subscribes, each topic below is held against the
-broker's subscriptions. Those that somebody wants are computed, and published as events of the client `sys/BROKER`. So
-grants, filters and queues apply to them as to any event. An event names its broker (`mqtt.sys_of`), and a subscription
-to `$SYS/…` asks for that of the broker where it was made: in a network nobody gets the values of other brokers.
+*Theory.* Every `mqtt.sys_interval_s`, and at once when a client subscribes or a loss is reported, each topic below is
+matched with the broker's subscriptions. Topics with a subscriber are computed, and published as events of the client
+`sys/BROKER`. So grants, filters and queues apply to them as to any event. An event names its broker (`mqtt.sys_of`),
+and a subscription to `$SYS/…` selects the broker where it was made: in a network a client does not get the values of
+other brokers.
 
 *Rules.*
-1. What nobody subscribes to is not computed, but for the counts that the gateway keeps anyhow.
-2. Values are not retained: a new subscriber gets them when it subscribes, not as they once were.
-3. `load/…` is an exponential average per minute, from the moment somebody first wanted one.
+1. Topics without subscribers are not computed, except for the gateway's counters.
+2. Values are not retained: a new subscriber gets the present ones when it subscribes.
+3. `load/…` is an exponential average per minute, since the first subscription to one.
 4. With an interval of 0 the topics are off, and a subscription to them is refused with that reason.
 
 *Departures.* Clients, subscriptions and retained events are those of all listeners. `messages/…` counts PUBLISH alone.
@@ -51,11 +52,11 @@ COUNTED = {
     "bytes/received": "bytes received",
     "bytes/sent": "bytes sent",
 }
-"""By load, the counter of the gateway that it is the average of."""
+"""By load topic, the gateway's counter that is averaged."""
 
 
 def is_sys(levels: str) -> bool:
-    """Whether a topic filter asks for these topics."""
+    """Whether a topic filter is for these topics."""
     return levels == "$SYS" or levels.startswith("$SYS/")
 
 
@@ -74,15 +75,15 @@ class SysTopics:
 
     @property
     def is_on(self) -> bool:
-        """Whether there are such topics. (rule 4)"""
+        """Whether these topics are on. (rule 4)"""
         return self._gateway.settings.sys_interval_s > 0
 
     def narrowed(self, filter: Filter) -> Filter:
-        """What a subscription to these topics asks for: those of this broker."""
+        """The condition of a subscription to these topics: those of this broker."""
         return all_of(filter, shared_literals.some(OF_BROKER, self._gateway.broker_name))
 
     def start(self) -> None:
-        """Tell from now on."""
+        """Start publishing."""
         self._task = self._task or asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -93,7 +94,7 @@ class SysTopics:
                 await self._task
 
     def ask(self) -> None:
-        """Somebody has subscribed: tell soon."""
+        """A client has subscribed, or something has changed: publish soon."""
         self._asked.set()
 
     async def _run(self) -> None:
@@ -103,12 +104,12 @@ class SysTopics:
                     await self._asked.wait()
             self._asked.clear()
             if self.is_on and (wanted := self.wanted()):
-                with suppress(GodwitError):  # the broker is busy, or stops: the next time tells
+                with suppress(GodwitError):  # the broker is busy or stopping: next time
                     await self._tell(wanted)
             await asyncio.sleep(SOONEST_S if self._asked.is_set() else 0)
 
     def wanted(self) -> list[str]:
-        """The topics that somebody subscribes to. (rule 1)"""
+        """The topics with subscribers. (rule 1)"""
         match: Any = match_of(getattr(self._gateway.node.machine, "routing", None))
         return [] if match is None else [topic for topic in TOPICS if list(match(self._event(topic, "", 1)))]
 
@@ -119,7 +120,7 @@ class SysTopics:
     async def _tell(self, topics: list[str]) -> None:
         if any(topic.startswith("load/") for topic in topics):
             self._average()
-        first = int(time() * 1e6)  # numbers grow, over restarts, too
+        first = int(time() * 1e6)  # numbers grow, also over restarts
         events = [self._event(topic, TOPICS[topic](self), first + place) for place, topic in enumerate(topics)]
         client = InProcessClient(self._gateway.node, Principal(), self._client)
         try:
@@ -156,32 +157,41 @@ class SysTopics:
         return f"{self._loads.get(name, 0.0):.2f}"
 
     def uptime(self) -> str:
-        """Since when, as Mosquitto says it."""
+        """The uptime in Mosquitto's format."""
         return f"{int(monotonic() - self._began)} seconds"
 
     def sessions(self) -> list[Any]:
-        """All sessions but our own."""
+        """All sessions except that of this module."""
         sessions = self._gateway.node.machine.sessions  # type: ignore[attr-defined]
         return [session for session in sessions if session.client != self._client]
 
     def connected(self) -> int:
-        """Sessions whose clients are here."""
+        """Sessions of connected clients."""
         count = sum(session.connection is not None for session in self.sessions())
         self._most = max(self._most, count)
         return count
 
     def most(self) -> int:
-        """The highest number of clients that was seen."""
+        """The highest number of clients."""
         self.connected()
         return self._most
 
     def away(self) -> int:
-        """Sessions whose clients are not here."""
+        """Sessions of absent clients."""
         return len(self.sessions()) - self.connected()
 
     def subscriptions(self) -> int:
         """Subscriptions of all sessions."""
         return sum(len(session.subscriptions) for session in self.sessions())
+
+    def losses(self) -> Any:
+        """The losses reported to the broker."""
+        return self._gateway.node.machine.sessions.losses  # type: ignore[attr-defined]
+
+    def lost_since(self) -> str:
+        """The start of the last loss, as in the CONNACK of level 5; "" if there was none."""
+        last = self.losses().last
+        return "" if last is None else f"{last:.3f}"
 
     def queued(self) -> int:
         """Events in the queues of all sessions."""
@@ -206,8 +216,10 @@ TOPICS: dict[str, Callable[[SysTopics], str]] = {
     "bytes/sent": lambda sys: str(sys.count("bytes sent")),
     "store/messages/count": lambda sys: str(sys.queued()),
     "subscriptions/count": lambda sys: str(sys.subscriptions()),
+    "losses/count": lambda sys: str(sys.losses().count),
+    "losses/since": lambda sys: sys.lost_since(),
 }
-"""By topic behind `$SYS/broker/`, how its value is found."""
+"""The function that computes each topic, by its name after `$SYS/broker/`."""
 
 for _load in LOADS:
     for _span in MINUTES:

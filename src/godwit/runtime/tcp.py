@@ -1,28 +1,27 @@
-"""Native connections: brokers and clients over TCP, one joined write for each peer and turn.
+"""Native connections: brokers and clients over TCP, with one write for each peer and turn.
 
-*Theory.* A connection starts with an `Intro` from whoever dialled; a broker that is dialled by a broker answers with
-its own. After that, frames of a link or messages of a client follow, and become inputs of the node.
+*Theory.* A connection starts with an `Intro` from the side that opened it; a broker answers a broker with its own
+`Intro`. After that, frames of a link or messages of a client follow, and become inputs of the node.
 
 *Rules.*
-1. What a peer sends wrong closes its connection, with a reason, and costs nobody else anything.
-2. Who has the address of a neighbour dials it, and again after a while when that fails or ends. Of two connections of
-   one link the one stays that was dialled by the broker whose name comes first; a newer one takes the place of an older
-   one that the same side has dialled, for that one must be dead.
-3. A connection that has not introduced itself after `INTRO_S`, or whose client then says nothing, is closed. There are
-   at most so many of them, in all and from one host. (`TrafficLimits`)
-4. A peer is written to as it reads: `PIECE_BYTES` at a time, and nothing more before it has read nearly all of that.
-   The rest waits as messages, which are bounded by the windows of sessions and links. A client for which more than
-   `UNSENT_MAX` wait is not read either; a neighbour for which more than `UNSENT_LINK_MAX` wait is let go.
-5. A link on which nothing has come for `SILENCE_S` is closed: a peer that is there answers our frames, or says Intro
-   again as a sign of life. A client that says Intro again is answered, and watched in the same way from then on. While
-   we do not read (`Node.holds`), nobody can be found silent.
-6. Peers are authenticated by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, one
-   `Intro` of a bounded size is read and nothing else: what came behind it stays as bytes, and no more is taken from the
-   socket. Whoever must go later (`Principal.end`: its token is over, its user is gone) is told why, and closed.
-7. A client that sends too much, or whose user does, is not read for a while (`client_rates.py`).
-8. What a peer sends of a message that is not complete is bounded in bytes and time (`memory_account.py`).
-9. A bounded number of a peer's frames is decoded at a time, of `READINGS_PER_TURN` peers in a turn of the loop.
-10. A connection that is closed is gone after `CLOSE_S`, whether its peer has read the last words or not.
+1. An invalid message closes the connection with a reason, and affects no other peer.
+2. A broker that has the address of a neighbour connects to it, and reconnects after a pause when that fails or ends. Of
+   two connections of one link, that of the broker whose name sorts first is kept; of two by one side, the newer one.
+3. A connection without `Intro` after `INTRO_S`, or whose client then sends nothing, is closed. Their number is limited,
+   in all and per host. (`TrafficLimits`)
+4. Data is written as fast as a peer reads: `PIECE_BYTES` at a time, and nothing more before it has read nearly all of
+   that. The rest waits as messages, which are bounded by the windows of sessions and links. A client for which more
+   than `UNSENT_MAX` wait is not read either; a neighbour for which more than `UNSENT_LINK_MAX` wait is disconnected.
+5. A link without data for `SILENCE_S` is closed: a live peer answers frames, or sends Intro again as a sign of life. A
+   client that sends Intro again is answered, and checked in the same way from then on. While this broker does not read
+   (`Node.holds`), no peer counts as silent.
+6. Peers are authenticated by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, only
+   one `Intro` of a bounded size is read: later data stays as bytes, and no more is read from the socket. When the
+   principal ends (`Principal.end`: an expired token, a removed user), the client is told why, and disconnected.
+7. Reading from a client pauses while it, or its user, is above the rate limits (`client_rates.py`).
+8. Incomplete messages are bounded in bytes and time (`memory_account.py`).
+9. Few frames of a peer are decoded at a time, a long filter alone, of `READINGS_PER_TURN` peers in a turn of the loop.
+10. A closing connection is aborted after `CLOSE_S`, even if its peer has not read the last messages.
 """
 
 import asyncio
@@ -53,42 +52,38 @@ from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Answer, Frames
 
 __all__ = ["Address", "NativeConnection", "NativeServer"]
 
-INTRO_S = 10.0
-EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before a peer was let in
-FRAMES_AT_ONCE_MAX = 128  # decoded of one peer before the machine has handled most of them: 3 to 5 ms
-FILTERS_AT_ONCE_MAX = 8  # the same while a client sends filters, which take much memory, or has said little yet
+EARLY_BYTES_MAX = 2 * 2**20  # read from the socket before authentication
+FRAMES_AT_ONCE_MAX = 128  # messages decoded of one peer before the machine has handled most of them: 3 to 5 ms
+FILTERS_AT_ONCE_MAX = 8  # the same while a client sends filters, which take much memory, or has sent little so far
 PIECE_BYTES = 2**20  # written at once
-UNSENT_MAX = 4_096  # messages that wait for a client to read, before the client is read no more
-UNSENT_LINK_MAX = 2**18
+UNSENT_MAX, UNSENT_LINK_MAX = 4_096, 2**18  # messages that wait until a client, or a neighbour, is read no more
 UNREAD_BYTES_MAX = 64 * 2**20  # of a WebSocket
-BEAT_S, SILENCE_S, CLOSE_S = 5.0, 30.0, 5.0
+INTRO_S, BEAT_S, SILENCE_S, CLOSE_S = 10.0, 5.0, 30.0, 5.0
 REDIAL_FIRST_S, REDIAL_MAX_S = 0.05, 5.0
 URL_MAX = 512
-ASIDE = (Intro, Question, Answer)  # what neighbours say beside the machine
+ASIDE = (Intro, Question, Answer)  # messages between brokers that bypass the machine
 
 
 class NativeConnection(asyncio.Protocol):
-    """One native connection, dialled or taken. A `Port` of the node."""
+    """One native connection, outgoing or incoming. A `Port` of the node."""
 
     def __init__(self, server: "NativeServer", dialled: str = "") -> None:
         self.server = server
-        self.dialled = dialled  # the neighbour that we dialled; "" when it was taken
+        self.dialled = dialled  # the neighbour of an outgoing connection; "" for an incoming one
         self.name = ""  # of the neighbour, or of the client's connection, once it is known
         self.is_link = self.is_watched = False  # whether it is one; whether signs of life are expected
-        self.closed_because = ""
-        self.host = ""
+        self.closed_because = self.host = ""
         self.principal: Principal | None = None  # of a client, once it is let in
-        self._early: bytearray | None = None  # what came before the peer was let in
+        self._early: bytearray | None = None  # data received before authentication
         self._admission: asyncio.Task[None] | None = None
-        self._said = ""  # to the broker that we dialled, to show who we are
+        self._said = ""  # greeting to the broker of an outgoing connection
         self._rate: ClientRate | None = None  # of a client, once it is let in
         self._came = 0  # messages of a neighbour
-        self._line = ""  # in which inputs of the client wait, once it has said something
+        self._line = ""  # the client's queue at the node, after its first message
         self._is_crowded = False  # that line is long
-        self._pause: asyncio.TimerHandle | None = None
-        self._is_full = False  # the peer does not read
-        self._is_stuffed = False  # and does not hear the answers to what it sends
+        self._pause: asyncio.TimerHandle | None = None  # while it rests
         self._end: asyncio.TimerHandle | None = None
+        self._is_full = self._is_stuffed = False  # the peer does not read; nor does it read the answers to its messages
         self._is_counted = False
         self._transport: asyncio.Transport | None = None
         self._frames = Frames(server.frame_bytes_max)
@@ -102,15 +97,14 @@ class NativeConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport, loop = cast(asyncio.Transport, transport), asyncio.get_running_loop()
-        self.heard_at = loop.time()
+        self.heard_at, self.host = loop.time(), host_of(transport)
         self.server.connections[self] = None
-        self.host = host_of(transport)
         self.server.audit.accepted["native"] += not self.dialled
         keep_alive(transport)
         reason = self.server.why_full()
         if not reason and not self.dialled:
             self._is_counted = self.server.hosts.enter(self.host)
-            reason = "" if self._is_counted else f"this broker takes no more connections from {self.host}"
+            reason = "" if self._is_counted else f"this broker accepts no more connections from {self.host}"
         if reason:
             self.send(Bye(reason))
             self._refuse(reason, "limit")
@@ -136,7 +130,7 @@ class NativeConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _take(self, data: bytes) -> None:
-        """Messages of a peer that was let in."""
+        """Messages of an authenticated peer."""
         node = self.server.node
         came = self._frames.feed(data, self._frames_max)
         partial = self._frames.pending
@@ -177,21 +171,20 @@ class NativeConnection(asyncio.Protocol):
             self._timer = None
         if work or len(came) >= FILTERS_AT_ONCE_MAX:
             self._frames_max = FILTERS_AT_ONCE_MAX if work else FRAMES_AT_ONCE_MAX
-        wait_s = self._rate.take(len(came), len(data), work, self.heard_at)
-        if wait_s > 0:
+        if (wait_s := self._rate.take(len(came), len(data), work, self.heard_at)) > 0:
             self._rest(wait_s)
         if self._frames.has_more or (line and node.is_long(line)):
             self._wait_until_short(line or name)
 
     def _begin(self, first: Any) -> str:
-        """A client has said something: the machine hears of its connection, and what it says waits in this line."""
+        """The first message of a client: the machine is told of its connection, and its inputs wait in this line."""
         assert self.principal is not None
         self._line = client_line(first.client) if type(first) is Attach else self.name
         self.server.node.tell(Opened(self.name, self.principal.asserted), line=self._line)
         return self._line
 
     def _wait_until_short(self, line: str) -> None:
-        """Read nothing while much of this peer waits for the machine. (`Node`, rule 6)"""
+        """Pause reading while many inputs of this peer wait for the machine. (`Node`, rule 6)"""
         if self._transport is not None and not self._is_crowded:
             self._is_crowded = True
             self._transport.pause_reading()
@@ -199,13 +192,17 @@ class NativeConnection(asyncio.Protocol):
 
     def _on_short(self) -> None:
         self._is_crowded = False
-        if self._frames.has_more and self in self.server.connections:
-            self.data_received(b"")  # rule 9
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Decode received data, unless the client pauses. (rules 7, 9)"""
+        if self._frames.has_more and self._pause is None and self in self.server.connections:
+            self.data_received(b"")
         if not self.server.node.holds():
             self.read_on()
 
     def _take_early(self, data: bytes) -> None:
-        """Bytes of a peer that nobody knows yet. (rule 6)"""
+        """Data of a peer before authentication. (rule 6)"""
         if self._early is None:
             self._early = bytearray()
         self._early += data
@@ -224,7 +221,7 @@ class NativeConnection(asyncio.Protocol):
             self._introduce(intro)
 
     def _take_rest(self) -> None:
-        """What has come behind the Intro."""
+        """Data received after the Intro."""
         early, self._early = bytes(self._early or b""), None
         self.server.memory.forget(self)
         if early:
@@ -232,25 +229,25 @@ class NativeConnection(asyncio.Protocol):
 
     @property
     def party(self) -> str:
-        """The user, or the host while nobody knows the user."""
+        """The user, or the host before authentication."""
         return self.host if self.principal is None else self.principal.user
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the peer was let in."""
+        """Whether the peer is authenticated."""
         return self.principal is not None or self.is_link
 
     @property
     def unread(self) -> int:
-        """Bytes that were written and that the peer has not read."""
+        """Written bytes that the peer has not read."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def let_go(self, reason: str) -> None:
-        """Close the connection because of what it makes the broker hold."""
+        """Close the connection because of its memory use."""
         self._refuse(reason, "limit")
 
     def _refuse(self, reason: str, cause: str = "ended") -> None:
-        """Close because of what came, or who came; a client is told."""
+        """Close because of invalid data or failed authentication; a client is told."""
         user = "" if self.principal is None else self.principal.user
         self.server.audit.connection("native", self.host, reason, cause, user)
         if self.principal is not None or self._admission is not None:
@@ -258,15 +255,15 @@ class NativeConnection(asyncio.Protocol):
         self.close(reason)
 
     def _rest(self, wait_s: float) -> None:
-        """Read nothing for a while. (rule 7)"""
+        """Pause reading. (rule 7)"""
         if self._transport is not None and self._pause is None and not self._transport.is_closing():
             self._transport.pause_reading()
             self._pause = asyncio.get_running_loop().call_later(wait_s, self._rested)
 
     def _rested(self) -> None:
         self._pause = None
-        if not self.server.node.holds():
-            self.read_on()
+        if not self._is_crowded:
+            self._go_on()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.server.closings.call(self._gone)
@@ -305,9 +302,9 @@ class NativeConnection(asyncio.Protocol):
             self._refuse(str(fault), "limit" if getattr(fault, "cause", "") == "limit" else "login")
             return
         except Exception:
-            self._refuse("this broker cannot tell at present who may come in")
+            self._refuse("authentication is not possible at present")
             raise
-        if self not in self.server.connections:  # it has gone meanwhile
+        if self not in self.server.connections:  # it has disconnected meanwhile
             return
         if principal.ended_because:  # likewise
             self._refuse(principal.ended_because)
@@ -319,6 +316,8 @@ class NativeConnection(asyncio.Protocol):
         if principal.until is not None:
             self._end = loop.call_later(max(0.0, principal.until - now), principal.end, "token expired")
         self.server.welcome(self)
+        if not principal.user and (who.user or who.token):
+            self.say(Intro(broker=self.server.name, unchecked=True))
         self._admission = None
         self._take_rest()
         if self._pause is None and not self.server.node.holds():
@@ -327,11 +326,11 @@ class NativeConnection(asyncio.Protocol):
     # ------------------------------------------------------------ a port of the node
 
     def send(self, message: Any) -> None:
-        """Have a message written at the next `flush`."""
+        """Queue a message for the next `flush`."""
         self._unsent.append(message)
 
     def flush(self) -> None:
-        """Write what was sent, in one go."""
+        """Write the queued messages at once."""
         transport, unsent = self._transport, self._unsent
         if transport is None or transport.is_closing() or not unsent:
             return
@@ -349,7 +348,7 @@ class NativeConnection(asyncio.Protocol):
                 self.read_on()
 
     def _hold_unread(self) -> None:
-        """Do not let more and more wait for a peer that does not read. (rule 4)"""
+        """Limit the unsent messages of a peer that does not read. (rule 4)"""
         transport, count = self._transport, len(self._unsent)
         assert transport is not None
         if self.is_link:
@@ -365,20 +364,20 @@ class NativeConnection(asyncio.Protocol):
         self._is_full = True
 
     def resume_writing(self) -> None:
-        """It does again: that is a sign of life."""
+        """The peer reads again: that is a sign of life."""
         self._is_full = False
         self.heard_at = asyncio.get_running_loop().time()
         self.flush()
 
     def read_on(self) -> None:
-        """Read again, if nothing was taken in for a while."""
+        """Resume reading after the node had paused it."""
         self.heard_at = asyncio.get_running_loop().time()
         may_read = self._admission is None and self._pause is None and not self._is_stuffed and not self._is_crowded
         if may_read and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def read_no_more(self) -> None:
-        """Read nothing until `read_on`."""
+        """Pause reading until `read_on`."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
@@ -388,10 +387,10 @@ class NativeConnection(asyncio.Protocol):
         self.flush()
 
     def close(self, reason: str) -> None:
-        """Write what was sent, and close."""
+        """Write the queued messages, and close."""
         if self._transport is not None and not self._transport.is_closing():
             self.closed_because = self.closed_because or reason
-            if self._is_full:  # what else waits is kept by its session or link
+            if self._is_full:  # other messages are kept by its session or link
                 self._is_full, self._unsent = False, [message for message in self._unsent[-1:] if type(message) is Bye]
             self.flush()
             self._transport.close()
@@ -399,7 +398,7 @@ class NativeConnection(asyncio.Protocol):
         self._gone()
 
     def beat(self, now: float) -> None:
-        """Show a neighbour that we are there; close a connection on which nothing comes. (rule 5)"""
+        """Send a sign of life to a neighbour; close a silent connection. (rule 5)"""
         is_read = not self.server.node.is_held and self._pause is None and not self._is_crowded
         if now - self.heard_at > SILENCE_S and is_read:
             self.close("nothing has come for too long")
@@ -424,7 +423,7 @@ class NativeConnection(asyncio.Protocol):
             server.users.leave(self.principal.user)
             if self._rate is not None:
                 self._rate.leave(asyncio.get_running_loop().time())
-            self.principal.on_end = ()  # which holds this connection, as this holds the principal
+            self.principal.on_end = ()  # breaks the reference cycle with the principal
         if self.name and server.node.ports.get(self.name) is self:
             del server.node.ports[self.name]
             if self.is_link:
@@ -437,7 +436,7 @@ class NativeConnection(asyncio.Protocol):
 
 
 class NativeServer:
-    """The native side of a broker: it listens, dials its neighbours and knows who may come in."""
+    """The native listener of a broker: it accepts and authenticates peers, and connects to neighbours."""
 
     def __init__(
         self,
@@ -472,7 +471,7 @@ class NativeServer:
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
         self.closings, self.readings = Pacer(), Pacer(2)  # of frames that wait: never within the machine's turn
-        self._made, self._life = 0, token_hex(4)  # names of connections must not come again after a restart
+        self._made, self._life = 0, token_hex(4)  # names of connections must not repeat after a restart
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)
         self._beating: asyncio.Task[None] | None = None
         self.questions = NetworkQuestions(name, self._open_links, lambda: tuple(self.neighbours), monotonic)
@@ -483,13 +482,13 @@ class NativeServer:
             connection.read_on()
 
     def why_full(self) -> str:
-        """Why no connection is taken now; "": one is."""
+        """Why connections are not accepted now; "" if they are."""
         if len(self.connections) > self.traffic.connections_max:
-            return "this broker takes no more connections"
-        return "this broker holds too much (limits.memory_bytes_max): try again later" if self.memory.is_full else ""
+            return "this broker accepts no more connections"
+        return "memory limit reached (limits.memory_bytes_max): try again later" if self.memory.is_full else ""
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
-        """Take connections there. With port 0, the system chooses one."""
+        """Listen at an address. With port 0, the system chooses one."""
         loop = asyncio.get_running_loop()
         patience_s = None if tls is None else INTRO_S
         server = await loop.create_server(
@@ -503,7 +502,7 @@ class NativeServer:
         return taken
 
     def dial_all(self) -> None:
-        """Dial every neighbour whose address is known."""
+        """Connect to every neighbour whose address is known."""
         for peer, address in self.neighbours.items():
             if address is not None:
                 self._dialler.dial(peer)
@@ -511,7 +510,7 @@ class NativeServer:
     # ------------------------------------------------------------ neighbours
 
     async def _connect(self, peer: str) -> None:
-        """Dial a neighbour, if it has an address and no link. OSError: it cannot be reached."""
+        """Connect to a neighbour, if it has an address and no link. OSError if it cannot be reached."""
         address = self.neighbours[peer]
         if address is not None and peer not in self.node.ports:
             try:
@@ -523,16 +522,17 @@ class NativeServer:
                 raise
 
     def redial(self, peer: str, came: int) -> None:
-        """Try again after a while, unless there is a link. `came`: how many messages, over the one that has ended.
+        """Reconnect after a pause, unless there is a link. `came`: the number of messages over the connection that has
+        ended.
 
-        A neighbour that has said no more than its Hello may have refused ours.
+        A neighbour that has sent only its Hello may have refused that of this broker.
         """
         links = getattr(self.node.machine, "links", {})
         if peer not in self.node.ports:
             self._dialler.redial(peer, was_accepted=came > 1 and peer in links and bool(links[peer].open))
 
     def link(self, connection: NativeConnection, intro: Intro, answer: str = "") -> None:
-        """A neighbour is at the other end of a connection; `answer` shows it who we are."""
+        """A connection is a link to a neighbour; `answer` authenticates this broker."""
         peer = intro.broker
         if peer not in self.neighbours:
             raise PeerFault(f"{peer} is not a neighbour of {self.name}")
@@ -552,7 +552,7 @@ class NativeServer:
         self.on_linked(peer)
 
     def hear_aside(self, connection: NativeConnection, message: Intro | Question | Answer) -> None:
-        """A neighbour says what does not concern the machine: where it answers HTTP, a question, an answer."""
+        """A message of a neighbour that bypasses the machine: its HTTP address, a question, an answer."""
         if isinstance(message, Question):
             self.questions.on_question(connection.name, message)
         elif isinstance(message, Answer):
@@ -576,7 +576,7 @@ class NativeServer:
     # ------------------------------------------------------------ clients
 
     def welcome(self, connection: NativeConnection) -> None:
-        """A client that was let in is at the other end of a connection."""
+        """A connection belongs to an authenticated client."""
         self._made += 1
         connection.name = f"{self._life}/{self._made}"
         self.node.ports[connection.name] = connection
@@ -584,7 +584,7 @@ class NativeServer:
     # ------------------------------------------------------------ the end
 
     async def close(self) -> None:
-        """Stop listening and let everybody go."""
+        """Stop listening and close all connections."""
         self._dialler.close()
         if self._beating is not None:
             self._beating.cancel()
@@ -593,7 +593,7 @@ class NativeServer:
         for connection in self.connections:
             connection.read_no_more()
         if not self.node.trouble:
-            await self.node.quiet()  # so that what has come is answered
+            await self.node.quiet()  # so that received messages are answered
         for connection in list(self.connections):
             if connection.name and not connection.is_link:
                 connection.send(Bye("the broker stops"))

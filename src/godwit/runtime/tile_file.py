@@ -1,14 +1,14 @@
-"""Map tiles from one local file: PMTiles, version 3, with pictures in it.
+"""Map tiles from one local file: PMTiles, version 3, with images.
 
-*Theory.* Such a file holds tiles one after the other and directories that say where each is. A directory is a list of
-entries, in the order of tile numbers; an entry stands for a run of tiles, or leads to a further directory. Tiles are
+*Theory.* Such a file has tiles one after the other, and directories with their positions. A directory is a list of
+entries, in the order of tile numbers; an entry stands for a run of tiles, or points to another directory. Tiles are
 numbered level by level, along a Hilbert curve, so that neighbours on the map are mostly neighbours in the file.
 
 *Rules.*
-1. The broker reads the directories, and a browser asks for tiles by level, column and row, as it would any tile server:
-   pages need no further library for it.
-2. Only pictures are served (PNG, JPEG, WebP, AVIF). A file of vector tiles is refused when the broker starts.
-3. Sizes that the file names are bounded before anything of that size is read: a damaged file is an error, no more.
+1. The broker reads the directories, and a browser requests tiles by level, column and row, as from any tile server:
+   pages need no further library.
+2. Only images are served (PNG, JPEG, WebP, AVIF). A file of vector tiles is refused when the broker starts.
+3. Sizes in the file are checked before anything of that size is read: a damaged file is only an error.
 """
 
 import struct
@@ -36,13 +36,13 @@ DEPTH_MAX = 4
 
 
 class TileFileError(GodwitError):
-    """The file holds no tiles that can be shown, and why."""
+    """The file has no tiles that can be shown."""
 
 
 class _Entry(NamedTuple):
     offset: int
     length: int
-    run: int  # how many tiles it stands for; 0: it is a directory
+    run: int  # number of tiles; 0: it is a directory
 
 
 class _Directory(NamedTuple):
@@ -51,7 +51,7 @@ class _Directory(NamedTuple):
 
 
 class TileFile:
-    """A file of tiles that is open. TileFileError: it is none that can be shown."""
+    """An open file of tiles. TileFileError if it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -73,7 +73,7 @@ class TileFile:
         self._root, self._leaves, self._tiles = (said[2], said[3]), said[6], said[8]
         _, packing, tile_packing, kind, self.level_min, self.level_max = said[13:19]
         if packing not in (NONE, GZIP):
-            raise TileFileError(f"{path} has directories that are packed by neither gzip nor nothing")
+            raise TileFileError(f"{path} has directories with an unknown compression: allowed are gzip and none")
         if kind not in TYPES or tile_packing != NONE:
             what = "vector tiles" if kind == VECTOR else "tiles of an unknown kind"
             raise TileFileError(f"{path} has {what}: allowed are pictures (PNG, JPEG, WebP or AVIF)")
@@ -81,11 +81,11 @@ class TileFile:
         self._is_packed = packing == GZIP
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def tile(self, level: int, column: int, row: int) -> bytes | None:
-        """One tile; None: there is none."""
+        """One tile, or None."""
         if not (self.level_min <= level <= self.level_max <= LEVEL_MAX):
             return None
         if not (0 <= column < 1 << level and 0 <= row < 1 << level):
@@ -128,7 +128,7 @@ class TileFile:
 
 
 def tile_number(level: int, column: int, row: int) -> int:
-    """The number of a tile: all of the levels above it come before it, and those of its level along a Hilbert curve."""
+    """The number of a tile: levels in order, and within a level along a Hilbert curve."""
     number = ((1 << 2 * level) - 1) // 3
     for shift in reversed(range(level)):
         side = 1 << shift
@@ -154,7 +154,7 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _parsed(data: bytes) -> _Directory:
-    """A directory: the count, then a column each of steps between numbers, of runs, of lengths and of offsets."""
+    """Parse a directory: the count, then columns of number differences, runs, lengths and offsets."""
     numbers = _Numbers(data)
     count = numbers.next()
     if count > len(data):

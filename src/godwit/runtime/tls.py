@@ -1,13 +1,14 @@
 """TLS for clients and for links between brokers, from files.
 
-*Theory.* One listener serves clients and brokers. Where links need certificates it asks everybody for one and demands
-it of brokers alone (`LinkGuard`): a broker must show that an authority of this network has given it its name. A broker
-that dials checks the name of the broker, not of the host, so that brokers may move to other machines.
+*Theory.* One listener serves clients and brokers. If links need certificates it requests one from every peer and
+requires it of brokers only (`LinkGuard`): the certificate of a broker must have its name and be signed by an authority
+of this network. A connecting broker checks the name of the broker, not of the host, so that brokers may move to other
+machines.
 
 *Rules.*
-1. TLS 1.2 or newer; the system's own choice of ciphers.
+1. TLS 1.2 or newer, with the system's default ciphers.
 2. The key of a certificate is read by this process and shown nowhere.
-3. What is wrong with a file is said at the start, with its name.
+3. An unusable file is reported at the start, with its name.
 """
 
 import ssl
@@ -25,11 +26,11 @@ SECRET_BYTES_MIN = 32
 
 
 class TlsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The certificate of this broker, and whom it believes. Paths to files in PEM; "" is none."""
+    """The certificate of this broker, and the authorities that it trusts. Paths to files in PEM; "" is none."""
 
-    certificate: str = ""  # with those between it and its authority, if there are any
-    key: str = ""  # of the certificate; "": it stands in the same file
-    authorities: str = ""  # who signs certificates of brokers and clients
+    certificate: str = ""  # with intermediate certificates, if there are any
+    key: str = ""  # of the certificate; "": in the same file
+    authorities: str = ""  # authorities that sign certificates of brokers and clients
     client_certificates: Literal["none", "optional", "required"] = "none"
 
     @property
@@ -39,17 +40,17 @@ class TlsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How brokers know each other."""
+    """Authentication of links."""
 
-    tls: bool = False  # by certificates: each names its broker
-    secret: str = ""  # by what stands in this file, the same for all brokers of the network
+    tls: bool = False  # by certificates with the names of brokers
+    secret: str = ""  # by the secret in this file, the same for all brokers of the network
 
 
 def server_context(tls: TlsSettings, links: LinkSettings = LinkSettings()) -> ssl.SSLContext | None:  # noqa: B008
-    """What to listen with; None: without TLS. SecurityError: a file cannot be used."""
+    """The TLS context of listeners; None without TLS. SecurityError if a file cannot be used."""
     if not tls.is_on:
         if tls.client_certificates != "none" or links.tls:
-            raise SecurityError("certificates of clients or brokers are asked for, and tls.certificate is missing")
+            raise SecurityError("certificates of clients or brokers are required, but tls.certificate is missing")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -62,7 +63,7 @@ def server_context(tls: TlsSettings, links: LinkSettings = LinkSettings()) -> ss
 
 
 def client_context(authorities: str = "", certificate: str = "", key: str = "") -> ssl.SSLContext:
-    """What a client dials with: it checks the host's name, by these authorities or else by those of the system."""
+    """The TLS context of a client: it checks the host's name, by these authorities or those of the system."""
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if authorities:
@@ -75,14 +76,14 @@ def client_context(authorities: str = "", certificate: str = "", key: str = "") 
 
 
 def renew(context: ssl.SSLContext, tls: TlsSettings) -> None:
-    """Show the certificate as its files are now, and believe the authorities of today's file, too."""
+    """Load the present certificate, and trust the present authorities, too."""
     _show(context, tls)
     if context.verify_mode != ssl.CERT_NONE:
         _believe(context, tls.authorities, "tls.authorities")
 
 
 def link_secret(links: LinkSettings) -> bytes:
-    """What stands in the file of the secret; b"": there is none."""
+    """The secret in the file; b"" if there is none."""
     if not links.secret:
         return b""
     path = Path(links.secret)
@@ -93,7 +94,7 @@ def link_secret(links: LinkSettings) -> bytes:
 
 
 def link_guard(name: str, links: LinkSettings, tls: TlsSettings) -> LinkGuard:
-    """What tells this broker's neighbours from others, and what it dials them with."""
+    """The authentication of neighbours, and the TLS context for connections to them."""
     secret = link_secret(links)
     context = None
     if links.tls:
@@ -119,7 +120,7 @@ def _show(context: ssl.SSLContext, tls: TlsSettings) -> None:
 
 def _believe(context: ssl.SSLContext, authorities: str, key: str) -> None:
     if not authorities:
-        raise SecurityError(f"{key} is missing: it names a file with the certificates of who signs others")
+        raise SecurityError(f"{key} is missing: it names a file with the certificates of authorities")
     _read(Path(authorities))
     try:
         context.load_verify_locations(authorities)

@@ -1,17 +1,17 @@
-"""Tokens: signed claims of who somebody is and what it may do (JWT), tested against a key that the broker was given.
+"""Tokens (JWT): signed claims about a user and its rights, checked by the broker's key.
 
-*Theory.* The key file says which algorithms there can be: a text of 32 bytes or more is a secret (HS256), a public key
-in PEM is RSA, elliptic or Ed25519, a JWKS file holds several of any kind, told apart by the token's `kid`. What a token
-says of its own algorithm is only ever compared with what its key allows.
+*Theory.* The key file determines the allowed algorithms: a text of 32 bytes or more is a secret (HS256), a public key
+in PEM is RSA, elliptic curve or Ed25519, a JWKS file has several of any kind, selected by the token's `kid`. The
+algorithm in a token is only compared with those of its key.
 
 *Rules.*
-1. A token must name somebody (`sub`) and end (`exp`); times are numbers, not texts. Its issuer and audience are those
-   that the settings name. A token that is for an audience is refused where the settings name none.
-2. `none` is no algorithm, and no public key is ever taken for a secret, in whatever form its file is: else whoever has
-   the public key could sign.
-3. What is granted stands in the claim `godwit`: `publish`, `subscribe`, `clients`, `context`, `admin`. Without it the
-   user file says what `sub` may do.
-4. What is wrong with a token is said; nothing of the token is.
+1. A token must have a user (`sub`) and an end (`exp`); times are numbers, not texts. Its issuer and audience must be
+   those of the settings. A token with an audience is refused if the settings have none.
+2. `none` is not an algorithm, and a public key is never used as a secret, in whatever format its file is: otherwise
+   everyone with the public key could sign.
+3. Grants are in the claim `godwit`: `publish`, `subscribe`, `clients`, `context`, `admin`. Without it the rights of
+   `sub` come from the user file.
+4. Errors name the problem, but show nothing of the token.
 """
 
 import json
@@ -39,20 +39,20 @@ TIMES = ("exp", "nbf", "iat")  # seconds since 1970
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a token that is right says."""
+    """The claims of a valid token."""
 
     user: str
     until: float
-    rights: Rights | None = None  # None: it says nothing of that
+    rights: Rights | None = None  # None: not in the token
 
 
 def looks_like_a_token(text: str) -> bool:
-    """Whether this may be one: some clients have only a field for a password."""
+    """Whether a password may be a token: some clients have only a field for a password."""
     return len(text) <= TOKEN_CHARS_MAX and text.startswith("ey") and text.count(".") == PARTS - 1
 
 
 class TokenKeys:
-    """The keys by which tokens are tested."""
+    """The keys that check tokens."""
 
     def __init__(
         self, path: Path, algorithms: tuple[str, ...] = DEFAULTS, issuer: str = "", audience: str = ""
@@ -77,7 +77,7 @@ class TokenKeys:
             raise SecurityError(f"{path}: none of the algorithms {', '.join(algorithms)} is for a key in this file")
 
     def claims(self, token: str) -> Claims:
-        """What a token says. PeerFault: it is not to be believed."""
+        """The claims of a token. PeerFault if it is not valid."""
         import jwt
 
         if len(token) > TOKEN_CHARS_MAX:
@@ -107,7 +107,7 @@ class TokenKeys:
         return Claims(str(said["sub"]), until, rights)
 
     def _key_for(self, header: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
-        """The one key that the token was signed with, if it is right."""
+        """The key of the token."""
         id, algorithm = header.get("kid"), header.get("alg")
         fitting = [
             (key, allowed)
@@ -122,7 +122,7 @@ class TokenKeys:
 
 
 def _why(error: Exception) -> str:
-    """What is wrong, in words that hold nothing of the token."""
+    """The error in words, without any part of the token."""
     import jwt
 
     reasons = [
@@ -138,7 +138,7 @@ def _why(error: Exception) -> str:
 
 
 def _keys(content: bytes, path: Path) -> list[tuple[str, Any, tuple[str, ...]]]:
-    """The keys of a file, each with its id and the algorithms that it can be for."""
+    """The keys of a file, each with its id and algorithms."""
     start = content.lstrip()
     if start.startswith(b"-----BEGIN"):
         if b"PRIVATE KEY" in content:
@@ -148,16 +148,14 @@ def _keys(content: bytes, path: Path) -> list[tuple[str, Any, tuple[str, ...]]]:
         return _set(content, path)
     secret = content.strip()
     if _is_known_form(content):
-        raise SecurityError(
-            f"{path}: a key or certificate in a form that is not known here: it must be in PEM, or a JWKS"
-        )
+        raise SecurityError(f"{path}: a key or certificate in an unknown format: it must be in PEM, or a JWKS")
     if len(secret) < SECRET_BYTES_MIN:
         raise SecurityError(f"{path}: a secret of {len(secret)} bytes: it must have {SECRET_BYTES_MIN} or more")
     return [("", secret, SECRETS)]
 
 
 def _is_known_form(content: bytes) -> bool:
-    """Whether a file that would be taken for a secret is a key or certificate. (rule 2)"""
+    """Whether an apparent secret is a key or certificate. (rule 2)"""
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_der_public_key

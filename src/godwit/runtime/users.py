@@ -1,16 +1,16 @@
-"""The user file: who there is, by which password it is known, and what it was granted.
+"""The user file: users, their passwords and grants.
 
-*Theory.* One TOML table for each user. The password is kept as an argon2 hash, which takes a good part of a second to
-test on purpose; so it is tested in a thread, few at once, and what was right is remembered as a keyed digest while the
-hash in the file stays the same. The file is read again when it has changed: with each user that comes, and by
+*Theory.* One TOML table for each user. The password is stored as an argon2 hash, which takes a considerable part of a
+second to check, by design; so it is checked in a thread, few at once, and a correct password is cached as a keyed
+digest while the hash in the file stays the same. The file is read again when it has changed: at each login, and by
 `rights_watch.py`.
 
 *Rules.*
-1. A file that cannot be used is an error at the start, which names the user and the key. Later it is trouble: what was
-   read before stays in force until the file is right again.
-2. Names of users have no slash, and no two users are given the same client: sessions of one are never another's.
-3. It takes as long to be refused as an unknown user as with a wrong password, and the reason is the same.
-4. At most `TESTS_MAX` passwords are tested at once and `WAITING_MAX` wait; whoever comes then is told to come again.
+1. An invalid file is an error at the start, which names the user and the key. Later it is logged: the last valid
+   content stays in force until the file is valid again.
+2. Names of users have no slash, and no two users have the same client name: so their sessions are separate.
+3. An unknown user and a wrong password are refused after the same time, with the same reason.
+4. At most `TESTS_MAX` passwords are checked at once and `WAITING_MAX` wait; further logins are refused.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ __all__ = [
 
 USER_CHARS_MAX = 64
 PASSWORD_CHARS_MAX = 1_024
-PASSWORD_CHARS_MIN = 10  # fewer are pointed out as weak
+PASSWORD_CHARS_MIN = 10  # shorter ones cause a warning
 DISTINCT_MIN = 5
 COMMON = ("1234567890", "password123", "qwertyuiop", "letmein1234", "administrator", "changeme123", "mosquitto123")
 GRANTS_MAX = 100
@@ -60,19 +60,19 @@ REMEMBERED_MAX = 1_000
 
 
 class Rights(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What somebody was granted, as a user file or a token says it."""
+    """Grants, as in a user file or a token."""
 
     publish: tuple[str, ...] = ()  # filters; "*": everything
     subscribe: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()  # names of clients, besides those that begin with the user's
-    context: dict[str, Any] = {}  # that the server asserts of its clients
-    admin: bool = False  # whether it may look into the broker
+    context: dict[str, Any] = {}  # the asserted context of its clients
+    admin: bool = False  # whether it is an administrator
 
 
 class User(Rights, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An entry of the user file."""
 
-    password: str = ""  # its argon2 hash; "": nobody comes in by a password
+    password: str = ""  # its argon2 hash; "": no login by password
     certificate: bool = False  # whether a trusted certificate with the user's name is enough
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ def principal_of(
     *,
     from_token: bool = False,
 ) -> Principal:
-    """Somebody with these rights; `names`: what of contexts the server asserts. GodwitError: they make no sense."""
+    """A principal with these rights; `names`: the asserted context attributes. GodwitError if they are invalid."""
     if (reason := why_no_user(user)) is not None:
         raise SecurityError(reason)
     texts = (*rights.publish, *rights.subscribe)
@@ -117,7 +117,7 @@ def principal_of(
     strange = [name for name in asserted if name not in names]
     if strange:
         allowed = ", ".join(names) or "nothing"
-        raise SecurityError(f"context says {', '.join(strange)}; of contexts this broker asserts: {allowed}")
+        raise SecurityError(f"context has {', '.join(strange)}; this broker asserts: {allowed}")
     if (reason := why_too_large(asserted)) is not None:
         raise SecurityError(f"context: {reason}")
     grants = Grants.of(rights.publish, rights.subscribe, beyond_grants, asserted, names, literals_max)
@@ -133,7 +133,7 @@ def principal_of(
 
 
 def read_users(text: str, where: str) -> dict[str, User]:
-    """The users in the text of a file. SecurityError: it is none."""
+    """The users in the text of a file. SecurityError if it is invalid."""
     try:
         users = msgspec.convert(tomllib.loads(text), _File).users
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
@@ -152,7 +152,7 @@ def read_users(text: str, where: str) -> dict[str, User]:
 
 
 class Users:
-    """The users of a file, as it is now."""
+    """The users of a file."""
 
     def __init__(
         self,
@@ -165,19 +165,19 @@ class Users:
         self.path = path
         self._names, self._beyond_grants, self._literals_max = names, beyond_grants, literals_max
         self._on_trouble = on_trouble
-        self._trouble = ""  # that was said last
+        self._trouble = ""  # the last logged error
         self._state: tuple[int, ...] = ()
         self._entries: Mapping[str, tuple[User, Principal]] = {}
-        self.on_changed: list[Callable[[], None]] = []  # told when the file says something else
+        self.on_changed: list[Callable[[], None]] = []  # called when the file has changed
         self._refresh()
 
     def get(self, name: str) -> tuple[User, Principal] | None:
-        """A user and what it may do."""
+        """A user and its rights."""
         self.refresh()
         return self._entries.get(name)
 
     def entry(self, name: str) -> tuple[User, Principal] | None:
-        """The same, as the file was when it was read last."""
+        """The same, from the last read of the file."""
         return self._entries.get(name)
 
     def all(self) -> dict[str, User]:
@@ -199,7 +199,7 @@ class Users:
             changed()
 
     def any_hash(self) -> str:
-        """Somebody's hash, to be as slow for an unknown user. (rule 3)"""
+        """Any user's hash, to take the same time for an unknown user. (rule 3)"""
         return next((user.password for user, _ in self._entries.values() if user.password), "")
 
     def _refresh(self) -> bool:
@@ -211,7 +211,7 @@ class Users:
             text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SecurityError(f"{self.path}: {getattr(error, 'strerror', None) or error}") from None
-        self._state = state  # one that is wrong is not read again until it changes
+        self._state = state  # an invalid file is not read again until it changes
         entries = {}
         for name, user in read_users(text, str(self.path)).items():
             try:
@@ -226,7 +226,7 @@ class Users:
 
 
 def hashed(password: str, *, rounds: int = 3, memory_kib: int = 65_536, lanes: int = 4) -> str:
-    """The argon2 hash of a password, to be kept: it costs so much to make and to test."""
+    """The argon2 hash of a password, for the user file."""
     from argon2 import PasswordHasher
 
     if not 0 < len(password) <= PASSWORD_CHARS_MAX:
@@ -235,7 +235,7 @@ def hashed(password: str, *, rounds: int = 3, memory_kib: int = 65_536, lanes: i
 
 
 def why_weak(password: str, user: str = "") -> str:
-    """What is weak about a password; "": nothing that can be seen."""
+    """The weakness of a password; "" if none is found."""
     if len(password) < PASSWORD_CHARS_MIN:
         return f"it has {len(password)} characters; use {PASSWORD_CHARS_MIN} or more"
     if user and user.lower() in password.lower():
@@ -246,7 +246,7 @@ def why_weak(password: str, user: str = "") -> str:
 
 
 def is_right(hash: str, password: str) -> bool:
-    """Whether this is the password of that hash. It takes its time."""
+    """Whether a password matches a hash. It is slow by design."""
     from argon2 import PasswordHasher
     from argon2.exceptions import InvalidHashError, VerificationError
 
@@ -257,7 +257,7 @@ def is_right(hash: str, password: str) -> bool:
 
 
 class Passwords:
-    """Tests passwords in threads, and remembers those that were right."""
+    """Checks passwords in threads, and caches correct ones."""
 
     def __init__(self, test: Callable[[str, str], bool] = is_right) -> None:
         self._test = test
@@ -267,7 +267,7 @@ class Passwords:
         self._right: OrderedDict[bytes, None] = OrderedDict()
 
     def is_known(self, hash: str, password: str) -> bool:
-        """Whether this was found right before."""
+        """Whether it is cached as correct."""
         digest = self._digest(hash, password)
         if digest not in self._right:
             return False
@@ -275,11 +275,11 @@ class Passwords:
         return True
 
     async def is_right(self, hash: str, password: str) -> bool:
-        """Whether this is the password of that hash. PeerFault: too many want to know that at once."""
+        """Whether a password matches a hash. PeerFault if too many checks are pending."""
         if len(password) > PASSWORD_CHARS_MAX:
             return False
         if self._waiting >= TESTS_MAX + WAITING_MAX:
-            raise PeerFault("too many want to come in at once: try again")
+            raise PeerFault("too many logins at once: try again")
         self._waiting += 1
         try:
             right = await asyncio.get_running_loop().run_in_executor(self._threads, self._test, hash, password)
@@ -300,7 +300,7 @@ class Passwords:
 
 
 def with_user(text: str, name: str, user: User | None, where: str) -> str:
-    """The text of a user file with an entry put in the place of the one it had; None: without it.
+    """The text of a user file with a user's entry replaced; None: removed.
 
     All else in the file stays as it is written, comments too.
     """
@@ -336,7 +336,7 @@ def with_user(text: str, name: str, user: User | None, where: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file in one step; nobody but its owner may read it."""
+    """Replace a file atomically; only its owner may read it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""What an application wants under one name: a query in some language, and how it is to be served.
+"""A subscription of an application: a query in some language, and its options.
 
-It can be stored, and is the same when it is read again (`subscription_store.py`). Operators are code, and are not
-stored: a program that starts again registers its operators before it connects.
+It can be stored and restored (`subscription_store.py`). Operators are code, and are not stored: a program registers its
+operators before it connects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ Operators = Mapping[str, Operator] | Iterable[str]
 class Wanted:
     """A subscription as an application asks for it."""
 
-    source: Filter | str  # as it was said
+    source: Filter | str  # the text as given
     language: str
     filter: Filter | Query
     sender: Filter | str | None = None
@@ -41,7 +41,7 @@ class Wanted:
 
     @property
     def options(self) -> dict[str, Any]:
-        """How it is to be served, as the client's machine takes it."""
+        """Its options for the client's machine."""
         options = {name: getattr(self, name) for name in ("sender", "expires", "queue", "retained")}
         return {**options, "share": self.group}
 
@@ -49,7 +49,7 @@ class Wanted:
     def group(self) -> str:
         """The group that brokers share events in: of members whose queries are the same, not their filters alone.
 
-        Else an event could go to a member whose exact test turns it away, while another one wants it.
+        Otherwise an event could go to a member whose exact test rejects it, while another one wants it.
         """
         query = self.filter
         if not self.share or not isinstance(query, Query) or query.test is None:
@@ -58,11 +58,11 @@ class Wanted:
         return f"{self.share} {blake2b(said, digest_size=DIGEST_BYTES).hexdigest()}"
 
     def check(self) -> None:
-        """That it can be asked for: `FilterError` if not."""
+        """Raise `FilterError` if the options cannot be combined."""
         asked(self.filter.routable if isinstance(self.filter, Query) else self.filter, self.sender)
 
     def stored(self, name: str) -> StoredSubscription:
-        """What is stored of it."""
+        """Its row in the store."""
         text = self.source if isinstance(self.source, str) else to_text(self.source)
         sender = to_text(self.sender) if isinstance(self.sender, Filter) else self.sender
         return StoredSubscription(
@@ -71,7 +71,7 @@ class Wanted:
 
 
 def wanted(said: Filter | str | Query, language: str, operators: Operators | None, *options: Any) -> Wanted:
-    """What an application wants. `operators`: None for all that the program has registered."""
+    """The subscription from an application's arguments. `operators`: None for all registered ones."""
     if isinstance(said, Query):
         return Wanted(said.text, said.language, said, *options)
     if not isinstance(said, str):

@@ -3,7 +3,7 @@
 import pytest
 
 from godwit.runtime import client_rates
-from godwit.runtime.client_rates import ClientRates
+from godwit.runtime.client_rates import COSTLY_WORK, ClientRates
 from godwit.runtime.rate_limits import TrafficLimits
 
 TRAFFIC = TrafficLimits(work_per_s=10, work_burst=100, bytes_per_s=1_000, bytes_burst=5_000)
@@ -77,3 +77,14 @@ def test_there_are_not_too_many_that_rest(monkeypatch: pytest.MonkeyPatch) -> No
         gone.take(0, 0, 150, 0.0)
         gone.leave(0.0)
     assert len(rates) <= 11
+
+
+def test_after_costly_work_a_user_rests_though_its_bucket_is_full() -> None:
+    rates = ClientRates(TrafficLimits(work_per_s=100_000, work_burst=10**6))
+    first, second, other = rates.enter("ann", 0.0), rates.enter("ann", 0.0), rates.enter("bob", 0.0)
+    assert first.take(1, 0, COSTLY_WORK - 1, 0.0) == 0
+    assert first.take(1, 0, COSTLY_WORK, 0.0) == pytest.approx(COSTLY_WORK / 100_000)
+    assert second.take(1, 0, 0, 0.005) == pytest.approx(COSTLY_WORK / 100_000 - 0.005)
+    assert second.take(1, 0, 3 * COSTLY_WORK, 0.01) == pytest.approx(4 * COSTLY_WORK / 100_000 - 0.01)
+    assert other.take(1, 0, 0, 0.01) == 0
+    assert first.take(1, 0, 0, 1.0) == 0

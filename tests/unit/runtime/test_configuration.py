@@ -157,7 +157,13 @@ def test_every_fault_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         ("[broker]\nexcess_max = 0.5", "FILE:2: broker.excess_max is 0.5: only the reduction 'merging'"),
         ("[broker]\nmatching = 'hops'", "FILE:2: broker.matching is 'hops': only the family 'graph' has it"),
         ("[listen]\nnative = 'here'", "FILE:2: listen.native is 'here': allowed is host:port"),
-        ("[listen]\nnative = '127.0.0.1:99999'", "FILE:2: listen.native is '127.0.0.1:99999': allowed is host:port"),
+        (
+            "[listen]\nnative = '127.0.0.1:99999'",
+            (
+                "FILE:2: listen.native is '127.0.0.1:99999': allowed is host:port, as in 127.0.0.1:7077, "
+                "with a port from 0 (any free one) to 65535, or '' for none"
+            ),
+        ),
         (
             "[listen]\nmqtt = '127.0.0.1:7077'",
             "FILE:2: listen.mqtt is '127.0.0.1:7077': listen.native has that address",

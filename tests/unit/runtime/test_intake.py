@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from godwit.broker.effects import Effect, Heard, Input, TimerDue
-from godwit.runtime import node as node_module
+from godwit.broker.messages import Note, Request, SetSessionExpiry
+from godwit.runtime.clock import SystemClock
 from godwit.runtime.intake import COUNT_MAX, Intake
 from godwit.runtime.node import LINE_S, TURN_S, Node
+from godwit.runtime.node_inputs import is_note
 from tests.network.waiting import a_turn, run, until
 
 INPUT_S = 0.001  # that the machine takes for one input, by the clock of these tests
@@ -39,7 +41,7 @@ def said(who: str) -> Heard:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
-    monkeypatch.setattr(node_module, "perf_counter", lambda: made.at)
+    monkeypatch.setattr(SystemClock, "work", lambda clock: made.at)
     return made
 
 
@@ -148,3 +150,49 @@ def test_a_line_is_long_by_bytes_too() -> None:
     line = intake.line("a")
     assert line is not None
     assert line.is_long
+
+
+class TurnKinds:
+    """For each turn, which of its inputs were notes."""
+
+    def __init__(self) -> None:
+        self.turns: list[list[bool]] = []
+
+    def on_turn(self, inputs: list[tuple[Input, bytes]], took_s: float, now: float) -> None:
+        self.turns.append([is_note(input) for input, _ in inputs])
+
+    def on_effects(self, effects: list[Effect], now: float) -> None:
+        return
+
+    def on_written(self, took_s: float, size: int) -> None:
+        return
+
+
+def test_a_note_and_the_request_after_it_are_handled_in_one_turn(machine: Machine) -> None:
+    async def scene() -> None:
+        node = Node(lambda: machine)
+        node.watch = kinds = TurnKinds()
+        for number in range(1, 300, 3):  # a slice has two inputs, so some end with a note
+            for request in (
+                Request(number, Note(f"in/{number}", b"")),
+                Request(number + 1, SetSessionExpiry(1.0)),
+                Request(number + 2, SetSessionExpiry(2.0)),
+            ):
+                node.tell(Heard("phone", request), line="@phone")
+        await all_handled(node)
+        assert len(kinds.turns) > 5
+        assert not any(turn[-1] for turn in kinds.turns if turn)
+
+    run(scene)
+
+
+def test_notes_alone_do_not_make_a_turn_longer(machine: Machine) -> None:
+    async def scene() -> None:
+        node = Node(lambda: machine)
+        node.watch = kinds = TurnKinds()
+        for number in range(1, 1_000):
+            node.tell(Heard("eve", Request(number, Note("n", b""))), line="@eve")
+        await all_handled(node)
+        assert max(map(len, kinds.turns)) <= 1.5 * (TURN_S + LINE_S) / INPUT_S + 2  # one more in each slice of two
+
+    run(scene)

@@ -33,8 +33,8 @@ def test_a_scenario_gets_the_files_that_come_with_godwit() -> None:
     ("kind", "body", "told"),
     [
         ("rm", b"{}", "there is no job 'rm': allowed is plan or simulate"),
-        ("plan", b"", "the first line is not what this job needs"),
-        ("plan", b"\xff{}", "the first line is not what this job needs"),
+        ("plan", b"", "the first line is not valid for this job"),
+        ("plan", b"\xff{}", "the first line is not valid for this job"),
         ("plan", plan(name="vans.txt"), "ends in .csv or .parquet"),
         ("plan", plan(b" \n"), "'vans.csv' is empty"),
         ("plan", plan(brokers=[]), "brokers"),

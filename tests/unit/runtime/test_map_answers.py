@@ -1,47 +1,19 @@
-"""What a map shows besides clients: lately means lately, and all is bounded."""
+"""What stands still on a map: named places and regions, all of it bounded."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from godwit.filters.events import event
 from godwit.filters.language import parse
 from godwit.filters.values import Point
 from godwit.runtime import map_answers
-from godwit.runtime.map_answers import events_told, hand_overs_lately, places_told, regions_of
-from godwit.trace import Record
+from godwit.runtime.map_answers import places_told, regions_of
 
 
 def session(client: str, **filters: str) -> Any:
     subscriptions = {name: SimpleNamespace(filter=parse(text)) for name, text in filters.items()}
     return SimpleNamespace(client=client, subscriptions=subscriptions, exact={})
-
-
-def test_hand_overs_are_those_that_began_here_lately() -> None:
-    records = [
-        (9.0, Record("replayed", "car-1", number=3, detail="to north")),
-        (8.5, Record("relocated", "car-2", number=0, detail="here")),
-        (8.0, Record("replayed", "car-2", number=0, detail="to east")),
-        (1.0, Record("replayed", "car-1", number=0, detail="to south")),
-    ]
-    assert hand_overs_lately(records, 8.0) == [
-        {"at": 9.0, "client": "car-1", "to": "north", "events": 3},
-        {"at": 8.0, "client": "car-2", "to": "east", "events": 0},
-    ]
-
-
-def test_events_with_a_place_are_told_and_it_is_said_when_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = replace(event({"p": {"lon": 8.5, "lat": 47.0}}), publisher="van", sequence=7)
-    events = [(9.0, here), (8.0, event({"n": 1})), (7.0, here)]
-    assert events_told(events[:2]) == {
-        "rows": [{"at": 9.0, "event": "van:7", "lon": 8.5, "lat": 47.0}],
-        "is_cut": False,
-    }
-    monkeypatch.setattr(map_answers, "EVENTS_MAX", 1)
-    told = events_told(events)
-    assert (len(told["rows"]), told["is_cut"]) == (1, True)
 
 
 def test_regions_are_told_once_with_how_many_want_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,5 +199,5 @@ def test_an_own_answer_that_does_not_come_in_time_is_missing_like_any_other() ->
 
 
 def test_a_question_of_an_administrator_that_is_too_large_is_no_fault_of_a_link() -> None:
-    with pytest.raises(GodwitError, match="brokers do not pass on"):
+    with pytest.raises(GodwitError, match="brokers do not forward"):
         asyncio.run(Network("a-b").ask(filter="x" * 40_000))

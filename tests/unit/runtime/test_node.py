@@ -1,22 +1,26 @@
 """A node: what it lets its machine hear."""
 
 import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.effects import Heard, Opened
+from godwit.broker.effects import Closed, Heard, Opened, Restarted, StartTimer, Trace
 from godwit.broker.messages import Attach, Received, Request, SetSessionExpiry
 from godwit.broker.reductions import NothingState
+from godwit.codec.snapshots import unpack_parts
 from godwit.mobility import mobile_broker
-from godwit.runtime import node as node_module
+from godwit.runtime.clock import SystemClock
 from godwit.runtime.journal import Journal
+from godwit.runtime.journal_entries import ENTRIES, JournalEntry
 from godwit.runtime.node import Node
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record
-from tests.network.waiting import a_turn
+from tests.network.waiting import a_turn, run, until
 
 
 @pytest.mark.parametrize("keeps_journal", [False, True])
@@ -107,7 +111,8 @@ class Turns:
 def test_a_backlog_gets_less_of_a_turn_while_somebody_waits_who_asks_for_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: Any, longest: int
 ) -> None:
-    monkeypatch.setattr(node_module, "perf_counter", Steps())
+    steps = Steps()
+    monkeypatch.setattr(SystemClock, "work", lambda clock: steps())
 
     async def scene() -> None:
         seen = Turns()
@@ -128,3 +133,308 @@ def test_a_backlog_gets_less_of_a_turn_while_somebody_waits_who_asks_for_little(
         await node.close()
 
     asyncio.run(scene())
+
+
+class Echo(Turns):
+    """Records what it hears; its recorder writes a change for `write`, and nothing for others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[str] = []
+
+    def handle(self, input: Any, now: float) -> list[Any]:
+        self.heard.append(input.connection)
+        return [Trace(Record("heard", input.connection))]
+
+
+class SlowDisk(Executor):
+    """Does nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        self.waiting.append(lambda: done.set_result(fn(*args, **kwargs)))
+        return done
+
+    def work(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            each()
+
+
+class Recorder:
+    """Writes down who wrote, and nothing else."""
+
+    def __init__(self) -> None:
+        self.new: list[str] = []
+
+    def of_turn(self, now: float) -> list[JournalEntry]:
+        found, self.new = [JournalEntry(now, "wrote", name, b"") for name in self.new], []
+        return found
+
+    def read(self, batch: bytes) -> Iterator[tuple[Any, float]]:
+        for entry in ENTRIES.decode(batch):
+            yield Opened(entry.name), entry.at
+
+
+def test_what_a_recorder_says_is_written_and_read_and_other_effects_leave_too(tmp_path: Path) -> None:
+    """Also those of a turn in which nothing is to be written, while the disk works on the turn before."""
+    told: list[str] = []
+
+    async def scene() -> None:
+        recorder, disk = Recorder(), SlowDisk()
+        node = Node(
+            Echo,
+            Journal(tmp_path, "b1", "relaxed"),
+            on_record=lambda record, now: told.append(record.peer),
+            writer=disk,
+            recorder=recorder,
+        )
+        recorder.new = ["a"]
+        node.tell(Opened("a"))
+        await a_turn()
+        node.tell(Opened("b"))
+        await a_turn()
+        assert told == []
+        disk.work()
+        async with asyncio.timeout(60):
+            await node.quiet()
+        assert told == ["a", "b"]
+        await node.close()
+        again = Node(Echo, Journal(tmp_path, "b1", "relaxed"), recorder=Recorder())
+        assert isinstance(again.machine, Echo)
+        assert again.machine.heard == ["a"]
+        await again.close()
+
+    asyncio.run(scene())
+
+
+class Faulty(Echo):
+    """Raises an exception when it hears `bad`; starts a timer of the name of what else it hears."""
+
+    def handle(self, input: Any, now: float) -> list[Any]:
+        if input == Opened("bad"):
+            raise ValueError("a bug")
+        return [StartTimer((input.connection,), now + 3600.0), *super().handle(input, now)]
+
+
+class TurnRecorder(Recorder):
+    """Records which turns it was asked about, by what the machine had heard then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.node: Node | None = None
+        self.asked: list[list[str]] = []
+
+    def of_turn(self, now: float) -> list[JournalEntry]:
+        assert self.node is not None
+        assert isinstance(self.node.machine, Echo)
+        self.asked.append(list(self.node.machine.heard))
+        return super().of_turn(now)
+
+    def read(self, batch: bytes) -> Iterator[tuple[Any, float]]:
+        for entry in ENTRIES.decode(batch):
+            yield Closed(entry.name), entry.at  # nothing is open because of it
+
+
+def recorded(folder: Path, told: list[str], writer: Executor | None = None) -> tuple[Node, TurnRecorder]:
+    """A node whose machine may fail, and its recorder; `told`: the effects that leave."""
+    recorder = TurnRecorder()
+    recorder.node = Node(
+        Faulty,
+        Journal(folder, "b1", "relaxed"),
+        on_record=lambda record, now: told.append(record.peer),
+        writer=writer,
+        recorder=recorder,
+    )
+    return recorder.node, recorder
+
+
+def test_a_recorder_is_not_asked_about_a_machine_that_a_fault_has_replaced(tmp_path: Path) -> None:
+    """The new machine does not hold anything yet: all that the journal has would be taken for gone."""
+    told: list[str] = []
+
+    async def scene() -> None:
+        node, recorder = recorded(tmp_path, told)
+        for name in ("a", "bad"):
+            node.tell(Opened(name))
+        async with asyncio.timeout(60):
+            await node.quiet()
+        assert recorder.asked == []
+        node.tell(Opened("b"))
+        async with asyncio.timeout(60):
+            await node.quiet()
+        assert recorder.asked == [["b"]]
+        await node.close()
+
+    asyncio.run(scene())
+    assert told == ["b"]
+
+
+class TellingPort:
+    """A connection whose end is told when it is closed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def send(self, message: Any) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self, reason: str) -> None:
+        self._node.tell(Closed("x"))
+
+
+def test_a_recorder_is_not_asked_about_a_turn_whose_inputs_a_restart_has_dropped(tmp_path: Path) -> None:
+    async def scene() -> None:
+        disk = SlowDisk()
+        node, recorder = recorded(tmp_path, [], disk)
+        node.ports["x"] = TellingPort(node)
+        recorder.new = ["a"]
+        node.tell(Opened("a"))
+        await a_turn()
+        node.tell(Opened("bad"))
+        await a_turn()
+        assert node.is_held  # until the disk has the first turn
+        disk.work()
+        async with asyncio.timeout(60):
+            await node.quiet()
+        node.tell(Opened("b"))
+        async with asyncio.timeout(60):
+            await node.quiet()
+        assert recorder.asked == [["a"], ["a", "b"]]
+        await node.close()
+
+    asyncio.run(scene())
+
+
+def test_no_effects_of_a_turn_with_a_fault_leave_while_a_snapshot_is_written(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def scene() -> None:
+        disk = SlowDisk()
+        node, recorder = recorded(tmp_path, told, disk)
+        recorder.new = ["a"]
+        node.tell(Opened("a"))
+        await a_turn()
+        disk.work()
+        await node.quiet()
+        saving = asyncio.create_task(node.save())
+        await a_turn()
+        assert disk.waiting  # the snapshot
+        for name in ("b", "bad"):
+            node.tell(Opened(name))
+        await a_turn()
+        assert told == ["a"]
+        while not saving.done():
+            disk.work()
+            await a_turn()
+        assert told == ["a"]
+        await node.close()
+
+    asyncio.run(scene())
+
+
+def test_timers_and_connections_of_a_life_before_are_not_restored_with_a_recorder(tmp_path: Path) -> None:
+    async def life(name: str) -> tuple[list[str], Any]:
+        node, recorder = recorded(tmp_path, [])
+        async with asyncio.timeout(60):
+            await node.quiet()
+        assert isinstance(node.machine, Echo)
+        heard = list(node.machine.heard)
+        recorder.new = ["c"]
+        node.tell(Opened(name))
+        await node.quiet()
+        await node.save()
+        assert node.journal is not None
+        snapshot = node.journal.last_snapshot()
+        assert snapshot is not None
+        await node.close()
+        return heard, unpack_parts(snapshot[1])["driver"].timers
+
+    assert asyncio.run(life("first"))[1].keys() == {("first",)}
+    assert asyncio.run(life("second"))[0] == []
+    assert asyncio.run(life("third"))[1].keys() == {("third",)}
+
+
+def test_a_node_is_not_quiet_after_a_turn_that_leaves_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if nothing of that turn is to be written."""
+    steps = Steps()
+    monkeypatch.setattr(SystemClock, "work", lambda clock: steps())
+
+    async def scene() -> None:
+        recorder = Recorder()
+        node = Node(Echo, Journal(tmp_path, "b1", "relaxed"), recorder=recorder)
+        for number in range(100):
+            node.tell(Opened(f"c{number}"))
+        await a_turn()
+        assert node.unhandled
+        assert not node.is_quiet
+        recorder.new = ["a"]
+        async with asyncio.timeout(60):
+            await node.quiet()
+        assert node.unhandled == 0
+        assert node.journal is not None
+        assert node.journal.number == 1
+        await node.close()
+
+    asyncio.run(scene())
+
+
+def test_a_node_is_not_quiet_while_an_effect_has_given_it_more_to_do(tmp_path: Path) -> None:
+    """The effect of a batch that is safe now; of the turn after it, nothing is to be written."""
+
+    async def scene() -> None:
+        recorder, disk = Recorder(), SlowDisk()
+
+        def on_record(record: Record, now: float) -> None:
+            if record.peer == "a":
+                node.tell(Opened("c"))
+
+        node = Node(Echo, Journal(tmp_path, "b1", "relaxed"), on_record=on_record, writer=disk, recorder=recorder)
+        recorder.new = ["a"]
+        node.tell(Opened("a"))
+        await a_turn()
+        node.tell(Opened("b"))
+        await a_turn()
+        recorder.new = ["c"]
+        disk.work()
+        waiting = asyncio.create_task(node.quiet())
+        await until(lambda: disk.waiting or waiting.done())
+        assert disk.waiting  # what is to be written of c
+        assert not waiting.done()
+        disk.work()
+        async with asyncio.timeout(60):
+            await waiting
+        await node.close()
+
+    run(scene)
+
+
+class Heedful(Turns):
+    """A machine that remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[Any] = []
+
+    def handle(self, input: Any, now: float) -> list[Any]:
+        self.told.append(input)
+        return []
+
+
+def test_a_machine_made_from_a_journal_is_told_that_it_was(tmp_path: Path) -> None:
+    async def life() -> list[Any]:
+        machine = Heedful()
+        node = Node(lambda: machine, Journal(tmp_path, "b1", "relaxed"))
+        await node.quiet()
+        told = list(machine.told)
+        node.tell(Opened("c"))
+        await node.quiet()
+        await node.close()
+        return told
+
+    assert asyncio.run(life()) == []  # it is new
+    assert asyncio.run(life()) == [Opened("c"), Closed("c"), Restarted()]

@@ -1,5 +1,6 @@
 """What a broker's configuration says of publishers that move, and what of it a journal keeps."""
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from godwit.cli.serve_command import _flags
+from godwit.errors import ConfigurationError, GodwitError
+from godwit.mobility.mined_proxies import CLIENTS_MAX, mined_proxies
 from godwit.mobility.predictors import MovementModel, model_of
 from godwit.mobility.publisher_presence import PROXIES_MAX, PublisherConfig, PublisherReconfigured, PublisherSettings
 from godwit.runtime import configuration
@@ -152,3 +155,38 @@ def test_a_file_that_is_no_model_is_a_fault_of_the_key(
     (tmp_path / "model.json").write_bytes(model)
     [found] = faults_of("[publishers]\nmodel = 'model.json'\n", tmp_path)
     assert found.startswith(f"FILE:2: publishers.model: {fault}")
+
+
+# ------------------------------------------------------------ proxies that were mined
+
+
+def test_proxies_of_single_clients_are_read_from_what_the_pipeline_mines(tmp_path: Path) -> None:
+    (tmp_path / "proxies.json").write_text('{"share": 0.9, "clients": {"van": ["b3", "b2", "b3"], "car": []}}')
+    found = said("[publishers]\nclient_proxies = 'proxies.json'\n", tmp_path).made(1).publishers
+    assert found.client_proxies == {"van": ("b3", "b2")}
+    config = found.config()
+    assert config.proxies_of("b1", "van") == ("b3", "b2")
+    assert config.proxies_of("b1", "car") == ("b1",)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[]", "proxies are"),
+        ("{", "line 1"),
+        ('{"clients": {"van": "b3"}}', "clients.van is"),
+        ('{"clients": {"van": [3]}}', "clients.van is"),
+        ('{"clients": {"van": [""]}}', "clients.van is"),
+    ],
+)
+def test_what_is_wrong_with_mined_proxies_is_told(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "proxies.json").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"publishers\.client_proxies.*proxies\.json") as error:
+        said("[publishers]\nclient_proxies = 'proxies.json'\n", tmp_path)
+    assert fault in str(error.value)
+
+
+def test_more_clients_than_anybody_mines_are_refused() -> None:
+    text = json.dumps({"clients": {str(n): ["b"] for n in range(CLIENTS_MAX + 1)}})
+    with pytest.raises(GodwitError, match="allowed are 100,000"):
+        mined_proxies(text, "proxies.json")

@@ -52,7 +52,7 @@ def test_a_refused_login_is_counted_and_logged_without_its_secrets() -> None:
             "user": "ann",
             "client": "phone",
             "cause": "anonymous",
-            "reason": "this broker takes clients without credentials only from its own machine",
+            "reason": "this broker accepts clients without credentials only from its own machine",
         }
     ]
     assert "hunter2" not in str(kept.lines)

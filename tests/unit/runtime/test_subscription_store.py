@@ -107,8 +107,8 @@ def path(tmp_path: Path) -> Path:
     [
         ("UPDATE about SET value = 7 WHERE name = 'format'", f"a store of format 7, and this version reads {FORMAT}"),
         ("UPDATE about SET value = 'bob' WHERE name = 'client'", "the store of the client 'bob', not of 'ann'"),
-        ("UPDATE about SET value = 'x' WHERE name = 'what'", "it does not say what it is"),
-        ("DROP TABLE about", "it does not say what it is"),
+        ("UPDATE about SET value = 'x' WHERE name = 'what'", "it has no description"),
+        ("DROP TABLE about", "it has no description"),
         ("UPDATE subscriptions SET record = replace(record, '> 1', '> 2')", "row 1 is not what was written"),
         ("UPDATE subscriptions SET checksum = 'x'", "row 1 is not what was written"),
     ],

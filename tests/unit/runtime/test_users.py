@@ -65,7 +65,7 @@ def test_what_is_wrong_with_a_file_is_said(text: str, reason: str) -> None:
     ("entry", "reason"),
     [
         ("publish = ['x <']", "users.ann: line 1, column 4"),
-        ("context = { role = 'medic' }", "context says role; of contexts this broker asserts: floor"),
+        ("context = { role = 'medic' }", "context has role; this broker asserts: floor"),
         (f"subscribe = {['x = 1'] * 101}", "at most 100 grants"),
         (f"subscribe = ['{'x' * 5_000}']", "4096 characters"),
     ],
@@ -251,6 +251,8 @@ def test_users_are_changed_and_never_replaced_silently(tmp_path: Path) -> None:
     def ann() -> User:
         return read_users(path.read_text(), "f")["ann"]
 
+    status, printed = run("add", "ann", said="\n")
+    assert (status, "a password has 1 to" in printed, "weak" in printed) == (2, True, False)
     status, printed = run("add", "ann", said="short\n")
     assert status == 0
     assert "this password is weak: it has 5 characters" in printed

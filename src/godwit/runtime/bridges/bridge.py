@@ -1,19 +1,19 @@
-"""One bridge: connect to the other system, carry events both ways, and again when the connection ends.
+"""One bridge: connects to another system, carries events in both directions, and reconnects when the connection ends.
 
-*Theory.* A bridge has two ends. The end here is a client with a durable session (`local_side.py`); the end there is a
-`Remote`, one class per kind of system. The bridge connects them, and knows nothing of either's protocol:
+*Theory.* A bridge has two ends. The local end is a client with a durable session (`local_side.py`); the remote end is a
+`Remote`, one class per kind of system. The bridge connects them, and is independent of their protocols:
 
 ```text
    broker ── session, queue, journal ── LocalSide ◀── Remote.run ──▶ the other system
 ```
 
 *Rules.*
-1. The subscriptions of the session stand before the other side is first dialled: what is published while it is away
-   waits in the queue.
-2. After a connection that failed the bridge waits, twice as long each time, up to `retry_s_max`, with some chance in
-   it. After one that was good it begins again with `RETRY_FIRST_S`.
-3. What happens is counted by direction and outcome (`OUTCOMES`), and logged: connected, disconnected, and one line for
-   the first refusal of a connection.
+1. The subscriptions of the session are made before the first connection attempt: events published while the remote is
+   away wait in the queue.
+2. After a failed connection the bridge waits, twice as long each time, up to `retry_s_max`, with random jitter. After a
+   good connection it begins again with `RETRY_FIRST_S`.
+3. Messages are counted by direction and outcome (`OUTCOMES`). Logged are: connected, disconnected, and the first
+   refusal of each connection.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ from godwit.runtime.node import Node
 __all__ = ["OUTCOMES", "Bridge", "BridgeLog", "Remote", "RemoteGone", "client_name"]
 
 RETRY_FIRST_S = 0.5
-OPEN_S = 10.0  # in which the other side must have answered
-GOOD_S = 5.0  # a connection that lasted for so long was good
+OPEN_S = 10.0  # in which the remote must have answered
+GOOD_S = 5.0  # a connection that lasted this long counts as good
 OUTCOMES = {
     "carried": "the other side has it",
     "refused": "the other side, or this broker, did not take it; the log has the first reason of each connection",
@@ -44,11 +44,11 @@ OUTCOMES = {
     "looped": "it had been there before",
     "expired": "its time was over",
 }
-"""What becomes of a message at a bridge."""
+"""The outcome of a message at a bridge."""
 
 
 class RemoteGone(GodwitError):
-    """The connection to the other side has ended, or could not be made."""
+    """The connection to the remote has ended, or could not be opened."""
 
 
 class BridgeLog(Protocol):
@@ -62,17 +62,17 @@ class Remote(Protocol):
     """The other system, over one connection."""
 
     async def open(self) -> None:
-        """Connect. RemoteGone, OSError: why not."""
+        """Connect. RemoteGone or OSError if that fails."""
 
     async def run(self, local: LocalSide) -> None:
-        """Carry events both ways until the connection ends. RemoteGone, ConnectionClosed, OSError: why it did."""
+        """Carry events in both directions until the connection ends: RemoteGone, ConnectionClosed or OSError."""
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Tally:
-    """What has become of messages, and the first refusal of a connection."""
+    """Counts of outcomes, and the first refusal of a connection."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()  # by direction and outcome
@@ -96,7 +96,7 @@ class Tally:
 
 
 class Bridge:
-    """A bridge at work, from `start` to `stop`."""
+    """A running bridge, from `start` to `stop`."""
 
     def __init__(
         self, node: Node, broker: str, section: BridgeSection, log: BridgeLog, make: Callable[["Bridge"], Remote]
@@ -112,7 +112,7 @@ class Bridge:
         self.is_up = False
         self.connections = 0  # that were made
         self.purged = 0  # events that left the queue by its bounds
-        self.starts_afresh = False  # the other side is to forget what it knows of us
+        self.starts_afresh = False  # the remote session is to be deleted
         self._node = node
         self._log = log
         self._make = make
@@ -120,20 +120,20 @@ class Bridge:
 
     @property
     def waiting(self) -> int:
-        """Events that the other side has not got yet."""
+        """The number of events that the remote has not received yet."""
         session = self._node.machine.sessions.session(self.client)  # type: ignore[attr-defined]
         return 0 if session is None else len(session.queue)
 
     def start(self) -> None:
-        """Begin. It goes on until `stop`."""
+        """Start the bridge. It runs until `stop`."""
         self._task = asyncio.create_task(self._run(), name=f"bridge {self.section.name}")
 
     def warn(self, reason: str) -> None:
-        """Something does not work that the configuration asks for."""
+        """Something in the configuration does not work."""
         self._log.warning("bridge trouble", bridge=self.section.name, reason=reason)
 
     async def stop(self) -> None:
-        """End; the session stays."""
+        """Stop the bridge; the session is kept."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -180,7 +180,7 @@ class Bridge:
             await remote.close()
 
     async def _touch(self) -> None:
-        """Have the session stay, with its subscriptions."""
+        """Keep the session from expiring, with its subscriptions."""
         (await self._attached()).hang_up()
 
     async def _attached(self) -> LocalSide:
@@ -197,10 +197,10 @@ class Bridge:
 
 
 def client_name(broker: str, bridge: str = "") -> str:
-    """The name of a bridge's client; without a bridge, what all names of a broker's bridges begin with."""
+    """The client name of a bridge; without a bridge, the common prefix of a broker's bridges."""
     return f"bridge/{broker}/{bridge}"
 
 
 def subscription_names(routes: tuple[Route, ...]) -> Mapping[str, Route]:
-    """Each route by a name that is the same as long as it asks for the same."""
+    """The routes by names that depend only on what a route subscribes to."""
     return {sha256(repr(route.local).encode()).hexdigest()[:16]: route for route in routes}

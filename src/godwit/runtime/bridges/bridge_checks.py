@@ -1,4 +1,4 @@
-"""What is wrong with `[[bridge]]` that types cannot say: names, addresses, files, patterns, topics that come back."""
+"""Checks of `[[bridge]]` beyond types: names, addresses, files, patterns, topics that would loop."""
 
 import re
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from godwit import settings
-from godwit.errors import BadValue, GodwitError
+from godwit.errors import BadValue, GodwitError, MqttFault
 from godwit.filters.topic_patterns import are_apart, levels_of
+from godwit.mqtt.topics import matches
 from godwit.runtime.addresses import address_of
 from godwit.runtime.bridges.bridge_sections import FILE_KEYS, FOREIGN_KEYS, BridgeSection, BridgeTopic
 from godwit.runtime.bridges.routes import Route
@@ -20,10 +21,12 @@ __all__ = ["bridge_faults"]
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 WILDCARDS = ("+", "#")
+LIBRARIES = {"kafka": ("aiokafka", "aiokafka"), "nats": ("nats", "nats-py")}  # by kind: module and package
+KAFKA_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 def bridge_faults(bridges: tuple[BridgeSection, ...], where: settings.Where) -> Iterator[str]:
-    """What is wrong with the bridges of a configuration whose values all have the right form."""
+    """The errors of the bridges of a configuration whose values all have the right types."""
     names = [bridge.name for bridge in bridges]
     for place, bridge in enumerate(bridges):
         at = ("bridge", place)
@@ -40,7 +43,7 @@ def bridge_faults(bridges: tuple[BridgeSection, ...], where: settings.Where) -> 
 
 
 def _kind_faults(bridge: BridgeSection, at: settings.Path, where: settings.Where) -> Iterator[str]:
-    """What does not fit the kind of the other side."""
+    """The errors that depend on the kind of the remote."""
     kind, said = bridge.kind, {key: getattr(bridge, key) for key in FOREIGN_KEYS[bridge.kind]}
     defaults = {field.name: field.default for field in msgspec.structs.fields(BridgeSection)}
     for key, value in said.items():
@@ -57,13 +60,16 @@ def _kind_faults(bridge: BridgeSection, at: settings.Path, where: settings.Where
                 here = where((*at, "topics", number, "direction"))
                 yield f"{here} is {topic.direction!r}: of a webhook nothing comes in; allowed is 'out'"
         return
+    addresses = bridge.address.split(",") if kind == "kafka" else [bridge.address]
     try:
-        if not address_of(bridge.address).port:
+        if not all(address_of(each.strip()).port for each in addresses):
             raise BadValue(bridge.address)
     except BadValue:
-        yield f"{where((*at, 'address'))} is {bridge.address!r}: allowed is host:port, as in 10.0.0.9:1883"
-    if kind == "nats" and find_spec("nats") is None:
-        yield f"{where((*at, 'kind'))} is 'nats': it needs nats-py, which is not installed: pip install godwit[nats]"
+        several = ", or several with commas between" if kind == "kafka" else ""
+        yield f"{where((*at, 'address'))} is {bridge.address!r}: allowed is host:port, as in 10.0.0.9:1883{several}"
+    if kind in LIBRARIES and find_spec(LIBRARIES[kind][0]) is None:
+        needed = f"it needs {LIBRARIES[kind][1]}, which is not installed: pip install godwit[{kind}]"
+        yield f"{where((*at, 'kind'))} is {kind!r}: {needed}"
 
 
 def _file_faults(bridge: BridgeSection, at: settings.Path, where: settings.Where) -> Iterator[str]:
@@ -84,7 +90,7 @@ def _file_faults(bridge: BridgeSection, at: settings.Path, where: settings.Where
 
 
 def _route_faults(bridge: BridgeSection, at: settings.Path, where: settings.Where) -> Iterator[str]:
-    incoming, outgoing = list[tuple[int, str]](), list[tuple[int, str]]()
+    incoming, outgoing = list[tuple[int, Route]](), list[tuple[int, Route]]()
     for number, topic in enumerate(bridge.topics):
         here = (*at, "topics", number)
         faults = [
@@ -95,32 +101,48 @@ def _route_faults(bridge: BridgeSection, at: settings.Path, where: settings.Wher
         if "?" in topic.pattern or topic.pattern.startswith("$share"):
             allowed = "allowed is a topic filter; a content filter goes to where"
             faults.append(f"{where((*here, 'pattern'))} is {topic.pattern!r}: {allowed}")
+        if topic.kafka_topic and (bridge.kind != "kafka" or not KAFKA_TOPIC.fullmatch(topic.kafka_topic)):
+            allowed = "allowed are letters, digits, '.', '_' and '-', at most 249, for a bridge of kind 'kafka'"
+            faults.append(f"{where((*here, 'kafka_topic'))} is {topic.kafka_topic!r}: {allowed}")
         if not faults:
             try:
                 route = Route.of(topic)
             except GodwitError as error:
                 key = "pattern" if _has_bad_pattern(topic) else "where"
-                faults.append(f"{where((*here, key))} is {getattr(topic, key)!r}: {str(error).splitlines()[0]}")
+                reason = error.text if isinstance(error, MqttFault) else str(error)  # no reason code of MQTT
+                faults.append(f"{where((*here, key))} is {getattr(topic, key)!r}: {reason.splitlines()[0]}")
         if faults:
             yield from faults
             continue
         if topic.direction != "out":
-            incoming.append((number, route.remote_filter))
+            incoming.append((number, route))
         if topic.direction != "in":
-            outgoing.append((number, route.remote_filter))
+            outgoing.append((number, route))
     for (one, a), (other, b) in combinations(incoming, 2):
-        if not are_apart(levels_of(a), levels_of(b)):
+        if _overlap(a, b):
             second = where((*at, "topics", other, "pattern"))
-            yield f"{second}: {b!r} overlaps with {a!r} of topics[{one}]: one message would come in twice"
+            said = f"{b.remote_filter!r} overlaps with {a.remote_filter!r} of topics[{one}]"
+            yield f"{second}: {said}: one message would come in twice"
     if bridge.level != "5":
         for one, a in incoming:
             for other, b in outgoing:
-                if not are_apart(levels_of(a), levels_of(b)):
+                if _overlap(a, b):
                     first = where((*at, "topics", one, "direction"))
                     yield (
-                        f"{first}: topics[{one}] brings in {a!r} and topics[{other}] takes out {b!r}: over MQTT 3.1.1 "
-                        "messages would come back; allowed are topics that do not overlap, or level = '5'"
+                        f"{first}: topics[{one}] brings in {a.remote_filter!r} and topics[{other}] takes out "
+                        f"{b.remote_filter!r}: over MQTT 3.1.1 messages would come back; "
+                        "allowed are topics that do not overlap, or level = '5'"
                     )
+
+
+def _overlap(a: Route, b: Route) -> bool:
+    """Whether one message could take both routes."""
+    if a.kafka_topic and b.kafka_topic and a.kafka_topic != b.kafka_topic:
+        return False
+    if bool(a.kafka_topic) != bool(b.kafka_topic):
+        named, plain = (a, b) if a.kafka_topic else (b, a)
+        return matches(plain.remote_filter, named.kafka_topic.replace(".", "/"))
+    return not are_apart(levels_of(a.remote_filter), levels_of(b.remote_filter))
 
 
 def _has_bad_pattern(topic: BridgeTopic) -> bool:

@@ -1,4 +1,4 @@
-"""`[[bridge]]` of a broker's configuration: every key, what may stand there, and what holds when nothing does."""
+"""`[[bridge]]` of a broker's configuration: every key, its allowed values and its default."""
 
 from typing import Annotated, Literal
 
@@ -11,18 +11,21 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 FILE_KEYS = ("password", "secret", "authorities", "certificate", "key")
 """Keys that name files."""
 
-MQTT_KEYS = ("level", "client_id", "keep_alive_s", "session_expiry_s", "packet_bytes_max")
+MQTT_KEYS = ("level", "keep_alive_s", "session_expiry_s")
+STREAM_KEYS = ("client_id", "packet_bytes_max")
+KAFKA_KEYS = ("sasl", "start")
 LOGIN_KEYS = ("user", "password", "tls", "authorities", "certificate", "key")
 FOREIGN_KEYS = {
-    "mqtt": ("secret",),
-    "nats": ("secret", *MQTT_KEYS),
-    "webhook": (*LOGIN_KEYS, *MQTT_KEYS),
+    "kafka": ("secret", *MQTT_KEYS),
+    "mqtt": ("secret", *KAFKA_KEYS),
+    "nats": ("secret", *MQTT_KEYS, *STREAM_KEYS, *KAFKA_KEYS),
+    "webhook": (*LOGIN_KEYS, *MQTT_KEYS, *STREAM_KEYS, *KAFKA_KEYS),
 }
-"""By kind, the keys that it has not."""
+"""By kind, the keys that it does not have."""
 
 
 class BridgeTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """Which topics cross a bridge, which way, and what they are called on either side."""
+    """The topics that cross a bridge, the direction, and their names on either side."""
 
     pattern: Text
     direction: Literal["in", "out", "both"] = "both"
@@ -31,13 +34,14 @@ class BridgeTopic(msgspec.Struct, frozen=True, kw_only=True):
     remote_prefix: str = ""
     where: str = ""
     retain: bool = True
+    kafka_topic: str = ""  # "": the topic, with dots for slashes
 
 
 class BridgeSection(msgspec.Struct, frozen=True, kw_only=True):
-    """Another system, and what is carried to it and from it."""
+    """A remote system, and the topics that are carried to it and from it."""
 
     name: Text
-    kind: Literal["mqtt", "nats", "webhook"] = "mqtt"
+    kind: Literal["mqtt", "nats", "kafka", "webhook"] = "mqtt"
     address: Text
     topics: tuple[BridgeTopic, ...]
     level: Literal["5", "3.1.1"] = "5"
@@ -45,6 +49,8 @@ class BridgeSection(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     password: str = ""  # a file
     secret: str = ""  # a file
+    sasl: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    start: Literal["latest", "earliest"] = "latest"
     tls: bool = False
     authorities: str = ""  # a file
     certificate: str = ""  # a file

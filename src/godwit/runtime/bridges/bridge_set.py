@@ -1,8 +1,9 @@
-"""All bridges of a broker: they begin, end and change with its configuration.
+"""All bridges of a broker: they start, stop and change with its configuration.
 
 *Rules.*
-1. A bridge whose section is the same goes on; one whose section has changed is stopped and begun again, with its queue.
-2. The session of a bridge that is no longer in the configuration is ended, with its queue: nobody would empty it.
+1. A bridge with an unchanged section keeps running; one with a changed section is restarted, with its queue.
+2. The session of a bridge that is no longer in the configuration is ended, with its queue, which would never be
+   emptied.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,8 +27,19 @@ def _nats(bridge: Bridge) -> Remote:
     return NatsRemote(bridge)
 
 
-REMOTES: dict[str, Callable[[Bridge], Remote]] = {"mqtt": MqttRemote, "nats": _nats, "webhook": WebhookRemote}
-"""The other side, by kind of bridge."""
+def _kafka(bridge: Bridge) -> Remote:
+    from godwit.runtime.bridges.kafka_remote import KafkaRemote  # an extra
+
+    return KafkaRemote(bridge)
+
+
+REMOTES: dict[str, Callable[[Bridge], Remote]] = {
+    "kafka": _kafka,
+    "mqtt": MqttRemote,
+    "nats": _nats,
+    "webhook": WebhookRemote,
+}
+"""The class of the remote, by kind of bridge."""
 
 
 class BridgeSet:
@@ -40,7 +52,7 @@ class BridgeSet:
         self._log = log
 
     async def put(self, sections: Iterable[BridgeSection]) -> None:
-        """Have these bridges, and no others."""
+        """Run exactly these bridges."""
         wanted = {section.name: section for section in sections}
         for name, bridge in list(self.bridges.items()):
             if wanted.get(name) != bridge.section:  # rule 1
@@ -54,7 +66,7 @@ class BridgeSet:
                 bridge.start()
 
     async def stop(self) -> None:
-        """End all of them; their sessions stay."""
+        """Stop all bridges; their sessions are kept."""
         for bridge in self.bridges.values():
             await bridge.stop()
         self.bridges.clear()

@@ -1,9 +1,9 @@
-"""What a message becomes when it crosses a bridge: renamed, filtered, with its path; the same for every kind of system.
+"""Conversion of messages that cross a bridge: renaming, filtering and their path; the same for all kinds of systems.
 
 *Theory.* Between the two sides a message has the form of MQTT: topic, payload, QoS, retain flag and properties. Other
 systems put their own form around that.
 
-*Rule.* What is not carried is counted here, by outcome.
+*Rule.* Messages that are not carried are counted here, by outcome.
 """
 
 from math import ceil
@@ -24,7 +24,7 @@ from godwit.runtime.bridges.routes import PATH, Route, first_route
 from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.mqtt_events import attributes_of, attributes_of_document, cloud_headers, message_of
 
-__all__ = ["brought_in", "path_of", "taken_out"]
+__all__ = ["brought_in", "path_of", "taken_out", "way_out"]
 
 
 def path_of(properties: Properties) -> tuple[str, ...]:
@@ -38,9 +38,9 @@ def with_path(properties: Properties, path: tuple[str, ...]) -> Properties:
     return {**properties, "user_property": (*further, *((PATH, network) for network in path))}
 
 
-def brought_in(bridge: Bridge, message: Publish) -> Incoming | None:
-    """A message from over there as an event of ours; None: it is not carried."""
-    found = first_route(bridge.incoming, message.topic)
+def brought_in(bridge: Bridge, message: Publish, routes: tuple[Route, ...] | None = None) -> Incoming | None:
+    """A message of the remote as an event, by one of these routes; None if it is not carried."""
+    found = first_route(bridge.incoming if routes is None else routes, message.topic)
     if found is None:
         bridge.tally.add("in", "filtered")
         return None
@@ -57,7 +57,13 @@ def brought_in(bridge: Bridge, message: Publish) -> Incoming | None:
 
 
 def taken_out(bridge: Bridge, delivery: Delivery, level: int = 5) -> Outgoing | None:
-    """A delivery as a message for over there; None: it is not carried."""
+    """A delivery as a message for the remote; None if it is not carried."""
+    found = way_out(bridge, delivery, level)
+    return None if found is None else found[1]
+
+
+def way_out(bridge: Bridge, delivery: Delivery, level: int = 5) -> tuple[Route, Outgoing] | None:
+    """The route of a delivery, and its message for the remote; None if it is not carried."""
     event, now = delivery.event, time()
     found = first_way_out(bridge.outgoing, event)
     if found is None:
@@ -77,11 +83,11 @@ def taken_out(bridge: Bridge, delivery: Delivery, level: int = 5) -> Outgoing | 
         properties["message_expiry_interval"] = min(ceil(event.expires_at - now), NEVER)
     is_retained = (message.retain or message.is_retained) and route.retain
     qos, payload = min(message.qos, route.qos), message.payload_at(level)
-    return Outgoing(delivery.number, topic, payload, qos, is_retained, properties)
+    return route, Outgoing(delivery.number, topic, payload, qos, is_retained, properties)
 
 
 def first_way_out(routes: tuple[Route, ...], event: Event) -> tuple[Route, str] | None:
-    """The route that an event takes, and what its topic is called over there."""
+    """The route of an event, and its remote topic."""
     for route in routes:
         if (topic := route.to_remote(event)) is not None:
             return route, topic
@@ -102,7 +108,7 @@ def _event(message: Publish, topic: str, is_retained: bool, properties: Properti
             attributes = attributes_of_document(document, *said)
             payload, content_type = document.payload or b"", document.content_type
         except BadEvent:
-            pass  # it goes on as it is
+            pass  # it is carried unchanged
     expiry_s = properties.get("message_expiry_interval")
     expires_at = None if expiry_s is None else time() + expiry_s
     return Incoming(attributes, payload, content_type, expires_at, topic if is_retained else "")

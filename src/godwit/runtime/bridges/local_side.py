@@ -1,12 +1,12 @@
-"""A bridge's end in its own broker: a client with a durable session, inside the broker's process.
+"""The local end of a bridge: a client with a durable session, inside the broker's process.
 
-*Theory.* What a bridge takes out waits in the queue of an ordinary session: it is in the journal, has bounds, and stays
-when the broker is restarted. A delivery is confirmed when the other side has it. What a bridge brings in is published
-by the same client. What it must remember beside that (`notes`) is written together with the event that it belongs to.
+*Theory.* Outgoing events wait in the queue of an ordinary session: it is in the journal, has bounds, and survives a
+restart of the broker. A delivery is confirmed when the remote has it. Incoming events are published by the same client.
+Further state (`notes`) is written together with the event that it belongs to.
 
 *Rules.*
-1. While the other side is away nobody is attached, and the queue follows its rules. Attaching now and then keeps the
-   session from expiring.
+1. While the remote is away the client is not attached, and the queue follows its rules. Attaching from time to time
+   keeps the session from expiring.
 2. Deliveries are confirmed in order: one that is done waits for those before it.
 3. Numbers of events grow from session to session: they begin with the time at which a session began, in microseconds.
 """
@@ -38,14 +38,14 @@ from godwit.runtime.node import Node
 
 __all__ = ["Incoming", "LocalSide", "Wish"]
 
-SEQUENCE = "seq"  # a note: what the numbers of events begin with
-ROUTE = "route/"  # before the name of a subscription, in notes: the queue rules that it was asked for with
+SEQUENCE = "seq"  # a note: the first number of events
+ROUTE = "route/"  # note prefix, before the name of a subscription: its queue rules
 
 Wish = Subscribe | SubscribeQuery | Unsubscribe | Advertise | Publish | Retain | Note | SetSessionExpiry
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """An event that a bridge brings in, before it has its number. `key`: retain it as the last one of that topic."""
+    """An incoming event, before it has its number. `key`: retain it as the last one of that topic."""
 
     attributes: Attributes
     payload: bytes
@@ -77,7 +77,7 @@ class LocalSide:
     # ------------------------------------------------------------ the session
 
     async def attach(self, routes: Mapping[str, Route]) -> None:
-        """Take up the session, or begin one, with these subscriptions by name. ConnectionClosed: why not."""
+        """Resume the session, or begin one, with these subscriptions by name. ConnectionClosed if that fails."""
         self.attached = await self._inner.attach()
         self.notes = dict(self.attached.notes)
         base = self.notes.get(SEQUENCE)
@@ -94,7 +94,7 @@ class LocalSide:
             raise ConnectionClosed(refused[0])
 
     def _subscription_changes(self, routes: Mapping[str, Route]) -> list[Wish]:
-        """What makes the subscriptions of the session those of the configuration."""
+        """The requests that change the subscriptions of the session to those of the configuration."""
         known = {key.removeprefix(ROUTE): value for key, value in self.notes.items() if key.startswith(ROUTE)}
         value = msgspec.msgpack.encode(self._rules)
         changes: list[Wish] = []
@@ -109,7 +109,7 @@ class LocalSide:
         return changes
 
     def hang_up(self) -> None:
-        """Go; the session stays."""
+        """Detach; the session is kept."""
         self._inner.hang_up()
 
     def leave(self) -> None:
@@ -118,13 +118,19 @@ class LocalSide:
 
     # ------------------------------------------------------------ in
 
+    @property
+    def next_request(self) -> int:
+        """The number that the next request will have."""
+        return self._asked + 1
+
     async def ask(self, wishes: Sequence[Wish]) -> list[str | None]:
-        """Have these carried out, and in the journal: for each, why it was refused, or None."""
+        """Send requests, and wait until they are in the journal; for each, why it was refused, or None."""
         self._asked += len(wishes)
         return await self._inner.ask(wishes)
 
     async def bring(self, items: Sequence[Incoming | Note]) -> list[str | None]:
-        """Publish events and keep notes, in order and all in the journal: for each, why it was refused, or None."""
+        """Publish events and store notes, in order, and wait until they are in the journal; for each, why it was
+        refused, or None."""
         await self._inner.inner.room()
         now, first = time(), self._base + self._asked + 1  # rule 3
         return await self.ask([self._wish(each, first + place, now) for place, each in enumerate(items)])
@@ -146,14 +152,14 @@ class LocalSide:
         self.deliveries.put_nowait(None)
 
     async def next_delivery(self) -> Delivery:
-        """The next event to be carried out. ConnectionClosed: the broker has closed the session."""
+        """The next outgoing event. ConnectionClosed: the broker has closed the session."""
         delivery = await self.deliveries.get()
         if delivery is None:
             raise ConnectionClosed(self._inner.closed_because or "the broker has closed the connection")
         return delivery
 
     def done(self, numbers: Sequence[int]) -> list[int]:
-        """The other side has these deliveries, or never gets them: those that are confirmed now. (rule 2)"""
+        """The remote has these deliveries, or will never get them; returns those that are confirmed now. (rule 2)"""
         before = [number for number in numbers if number not in self._unconfirmed]  # confirmed over another connection
         self._done.update(number for number in numbers if number in self._unconfirmed)
         confirmed: list[int] = []

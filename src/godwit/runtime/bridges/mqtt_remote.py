@@ -1,17 +1,17 @@
-"""The other side of a bridge, where it is an MQTT broker: a socket, and the driver of `mqtt/client_end.py`.
+"""The remote of a bridge: an MQTT broker, over a socket, with the driver of `mqtt/client_end.py`.
 
-*Theory.* One task reads. What a piece of the stream asks for (events and notes) goes into the journal in one batch;
-then the answers to it are sent. Another task takes deliveries from the local session and sends them; they are confirmed
-when the server has acknowledged them.
+*Theory.* One task reads. The events and notes of a piece of the stream are written to the journal in one batch; then
+the answers are sent. Another task takes deliveries from the local session and sends them; they are confirmed when the
+server has acknowledged them.
 
 *Rules.*
 1. A packet is acknowledged when its event is in the journal of this broker.
-2. An event that has been in a network before does not enter it again: MQTT 5 carries its path in user properties. The
-   server is asked not to send back what came over this connection (`no_local`).
+2. An event does not enter a network twice: MQTT 5 carries its path in user properties. The server is asked not to send
+   back messages of this connection (`no_local`).
 3. Retained messages are taken once, with a new subscription, and not with every connection (`retain_handling`).
 4. Silence of `keep_alive_s` ends the connection.
-5. A note that the server has a delivery is removed after the delivery is confirmed. Should it stay because nothing
-   else had to be written, the next connection removes it.
+5. A note that the server has a delivery is removed after the delivery is confirmed, together with the next write; if
+   there is none, the next connection removes it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from godwit.mqtt.client_end import (
     Done,
     Effect,
     SendPacket,
-    Subscribed,
+    SubscribeAnswered,
     TakeMessage,
     connect_packet,
     note_of,
@@ -44,8 +44,8 @@ __all__ = ["MqttRemote", "client_tls"]
 
 READ_BYTES = 65_536
 LEVELS = {"5": 5, "3.1.1": 4}
-SUBSCRIBED = "sub/"  # before a topic filter, in notes: what was subscribed to over there, and with which QoS
-MET = "met"  # a note: the session over there began after this one
+SUBSCRIBED = "sub/"  # note prefix, before a topic filter: a subscription at the remote, with its QoS
+MET = "met"  # a note: the remote session began after this one
 STARTS_AFRESH = "the session here is new: that of the other side is ended"
 
 
@@ -70,7 +70,7 @@ class MqttRemote:
     # ------------------------------------------------------------ the connection
 
     async def open(self) -> None:
-        """Connect, and be let in."""
+        """Connect and authenticate."""
         section, address = self._section, address_of(self._section.address)
         tls = client_tls(section.authorities, section.certificate, section.key) if section.tls else None
         try:
@@ -97,10 +97,10 @@ class MqttRemote:
         if not isinstance(first, Connack):
             raise RemoteGone(f"the server answers CONNECT with {type(first).__name__.upper()}")
         self._connack = first
-        ClientEnd(self._level, {}).on_connack(first)  # MqttFault: it does not let us in
+        ClientEnd(self._level, {}).on_connack(first)  # MqttFault: the server refuses the connection
 
     async def close(self) -> None:
-        """Say good-bye, and let go."""
+        """Send DISCONNECT, and close the connection."""
         if self._writer is not None:
             if not self._writer.is_closing():
                 self._writer.write(encode(Disconnect(), self._level))
@@ -114,7 +114,7 @@ class MqttRemote:
         return self._decoder.feed(data)
 
     async def run(self, local: LocalSide) -> None:
-        """Carry events both ways until the connection ends."""
+        """Carry events in both directions until the connection ends."""
         self._local = local
         if MET not in local.notes and self._connack.session_present:  # whose identifiers mean other messages
             self._bridge.starts_afresh = True
@@ -149,7 +149,7 @@ class MqttRemote:
     # ------------------------------------------------------------ subscriptions over there
 
     def _subscriptions(self) -> list[Effect]:
-        """What must change over there. (rule 3)"""
+        """The changes to the remote's subscriptions. (rule 3)"""
         is_new = not self._end.is_present
         noted = _subscribed(self._local.notes)
         known = {} if is_new else noted
@@ -189,7 +189,7 @@ class MqttRemote:
             packets = await self._read()
 
     async def _carry_out(self, effects: list[Effect]) -> None:
-        """First what must be in the journal, then what may be sent. (rule 1)"""
+        """Write to the journal first, then send. (rule 1)"""
         items: list[Incoming | Note] = []
         packets: list[Packet] = []
         done: list[int] = []
@@ -206,7 +206,7 @@ class MqttRemote:
                 case Done(number=number, refused=refused):
                     done.append(number)
                     self._tally_sent(refused)
-                case Subscribed(refused=texts):
+                case SubscribeAnswered(refused=texts):
                     items += self._on_subscribed(texts)
         if items:
             ended, self._ended_notes = self._ended_notes, []
@@ -253,7 +253,7 @@ class MqttRemote:
 
 
 def client_tls(authorities: str, certificate: str, key: str) -> ssl.SSLContext:
-    """Whom a bridge trusts, and what it shows. OSError, ssl.SSLError: a file cannot be used."""
+    """The TLS settings of a bridge. OSError, ssl.SSLError: a file cannot be used."""
     context = ssl.create_default_context(cafile=authorities or None)
     if certificate:
         context.load_cert_chain(certificate, key or None)

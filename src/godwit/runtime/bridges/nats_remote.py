@@ -1,14 +1,15 @@
-"""The other side of a bridge, where it is a NATS server: topics are subjects, user properties are headers.
+"""The remote of a bridge: a NATS server. Topics are subjects, user properties are headers.
 
 *Theory.* A subject has tokens between dots where a topic has levels between slashes. `+` is `*`, and `#` at the end is
 `>`, which stands for at least one token.
 
 *Rules.*
-1. Going out, deliveries are confirmed when the server has answered a PING behind them: what was not confirmed is sent
-   again after a break, so it may come twice. Core NATS keeps nothing: who does not listen over there misses it.
-2. Coming in, an event is published when it arrives. What is published over there while the bridge is away is lost.
+1. Outgoing, deliveries are confirmed when the server has answered a PING sent after them. Unconfirmed ones are sent
+   again after a reconnection, so an event may arrive twice. Core NATS stores nothing: a subscriber that is not
+   connected misses the event.
+2. Incoming, an event is published when it arrives. Events published on the server while the bridge is away are lost.
 3. A topic with a level that no subject can have (empty, with a dot, a space or a wildcard) is refused, and counted.
-4. The bridge connects anew itself; the client library does not.
+4. The bridge reconnects itself; automatic reconnection of the client library is off.
 """
 
 import asyncio
@@ -32,14 +33,14 @@ from godwit.runtime.bridges.routes import PATH
 __all__ = ["NatsRemote", "subject_of", "topic_of"]
 
 BATCH_MAX = 256
-PENDING_MAX = 10_000  # messages that have come and are not in the journal; beyond that the library drops some
+PENDING_MAX = 10_000  # received messages that are not in the journal yet; beyond that the library drops some
 PATH_HEADER, TYPE_HEADER, QOS_HEADER = "Godwit-Path", "Content-Type", "Godwit-QoS"
 PATH_SEPARATOR = " > "
 UNFIT = frozenset(" .*>\t\r\n")
 
 
 def subject_of(topic: str, *, is_pattern: bool = False) -> str:
-    """A topic, or a topic pattern, as a subject. BadValue: none can say it. (rule 3)"""
+    """A topic, or a topic pattern, as a subject. BadValue if NATS does not allow it. (rule 3)"""
     tokens = topic.split("/")
     for place, token in enumerate(tokens):
         if is_pattern and token == "+":
@@ -52,7 +53,7 @@ def subject_of(topic: str, *, is_pattern: bool = False) -> str:
 
 
 def topic_of(subject: str) -> str:
-    """A subject as a topic. BadValue: none can say it."""
+    """A subject as a topic. BadValue if it is not a valid topic."""
     if any(sign in subject for sign in "/+#"):
         raise BadValue(f"{subject!r} cannot be a topic")
     return subject.replace(".", "/")
@@ -68,7 +69,7 @@ class NatsRemote:
         self._came: asyncio.Queue[Msg] = asyncio.Queue(PENDING_MAX)
 
     async def open(self) -> None:
-        """Connect, and be let in."""
+        """Connect and authenticate."""
         section = self._bridge.section
         options: dict[str, Any] = {}
         if section.user:
@@ -100,13 +101,13 @@ class NatsRemote:
             self._gone.set_result(reason)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._client is not None:
             with suppress(nats.errors.Error, OSError):
                 await self._client.close()
 
     async def run(self, local: LocalSide) -> None:
-        """Carry events both ways until the connection ends."""
+        """Carry events in both directions until the connection ends."""
         for route in self._bridge.incoming:
             subject = subject_of(route.remote_filter, is_pattern=True)
             await self._client.subscribe(subject, cb=self._came.put, pending_msgs_limit=PENDING_MAX)
@@ -176,7 +177,7 @@ class NatsRemote:
             local.done([delivery.number for delivery in deliveries])
 
     async def _publish(self, message: Outgoing) -> bool:
-        """Send a message; whether it could be said. (rule 3)"""
+        """Send a message; returns whether its topic was allowed. (rule 3)"""
         pairs = message.properties.get("user_property", ())
         path = [value for name, value in pairs if name == PATH]
         headers = {name: value for name, value in pairs if name != PATH and _is_header(name, value)}

@@ -1,11 +1,11 @@
-"""The other side of a bridge, where it is a webhook: each event is one signed POST of a CloudEvent.
+"""The remote of a bridge: a webhook. Each event is one signed POST of a CloudEvent.
 
 *Rules.*
-1. One event at a time, in the order of the queue: the next is sent when the one before was taken.
-2. An answer 2xx takes an event. A final refusal (4xx) drops it, and is counted. After all else the bridge tries again,
-   more and more slowly, and the event stays in the queue.
+1. One event at a time, in the order of the queue: the next is sent when the one before was accepted.
+2. A 2xx response accepts an event. A final refusal (4xx) drops it, and is counted. After all other results the bridge
+   retries with growing pauses, and the event stays in the queue.
 3. `X-Godwit-Delivery` names session and number of a delivery. It is the same in all attempts, also after a restart: a
-   receiver that remembers it takes each event once.
+   receiver that remembers it handles each event once.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ class WebhookRemote:
         self._poster: WebhookPoster
 
     async def open(self) -> None:
-        """Read the secret. There is nothing to connect to before there is an event."""
+        """Read the secret. A connection is opened with the first event."""
         self._poster = WebhookPoster(Path(self._bridge.section.secret).read_bytes().strip())
 
     async def run(self, local: LocalSide) -> None:
-        """Send events until one is not taken."""
+        """Send events until one is not accepted."""
         while True:
             delivery = await local.next_delivery()
             if taken_out(self._bridge, delivery) is not None:
