@@ -1,7 +1,7 @@
-"""The simulator: the brokers' and clients' own machines on virtual time, with every fault, from one seed.
+"""The simulator: the production machines of brokers and clients on virtual time, with all faults, from one seed.
 
-A `Scenario` says what runs (`load`, `named`, `with_changes`, `drawn`), a `Summary` what came of it. Both are public:
-a network can be tried out before it is built, and so can a change to it.
+A `Scenario` describes a run (`load`, `named`, `with_changes`, `drawn`), a `Summary` its result. Both are public: a
+network, or a change to it, can be tried before it is built.
 
 >>> from godwit.simulator import named, with_changes
 >>> city = with_changes(named("city"), ["clients.publishers=100"])

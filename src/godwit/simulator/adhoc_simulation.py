@@ -1,13 +1,13 @@
-"""Runs of ad hoc networks: devices walk about in a square, islands part and meet, and every law is checked.
+"""Runs of ad hoc networks: devices move in a square, islands separate and merge, and every law is checked.
 
-*Theory.* Devices walk to points drawn by lot, each at its own speed (random waypoint), for `move_s`; then all rest for
-`rest_s`, in turn. Who is nearer than `range_m` is in range. While they rest islands become stable, and are held to the
-laws of `adhoc_world.py`. At the end they stand in a row in which each hears the next, so that everything that any
-of them holds for another must come; when no lease has ended.
+*Theory.* Devices move to random points, each at its own speed (random waypoint), for `move_s`; then all rest for
+`rest_s`, alternately. Devices nearer than `range_m` are in range. While they rest islands become stable, and the laws
+of `adhoc_world.py` are checked. At the end they form a line in which each is in range of the next, so that all queued
+events must arrive, unless a lease has ended.
 
 *Rules.*
 1. The same scenario and seed give the same trace. Movement, workload and devices have generators of their own.
-2. With messages that get lost, times are no law any more; what comes twice, in the wrong order or never, is.
+2. If messages are lost, delays are not checked; duplicates, order and losses are.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ VIOLATIONS_MAX = 100
 
 
 class WaypointWalk:
-    """Devices on their ways through a square."""
+    """Devices moving in a square."""
 
     def __init__(self, names: Iterable[str], side_m: float, speed_mps: float, streams: RandomStreams) -> None:
         self._side_m, self._speed_mps, self._streams = side_m, speed_mps, streams
@@ -46,7 +46,7 @@ class WaypointWalk:
         return self._streams.stream("speeds", name).uniform(0.3, 1.0) * self._speed_mps
 
     def step(self, seconds: float) -> None:
-        """All go on; who has arrived draws another goal."""
+        """Move all devices; one that has arrived gets a new target."""
         for name, (x, y) in self.at.items():
             (goal_x, goal_y), speed = self._goals[name]
             left = dist((x, y), (goal_x, goal_y))
@@ -56,7 +56,7 @@ class WaypointWalk:
                 self._goals[name] = (self._point(name), self._speed(name))
 
     def pairs(self, range_m: float) -> list[Pair]:
-        """Who is in range of whom."""
+        """The pairs in range."""
         names = list(self.at)
         return [
             (one, other)
@@ -92,7 +92,12 @@ class AdHocSimulation:
             for name in self.names
         }
         self.adhoc = AdHocWorld(
-            seed, configs, trace, latency_ms=scenario.overlay.latency_ms, buffer_events_max=clients.buffer_events_max
+            seed,
+            configs,
+            trace,
+            latency_ms=scenario.overlay.latency_ms,
+            has_disks=radio.keeps_disk,
+            buffer_events_max=clients.buffer_events_max,
         )
         self.adhoc.world.traces_messages = trace is not None
         self.adhoc.set_loss(radio.loss)
@@ -105,7 +110,7 @@ class AdHocSimulation:
         self.longest_island = 1
 
     def run(self, progress: Callable[[float], None] | None) -> Summary:
-        """Walk, rest, meet; then look whether all is as it must be."""
+        """Move, rest, meet; then run the final checks."""
         started = perf_counter()
         scenario, adhoc = self.scenario, self.adhoc
         radio, world = scenario.radio, self.adhoc.world
@@ -136,7 +141,7 @@ class AdHocSimulation:
         return self._summary(perf_counter() - started)
 
     def _crash_some(self, now: float) -> None:
-        """Devices crash while events are published, and come back after a while."""
+        """Devices crash while events are published, and restart after a time."""
         radio, adhoc = self.scenario.radio, self.adhoc
         for name, back_at in list(self.back_at.items()):
             if now >= back_at:

@@ -1,29 +1,29 @@
-"""Ad hoc networks on virtual time: devices, who is in range of whom, and the laws that hold for them.
+"""Ad hoc networks on virtual time: devices, which of them are in range, and their laws.
 
-*Theory.* The world of `world.py` runs the devices' machines; this module says which pairs are in range, lets
-applications speak, and watches. Who can be reached over any number of hops forms an *island*. An island is *stable*
-since its nodes or the pairs in range within it last changed.
+*Theory.* The world of `world.py` runs the devices' machines; this module sets which pairs are in range, makes the
+requests of applications, and checks. Devices that reach each other over any number of hops form an *island*. An island
+is *stable* since its nodes or the pairs in range within it last changed.
 
 | law | it says |
 |---|---|
 | nothing twice | no client gets an event twice, whatever happens |
 | order | a client gets the events of one publisher in the order they were published, whatever happens |
 | nothing held is lost | what an event broker took for a client comes, unless its lease ended or order forbids it |
-| all of an island | what is published in an island that has been stable comes in time to all in it who want it |
+| all of an island | events published in a stable island arrive in time at all its subscribers |
 | one event broker | an island of two or more that has been stable has one leader, whom all follow; or, where event \
 brokers coordinate, several, all joined to the one of the highest rank |
-| everything in force | its event broker holds exactly the subscriptions of its members, who are all connected |
-| leases end | an event broker holds nothing of who has been gone from its island for the time of a lease |
+| everything in force | its event broker has exactly the subscriptions of its members, which are all connected |
+| leases end | an event broker has no state of a device that has left its island for the time of a lease |
 | sessions follow | in an island that has been stable only the event broker that a client follows has a session of it |
 
 *Rules.*
-1. Nothing here draws a random number or changes a machine.
-2. What a law excuses is on record: `lost` for a lease that ended, `suppressed` at a client for what came behind a later
-   event of its publisher, which happens only when the two were taken for this client by different event brokers. A
-   broker that took an event before the client had a session there did not take it for this client. Where event brokers
-   coordinate, an event may also still wait at one that its client cannot reach.
-3. A device that crashes takes with it what its event broker held for others, and what its client knew: in its next life
-   it may get an event again, and each life is held to the laws on its own.
+1. Nothing here uses random numbers or changes a machine.
+2. Exceptions to a law are recorded: `lost` for a lease that ended, `suppressed` at a client for an event that arrived
+   after a later one of its publisher, which happens only if different event brokers accepted the two for this client. A
+   broker that accepted an event before the client had a session there did not accept it for this client. With
+   coordinating event brokers, an event may also still wait at one that its client cannot reach.
+3. A device that crashes takes with it what its client knew: in its next life it may get an event again, and each life
+   is held to the laws on its own. What its event broker held for others goes with it, too, unless devices have disks.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,6 +32,7 @@ from typing import Any
 
 from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.adhoc.device import AdHocConfig
+from godwit.adhoc.holdings import Holdings, resume
 from godwit.broker.effects import Effect, Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.events import Event
@@ -56,7 +57,7 @@ Pair = tuple[str, str]
 
 
 def converge_s(config: AdHocConfig) -> float:
-    """After which an island that does not change has one leader that everybody follows: every time out in a row."""
+    """The time after which an unchanged island has one leader that all follow: the sum of all timeouts."""
     settled_s = (
         config.lost_s
         + config.search_s
@@ -70,17 +71,17 @@ def converge_s(config: AdHocConfig) -> float:
 
 
 def _follow_s(config: AdHocConfig) -> float:
-    """Within which clients have moved to nearer event brokers, and their sessions have followed."""
+    """The time within which clients have moved to nearer event brokers, and their sessions have followed."""
     return config.lost_s + 2 * config.fetch_s
 
 
 def deliver_s(config: AdHocConfig) -> float:
-    """Within which an event arrives in an island that does not change."""
+    """The time within which an event arrives in an unchanged island."""
     return config.poll_s + 2 * config.beacon_s
 
 
 class AdHocWorld:
-    """Devices that come into range and go. `configs` names them."""
+    """Devices that move in and out of range. `configs` has their names."""
 
     def __init__(
         self,
@@ -88,9 +89,12 @@ class AdHocWorld:
         configs: Mapping[str, AdHocConfig],
         trace: TraceSink | None = None,
         latency_ms: float = 5.0,
+        *,
+        has_disks: bool = False,
         **client_settings: Any,
     ) -> None:
         self.world = World(seed)
+        self.disks = {name: Holdings() for name in configs} if has_disks else {}
         self.configs = dict(configs)
         self.trace = trace
         self.counts: dict[str, int] = {}  # records by kind
@@ -99,18 +103,24 @@ class AdHocWorld:
         self.delivered: dict[str, dict[EventId, float]] = {name: {} for name in configs}
         self.down: dict[str, None] = {}  # devices that have crashed and are not back
         self._earlier: dict[str, dict[EventId, float]] = {name: {} for name in configs}  # delivered in lives before
-        self.held: dict[tuple[str, EventId], dict[str, float]] = {}  # client and event: who took it for it, and when
+        self.held: dict[
+            tuple[str, EventId], dict[str, float]
+        ] = {}  # client and event: the broker that accepted it, and the time
         self.excused: dict[tuple[str, EventId], str] = {}
-        self.due: dict[tuple[str, EventId], float] = {}  # client and event: until when it must come
+        self.due: dict[tuple[str, EventId], float] = {}  # client and event: the latest time of its delivery
         self.violations: list[Violation] = []
         self.duplicated = self.out_of_order = 0
         self.latencies: list[float] = []
         self.links: dict[Pair, None] = {}
         self.islands: dict[str, tuple[str, ...]] = {name: (name,) for name in configs}
         self.stable_since: dict[str, float] = dict.fromkeys(configs, 0.0)
-        self.left_at: dict[Pair, float] = {}  # (a, b): when b was last in the island of a, or of whom a took over
+        self.left_at: dict[
+            Pair, float
+        ] = {}  # (a, b): the last time that b was in the island of a, or of a leader that a has taken over
         self.world.on_notify = self._on_notify
         self.world.on_record = self._on_record
+        if has_disks:
+            self.world.on_effects = lambda name, input, effects: self._write(name)
         for name, config in self.configs.items():
             self.world.add_broker(name, self._maker(name, config, client_settings), journaled=False)
         for at, name in enumerate(self.configs):
@@ -140,7 +150,7 @@ class AdHocWorld:
         return client
 
     def set_loss(self, rate: float) -> None:
-        """From now on so many of the messages over the air are lost, double or late."""
+        """Set the shares of lost, duplicate and late messages over the air."""
         for node in self.world.nodes.values():
             for wire in node.wires.values():
                 wire.set_faults(loss=rate, duplicate=rate / 2, delay=rate, delay_s=0.1)
@@ -152,20 +162,18 @@ class AdHocWorld:
     # ------------------------------------------------------------ what applications do
 
     def subscribe(self, name: str, subscription: str, filter: Filter) -> None:
-        """Want what `filter` matches."""
+        """Subscribe to `filter`."""
         self.wanted[name][subscription] = filter
-        self.world.command(
-            name, lambda node, now: node.ask(lambda client: client.subscribe(subscription, filter, now), now)
-        )
+        self._ask(name, lambda client, now: client.subscribe(subscription, filter, now))
 
     def unsubscribe(self, name: str, subscription: str) -> None:
-        """Want it no longer."""
+        """End a subscription."""
         del self.wanted[name][subscription]
         self._forgive(name)
         self._ask(name, lambda client, now: client.unsubscribe(subscription, now))
 
     def publish(self, name: str, attributes: Mapping[str, Any]) -> EventId:
-        """Publish an event, and note to whom it must come because their island has been stable."""
+        """Publish an event, and record the devices of a stable island that must receive it."""
         now = self.world.now
         number = self.client(name).sequence + 1
         event = Event(dict(attributes), publisher=name, sequence=number)
@@ -178,19 +186,24 @@ class AdHocWorld:
         return event.id
 
     def _ask(self, name: str, do: Callable[[Client, float], list[Effect]]) -> None:
-        self.world.command(name, lambda node, now: node.ask(lambda client: do(client, now), now))
+        def asked(node: AdHocNode, now: float) -> list[Effect]:
+            effects = node.ask(lambda client: do(client, now), now)
+            self._write(name)
+            return effects
+
+        self.world.command(name, asked)
+
+    def _write(self, name: str) -> None:
+        """What a device holds goes to its disk, before its effects leave."""
+        if name in self.disks:
+            self.disks[name].changes(self.node(name), self.client(name))
 
     # ------------------------------------------------------------ crashes
 
     def crash(self, name: str) -> None:
-        """Stop a device at once. It loses all it had. Rule 3."""
-        broker = self.node(name).broker
-        for session in broker.sessions if broker is not None else ():
-            for event in session.queue.events():
-                self.excused[session.client, event.id] = f"{name} has crashed"
-        for client, id in [key for key, takers in self.held.items() if name in takers]:
-            if id not in self.delivered[client]:
-                self.excused.setdefault((client, id), f"{name} has crashed")
+        """Stop a device at once. It loses all that is not on a disk. Rule 3."""
+        if name not in self.disks:
+            self._excuse_what_is_held_by(name)
         self.down[name] = None
         self.set_links([pair for pair in self.links if name not in pair])
         self._forgive(name)
@@ -198,17 +211,35 @@ class AdHocWorld:
         self.delivered[name] = {}
         self.world.crash(name, keeps_disk=False)
 
+    def _excuse_what_is_held_by(self, name: str) -> None:
+        broker = self.node(name).broker
+        for session in broker.sessions if broker is not None else ():
+            for event in session.queue.events():
+                self.excused[session.client, event.id] = f"{name} has crashed"
+        for client, id in [key for key, takers in self.held.items() if name in takers]:
+            if id not in self.delivered[client]:
+                self.excused.setdefault((client, id), f"{name} has crashed")
+
     def restart(self, name: str) -> None:
-        """Start a device that has crashed. Its application wants what it wanted before."""
+        """Restart a crashed device. Its application subscribes again."""
         del self.down[name]
         self.world.restart(name)
+        disk = copied(self.disks[name]) if name in self.disks else None
         for subscription, filter in self.wanted[name].items():
             self.subscribe(name, subscription, filter)
+        if disk is not None:
+            self.disks[name] = disk
+            self.world.command(name, self._resumed)
+
+    def _resumed(self, node: AdHocNode, now: float) -> list[Effect]:
+        effects = resume(node, self.disks[node.name], now)
+        self._write(node.name)
+        return effects
 
     # ------------------------------------------------------------ who is in range
 
     def set_links(self, pairs: Iterable[Pair]) -> None:
-        """From now on these are in range of each other, and no others."""
+        """Set the pairs in range."""
         wanted = dict.fromkeys((min(pair), max(pair)) for pair in pairs if self.down.keys().isdisjoint(pair))
         gone = [pair for pair in self.links if pair not in wanted]
         new = [pair for pair in wanted if pair not in self.links]
@@ -235,7 +266,7 @@ class AdHocWorld:
                     self.left_at[name, other] = now
 
     def _forgive(self, name: str) -> None:
-        """Something has changed for a node: what is still due to it need not come in time."""
+        """Something has changed for a node: events that it must still receive may be late."""
         self.due = {key: at for key, at in self.due.items() if key[0] != name or at <= self.world.now}
 
     # ------------------------------------------------------------ watching
@@ -274,20 +305,20 @@ class AdHocWorld:
             self.trace.write(now, name, record)
 
     def _took(self, name: str, id: EventId, now: float) -> None:
-        """An event broker has taken an event: whoever has a session there and wants it is to get it."""
+        """An event broker has accepted an event: all matching sessions there must receive it."""
         broker = self.node(name).broker
         event = self.said[id][0]
         for client in clients_wanting(broker, event) if broker is not None else ():
             self.held.setdefault((client, id), {}).setdefault(name, now)
 
     def _ended(self, leader: str, client: str) -> None:
-        """A session is over: not of somebody who has been here all the time."""
+        """A session has ended: it must not be of a device that was in the island all the time."""
         is_here = client in self.islands[leader] and self.node(client).leader == leader
         if is_here and self.world.now - self.stable_since[leader] >= converge_s(self.configs[leader]):
             self._violate("everything in force", f"{leader} has ended its session", client)
 
     def _took_over(self, leader: str, former: str) -> None:
-        """A leader has the sessions of another, with what is left of their leases."""
+        """A leader has taken over the sessions of another, with the rest of their leases."""
         for other in self.configs:
             since = self.left_at.get((former, other))
             if since is not None and other not in self.islands[leader]:
@@ -302,11 +333,11 @@ class AdHocWorld:
     # ------------------------------------------------------------ judging
 
     def leaders(self, island: Iterable[str]) -> list[str]:
-        """Who leads in an island."""
+        """The leaders in an island."""
         return [name for name in island if self.node(name).is_leading]
 
     def check_islands(self) -> int:
-        """Hold every island that has been stable to its laws. How many there were."""
+        """Check the laws of every stable island; returns their number."""
         checked = 0
         for island in dict.fromkeys(self.islands.values()):
             now, first = self.world.now, island[0]
@@ -353,7 +384,7 @@ class AdHocWorld:
                 self._violate("leases end", f"it holds a session of {client}, gone for {left_s:.1f} s", leader)
 
     def judge(self) -> None:
-        """At the end, when everybody has met: did everything come that must?"""
+        """The final check, after all devices have met: did all expected events arrive?"""
         for (name, id), at in self.due.items():
             if min(self.delivered[name].get(id, inf), self._earlier[name].get(id, inf)) > at:
                 self._violate("all of an island", f"event {id} has not come by {at:.3f} s", name)
@@ -366,7 +397,7 @@ class AdHocWorld:
                 self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
 
     def _waits(self, name: str, id: EventId) -> str | None:
-        """Whether an event broker that its client cannot reach holds it still: where several coordinate."""
+        """Whether an event broker that its client cannot reach still has it, if several coordinate."""
         for leader in self.leaders(self.configs):
             broker = self.node(leader).broker
             if self.configs[leader].meeting == "merge" or leader in self.islands[name] or broker is None:
@@ -376,15 +407,23 @@ class AdHocWorld:
         return None
 
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:
-        """Whether another event broker took a later event of the same publisher for it, which came before this one.
+        """Whether another event broker accepted a later event of the same publisher for it, which arrived before this
+        one.
 
-        Where event brokers coordinate, the later one may have come from another than took it.
+        With coordinating event brokers, the later one may have come from another broker.
         """
         if self.configs[name].meeting == "coordinate":
             return True
         later = [other for other in self.delivered[name] if other[0] == id[0] and other[1] > id[1]]
         takers = self.held[name, id].keys()
         return any(self.held.get((name, other), {}).keys() - takers for other in later)
+
+
+def copied(disk: Holdings) -> Holdings:
+    """What is read from a disk after a crash: what a snapshot of it says."""
+    read = Holdings()
+    read.restore(disk.snapshot())
+    return read
 
 
 def islands_of(names: Iterable[str], links: Iterable[Pair]) -> dict[str, tuple[str, ...]]:

@@ -1,17 +1,17 @@
-"""Base stations: brokers with a position and a range, and which of them a client can reach as it moves.
+"""Base stations: brokers with a position and a range, and the broker of a moving client.
 
-*Theory.* Stations are points in a plane: on a grid, drawn, or from a file of positions. A client looks for brokers once
-a second. One that has a broker keeps it until that is out of range, or until another is nearer by a margin; one that
-has none takes the nearest, as soon as it is within range by a margin. Between two brokers it is out of reach for
-`away_s` at least.
+*Theory.* Stations are points in a plane: on a grid, random, or from a file of positions. A client scans for brokers
+once a second. A connected client keeps its broker until that is out of range, or until another is nearer by a margin;
+others take the nearest, as soon as it is within range by a margin. Between two brokers a client is disconnected for at
+least `away_s`.
 
 *Rules.*
-1. Who stands still keeps its broker: between coming to a broker and leaving it a client has gone half a margin at
-   least, or it is not known where it is.
-2. Whoever is out of reach when the time of moves ends comes to the broker that is nearest to where it was last: after
-   that everything must settle.
-3. Who is out of reach when the time of moves begins has come to its first broker all the same, in the warm-up, and is
-   away from then on.
+1. A client that does not move keeps its broker: between connecting to a broker and leaving it a client has moved at
+   least half a margin, or its position is unknown.
+2. A client that is out of range when the moves end connects to the broker nearest to its last position: after that
+   everything must settle.
+3. A client that is out of range when the moves begin is connected to its first broker in the warm-up, and is away from
+   then on.
 """
 
 import math
@@ -26,12 +26,12 @@ from godwit.simulator.tracks import Rectangle, Spot, Track, positions_of
 
 __all__ = ["SCAN_INTERVAL_S", "BaseStations", "broker_positions", "itinerary_along", "station_positions"]
 
-SCAN_INTERVAL_S = 1.0  # from one look for brokers to the next
-LEAST_M = 1.0  # a side of a box that stations are put into
+SCAN_INTERVAL_S = 1.0  # between two scans
+LEAST_M = 1.0  # side of a square of the spatial index
 
 
 class BaseStations:
-    """Brokers in a plane. Those near a spot are found without asking all."""
+    """Brokers in a plane, with a spatial index."""
 
     def __init__(self, spots: Mapping[str, Spot], range_m: float) -> None:
         self.spots = dict(spots)
@@ -43,15 +43,15 @@ class BaseStations:
                 self._near.setdefault(square, []).append(broker)
 
     def distance_m(self, broker: str, spot: Spot) -> float:
-        """From a spot to a broker."""
+        """The distance from a point to a broker."""
         return math.dist(self.spots[broker], spot)
 
     def nearest(self, spot: Spot) -> str:
-        """The broker that is nearest, however far away; of several the first."""
+        """The nearest broker, at any distance; the first of several."""
         return min(self.spots, key=lambda broker: self.distance_m(broker, spot))
 
     def nearest_within(self, spot: Spot, reach_m: float) -> str | None:
-        """The nearest broker, if it is at most so far away, which is at most its range."""
+        """The nearest broker within a distance, which is at most its range."""
         near = self._near.get(self._square(spot), ())
         best = min(near, key=lambda broker: self.distance_m(broker, spot), default=None)
         return best if best is not None and self.distance_m(best, spot) <= reach_m else None
@@ -64,7 +64,7 @@ class BaseStations:
 
 
 def station_positions(roaming: Roaming, space: MovementSpace, box: Rectangle) -> dict[str, Spot]:
-    """Where brokers stand in a box: on a grid, row by row, or drawn."""
+    """Positions of brokers in a box: on a grid, row by row, or random."""
     brokers = space.places
     if roaming.stations == "drawn":
         drawn = {broker: Random(f"{space.seed}/stations/{broker}") for broker in brokers}
@@ -83,7 +83,7 @@ def station_positions(roaming: Roaming, space: MovementSpace, box: Rectangle) ->
 
 
 def broker_positions(file: str, overlay: Overlay) -> dict[str, Spot]:
-    """Where a file says that brokers stand, as (lon, lat), in the order of the overlay; others cannot be reached."""
+    """Positions of brokers from a file, as (lon, lat), in the order of the overlay; others are never in range."""
     found = positions_of(file)
     for broker in found:
         if broker not in overlay.brokers:
@@ -97,7 +97,7 @@ def broker_positions(file: str, overlay: Overlay) -> dict[str, Spot]:
 def itinerary_along(
     roaming: Roaming, space: MovementSpace, stations: BaseStations, track: Track, rng: Random
 ) -> Itinerary:
-    """The way of a client that goes along a track."""
+    """The itinerary of a client on a track."""
     enters_m = max(roaming.range_m - roaming.margin_m, 0.0)
     at = left_s = space.begins_s
     last = track.at(at)

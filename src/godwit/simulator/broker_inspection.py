@@ -1,7 +1,7 @@
-"""Broker inspection: every look of the simulator into a broker or a client, for the checkers alone.
+"""Inspection of brokers and clients by the simulator, for the checkers only.
 
-*Theory.* Whatever is on a wire is also in the outbox or queue of its sender, until it is acknowledged. So what waits in
-nodes, less what the other end has taken and not acknowledged yet, is everything that is under way.
+*Theory.* A message on a wire is also in the outbox or queue of its sender, until it is acknowledged. So the messages in
+nodes, minus those that the other end has accepted and not acknowledged yet, are everything in transit.
 
 *Rules.*
 1. No other module of the simulator reads the fields of a broker.
@@ -36,6 +36,7 @@ __all__ = [
     "Taken",
     "clients_wanting",
     "clients_with_sessions",
+    "early_and_taken",
     "entries_in",
     "events_at_stake",
     "events_on_the_way",
@@ -66,11 +67,12 @@ class SessionHolder(Protocol):
 
 
 Taken = Callable[[str, str], int]
-"""`taken(a, b)`: the number of the last message from broker a that broker b has taken, and will not forget."""
+"""`taken(a, b)`: the number of the last message from broker a that broker b has accepted durably."""
 
 
 def waiting(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[tuple[str, Any]]:
-    """Each message in an outbox of `broker`, with the neighbour that has still to take it; "": held back by routing."""
+    """Each message in an outbox of `broker`, with the neighbour that has not accepted it yet; "": held back by
+    routing."""
     for peer, link in broker.links.items():
         if link.outbox:
             for message in islice(link.outbox, max(taken(broker.name, peer) - link.first + 1, 0), None):
@@ -91,7 +93,7 @@ def _unmet(routing: GraphRouting, overlay: Overlay) -> list[str]:
 
 
 def _event_of(message: Any) -> EventId | None:
-    """The event that a message bears, if it bears one."""
+    """The event of a message, if it has one."""
     if type(message) in (Packet, HopPacket):
         message = message.message
     borne = event_message(message)
@@ -99,7 +101,7 @@ def _event_of(message: Any) -> EventId | None:
 
 
 def events_on_the_way(broker: Broker, overlay: Overlay, taken: Taken) -> Iterator[EventId]:
-    """The events that `broker` has in hand for other brokers."""
+    """The events that `broker` holds for other brokers."""
     for _, message in waiting(broker, overlay, taken):
         id = _event_of(message)
         if id is not None:
@@ -107,7 +109,7 @@ def events_on_the_way(broker: Broker, overlay: Overlay, taken: Taken) -> Iterato
 
 
 def events_at_stake(broker: Broker, overlay: Overlay, taken: Taken) -> dict[EventId, dict[str, None]]:
-    """The events that `broker` has in hand, and at which brokers each would be missed if they died with it."""
+    """The events that `broker` holds, and the brokers that would miss each if it were lost."""
     found: dict[EventId, dict[str, None]] = {}
     for peer, message in waiting(broker, overlay, taken):
         id = _event_of(message)
@@ -141,7 +143,7 @@ Others = Callable[[str], Broker | None]
 
 
 def events_queued(broker: Broker, others: Others) -> Iterator[tuple[str, EventId]]:
-    """Client and event, for all that waits in a session, or in one on its way, for its client's confirmation."""
+    """Client and event, for all unconfirmed events in sessions, or in sessions in transit."""
     for session in broker.sessions:
         for event in session.queue.events():
             yield session.client, event.id
@@ -154,7 +156,7 @@ def events_queued(broker: Broker, others: Others) -> Iterator[tuple[str, EventId
 
 
 def _replays(broker: Broker, others: Others) -> Iterator[Replay | Collected]:
-    """The parts of sessions that `broker` has in hand. In a graph only who has sent them can do so again."""
+    """The parts of sessions that `broker` holds. In a graph only their sender can send them again."""
     for arrival in broker.component(Relocation).arrivals.values():
         yield from arrival.parts
     outboxes = (link.outbox for link in broker.links.values() if link.outbox)
@@ -177,7 +179,7 @@ def _replays(broker: Broker, others: Others) -> Iterator[Replay | Collected]:
 
 
 def _has_come(packet: Packet, target: Broker | None) -> bool:
-    """Whether `target` has a packet that is for it, in its turn or early."""
+    """Whether `target` has a packet that is addressed to it, in order or early."""
     if target is None or not isinstance(target.routing, GraphRouting):
         return False
     again: Any = packet.message
@@ -197,7 +199,7 @@ def _has_streamed(source: str, number: tuple[int, int], target: Broker | None) -
 
 
 def sessions_at(broker: Broker, others: Others) -> dict[str, None]:
-    """The clients whose session `broker` has in hand: here, expected, or passing through."""
+    """The clients whose session `broker` holds: local, expected, or in transit."""
     passing = (replay.client for replay in _replays(broker, others))
     arriving = broker.component(Relocation).arrivals
     return dict.fromkeys([*(session.client for session in broker.sessions), *arriving, *passing])
@@ -221,7 +223,7 @@ def is_settled(broker: Broker) -> bool:
 
 
 def unfinished(broker: Broker, overlay: Overlay, others: "Others") -> list[str]:
-    """Everything that `broker` has not finished, in words; what its neighbours have not acknowledged, too."""
+    """Descriptions of everything that `broker` has not finished, including unacknowledged messages."""
     found = [
         f"{type(message).__name__} {f'for {peer}' if peer else 'held back'}"
         for peer, message in waiting(broker, overlay, taken=lambda *_: 0)
@@ -234,7 +236,7 @@ def unfinished(broker: Broker, overlay: Overlay, others: "Others") -> list[str]:
 
 
 def left_behind(broker: Broker) -> dict[str, int]:
-    """By table, how many entries `broker` holds, where it holds any; sessions and what is kept for them counted."""
+    """The number of entries of each non-empty table of `broker`, including sessions."""
     kept: dict[str, Sized] = {"sessions": broker.sessions}
     if isinstance(barrier := broker.component(Relocation).barrier, GraphBarrier):
         kept |= {"leaving": barrier.departing, "flushed": barrier.flushed}
@@ -244,13 +246,20 @@ def left_behind(broker: Broker) -> dict[str, int]:
 
 
 def last_taken(sender: Broker, receiver: Broker) -> int:
-    """The number of the last message that `receiver` has taken from the present life of `sender`."""
+    """The number of the last message that `receiver` has accepted from the present incarnation of `sender`."""
     link = receiver.links[sender.name]
     return link.received if link.peer_incarnation == sender.links[receiver.name].incarnation else 0
 
 
+def early_and_taken(before: Broker, after: Broker) -> list[Any]:
+    """Messages that a broker held on its links while earlier ones were missing, and has accepted since."""
+    links = [(link, after.links[peer]) for peer, link in before.links.items()]
+    same = [(link, later) for link, later in links if link.peer_incarnation == later.peer_incarnation]
+    return [message for link, later in same for number, message in link.early.items() if number <= later.received]
+
+
 def is_answered(client: Client) -> bool:
-    """Whether the client's broker has answered all that it asked for, events aside, and first of all its greeting."""
+    """Whether the client's broker has answered its greeting and all requests, except events."""
     return (client.connection is None or client.is_attached) and not client.has_unanswered_changes()
 
 
@@ -269,7 +278,7 @@ def clients_wanting(broker: SessionHolder, event: Event) -> list[str]:
 
 
 def held_subscriptions(broker: SessionHolder, client: str) -> dict[str, Filter]:
-    """What the session of a client at `broker` asks for, by name; nothing where there is no session."""
+    """The subscriptions of a client's session at `broker`, by name; empty without a session."""
     session = broker.sessions.session(client)
     return {} if session is None else {name: held.filter for name, held in session.subscriptions.items()}
 
@@ -287,9 +296,9 @@ def is_queued(broker: SessionHolder, client: str, id: EventId) -> bool:
 
 
 def idle_entries(broker: Broker) -> int:
-    """How many subscriptions of others `broker` holds that none of its clients' contexts may match.
+    """The number of remote subscriptions at `broker` that cannot match the context of any of its clients.
 
-    Matched at every hop, those on the way to such a context hold them, too: there is no telling from one broker.
+    With matching at every hop, brokers on the path to such a context have them, too, so this cannot be checked.
     """
     routing = broker.routing
     if not isinstance(routing, GraphRouting) or not isinstance(routing.forwarding, ContextForwarding) or routing.hops:
@@ -314,7 +323,7 @@ def entries_in(broker: Broker) -> int:
 
 
 def queue_lengths(brokers: Iterable[Broker]) -> dict[str, int]:
-    """By kind of queue, the longest of it in any of these brokers."""
+    """The longest queue of each kind in these brokers."""
     longest = {"outbox": 0, "session": 0}
     for broker in brokers:
         for link in broker.links.values():

@@ -1,4 +1,4 @@
-"""Checkers: they own the truth. Each law is one function from the ledger to what broke it.
+"""The checkers. Each law is one function from the ledger to its violations.
 
 | law | it says |
 |---|---|
@@ -6,19 +6,19 @@
 | nothing twice | no client gets an event twice |
 | order | a client gets the events of one publisher in the order they were published |
 | nothing unwanted | a delivery matches the subscription it is made for |
-| nothing misdelivered | a delivery that says whom it means (`Event.to`) means a context that the client had meanwhile |
+| nothing misdelivered | an addressed event (`Event.to`) is delivered only if it matches a context that the client had |
 | nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
 | quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
 
 *Rules.*
-1. A law judges by the ledger alone.
-2. A checker that has never caught anything is not trusted: `tests/simulation/test_planted_faults.py` and
-   `test_planted_context_faults.py` plant faults.
+1. A law uses only the ledger.
+2. A checker must have caught a fault: `tests/simulation/test_planted_faults.py` and `test_planted_context_faults.py`
+   plant faults.
 
-The first three bind only as far as the ways in which publisher and client move promise them (`mobility/modes.py`), and
-*nothing misdelivered* only where a client has one session: one that it left behind keeps the context of then. What was
-lost, doubled or overtaken is counted all the same. The laws about tables, queues and settling need the world and are
-checked in `network_monitor.py` and `final_checks.py`.
+The first three apply only as far as the modes of publisher and client guarantee them (`mobility/modes.py`), and
+*nothing misdelivered* only if a client has one session: an abandoned session keeps its old context. Losses, duplicates
+and reordering are counted anyway. The laws about tables, queues and settling need the world and are checked in
+`network_monitor.py` and `final_checks.py`.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ __all__ = ["Verdict", "judge", "unmet_expectations"]
 
 
 class Verdict:
-    """What the checkers found."""
+    """The result of the checkers."""
 
     def __init__(self) -> None:
         self.owed = 0
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def judge(ledger: Ledger, *, advertised: bool) -> Verdict:
-    """Hold everything in the ledger against the laws. `advertised`: publishers owe only what they have advertised."""
+    """Check the laws on the ledger. `advertised`: only advertised events are owed."""
     verdict = Verdict()
     matching = {id: set(filters) for id, filters in _matches(ledger)}
     meant = dict(_meant(ledger))
@@ -64,7 +64,7 @@ def judge(ledger: Ledger, *, advertised: bool) -> Verdict:
 
 
 def _matches(ledger: Ledger) -> Iterator[tuple[EventId, list[Filter]]]:
-    """For each event, which of all filters ever asked for match it; by plain evaluation, without any index."""
+    """For each event, the matching filters of all that were ever requested; by plain evaluation, without an index."""
     standings = (*ledger.subscriptions.values(), *ledger.advertisements.values())
     filters = list(dict.fromkeys(v.filter for s in standings for v in s.versions if v.filter is not None))
     for id, fact in ledger.facts.items():
@@ -73,7 +73,7 @@ def _matches(ledger: Ledger) -> Iterator[tuple[EventId, list[Filter]]]:
 
 
 def _meant(ledger: Ledger) -> Iterator[tuple[EventId, set[DeclaredContext]]]:
-    """For each event that says whom it means, which of all contexts that were ever declared."""
+    """For each addressed event, the matching contexts of all that were ever declared."""
     versions = [version for standing in ledger.contexts.values() for version in standing.versions]
     contexts = [version.filter for version in versions if version.filter is not None]
     for id, fact in ledger.facts.items():
@@ -111,7 +111,7 @@ def _check_deliveries(
             (verdict.catch_up if was_away else verdict.latencies).append(at - fact.published_at)
             if not ledger.may_mean(fact, client, at, meant.get(id, ())):
                 verdict.unwanted += 1
-                text = f"{_name(id)} came to a client that it does not mean"
+                text = f"{_name(id)} was delivered to a client that it is not addressed to"
                 if ledger.promises("unique", client, publisher):  # or one of its sessions knows an older context
                     verdict.violations.append(Violation("nothing misdelivered", text, at, client))
             for name in subscriptions or ("",):
@@ -141,7 +141,7 @@ def _check_losses(
             continue
         may_owe = not advertised or _is_advertised(ledger, fact, matching[id])
         contexts = meant.get(id, ())
-        wanting: dict[str, bool] = {}  # whether it is owed, by client; who is not here must not get it
+        wanting: dict[str, bool] = {}  # by client, whether it is owed; others must not get it
         for filter in matching[id]:
             for standing in by_filter.get(filter, ()):
                 client = standing.client
@@ -160,7 +160,7 @@ def _check_losses(
 
 
 def _missing(ledger: Ledger, client: str, fact: EventHistory, verdict: Verdict) -> None:
-    """An owed event that did not come: excused, or lost."""
+    """An owed event that was not delivered: excused, or lost."""
     reason = ledger.gone.get((client, fact.id))
     if reason == "expired":
         verdict.expired += 1
@@ -205,7 +205,7 @@ def _check_entries(
                 continue  # it would have been refused
             for standing in ledger.subscriptions.values():
                 if not ledger.promises("complete", standing.client, id[0]):
-                    continue  # on its way it wants nothing, as far as brokers know
+                    continue  # while it moves, brokers know no subscriptions of it
                 if standing.owes(quenched, matching[id]) and ledger.means(quenched, standing.client, meant.get(id, ())):
                     text = f"{_name(id)} was quenched, and {standing.client} wanted it"
                     verdict.violations.append(Violation("quenching", text, fact.published_at, id[0]))
@@ -213,7 +213,7 @@ def _check_entries(
 
 
 def unmet_expectations(summary: Summary, expected: Expectations) -> list[Violation]:
-    """What a scenario expects of its outcome besides the laws, and did not get."""
+    """Expectations of a scenario, besides the laws, that were not met."""
     bounds: list[tuple[str, float | None, float | None, bool]] = [
         ("delivered_min", summary.delivered, expected.delivered_min, True),
         ("messages_max", summary.messages_sent, expected.messages_max, False),

@@ -1,11 +1,11 @@
 """Requests of clients: subscribe, advertise, publish, declare a context; each with its entry in the ledger.
 
 *Theory.* Each request goes to the client's machine and into the ledger, with the events that are in flight at that
-moment. A subscription may refer to its client's own context (`my.x`): whenever that changes, so does what the
-subscription asks for. A subscription may expire; the ledger hears of it by the clock of the client's broker.
+moment. A subscription may refer to its client's own context (`my.x`): its filter changes with the context. A
+subscription may expire, by the clock of the client's broker.
 
 *Rules.*
-1. Every request of a run goes through here: so the ledger knows all of them.
+1. Every request of a run goes through this module, so the ledger has all of them.
 2. A context has parts, each declared by itself; the client's own context is all of them together.
 """
 
@@ -70,7 +70,7 @@ class ClientRequests:
     # ------------------------------------------------------------ subscriptions
 
     def subscribe(self, name: str, subscription: str, content: Filter, sender: Filter | None = None) -> None:
-        """A client subscribes, or replaces what a subscription asks for."""
+        """A client subscribes, or replaces a filter."""
         self._subscribed += 1
         filter = content if sender is None else all_of(content, of_sender(sender))
         expires = None
@@ -98,13 +98,13 @@ class ClientRequests:
         self._world.command(name, lambda client, now: client.unsubscribe(subscription, now))
 
     def standing_subscriptions(self) -> list[tuple[str, str]]:
-        """Client and name of each subscription that stands, as far as its client knows."""
+        """Client and name of each active subscription, as far as its client knows."""
         histories = self._ledger.subscriptions.items()
         wanted = [key for key, history in histories if history.filter is not None]
         return [(name, entry) for name, entry in wanted if self._is_wanted(name, entry)]
 
     def expired_by(self, name: str, at: float) -> set[str]:
-        """The subscriptions of a client whose time is over then, by its own clock."""
+        """The subscriptions of a client that have expired by then, by its own clock."""
         return {entry for (client, entry), expires in self._expires.items() if client == name and expires <= at}
 
     def _expire(self, name: str, subscription: str, number: int) -> None:
@@ -114,7 +114,7 @@ class ClientRequests:
         if self._numbers.get((name, subscription)) == number:
             self.note("subscription", name, subscription, None, self._world.now + 2 * ROUNDING_S)
         elif not history.is_down and not is_answered(self._network.client(name)):
-            # its broker may not know yet that it was replaced, and ends it: a gap, until it hears the new one
+            # its broker may not have the replacement yet, and ends it: a gap, until the replacement arrives
             self.note("subscription", name, subscription, None)
             self.note("subscription", name, subscription, filter)
 
@@ -134,7 +134,7 @@ class ClientRequests:
         self._world.command(name, lambda client, now: client.unadvertise(advertisement, now))
 
     def note(self, kind: str, name: str, entry: str, filter: Filter | None, over_at: float | None = None) -> None:
-        """Enter into the ledger what a client asks for from now on, whoever tells its machine."""
+        """Record a client's request in the ledger, whichever part passes it to the machine."""
         if filter is not None and is_open(filter):  # in the context that the client is in
             filter = self._movements.exact(filter, self.context_of(name))
         self._ledger.asked(kind, name, entry, filter, self._world.now, self._in_flight.events(), over_at=over_at)
@@ -145,7 +145,7 @@ class ClientRequests:
     # ------------------------------------------------------------ events
 
     def publish(self, name: str, attributes: Attributes, to: Filter | None) -> None:
-        """A client publishes an event, in its context of now, to those whom `to` matches."""
+        """A client publishes an event, in its present context, to receivers that match `to`."""
         expires_s = self._sessions.event_expires_s
         own = self.context_of(name)
 
@@ -161,7 +161,7 @@ class ClientRequests:
     # ------------------------------------------------------------ contexts
 
     def context_of(self, name: str) -> Attributes:
-        """The context of a client: what it has declared, and what its server asserts."""
+        """The context of a client: declared and asserted attributes."""
         declared = {key: value for part in self._contexts.get(name, {}).values() for key, value in part.items()}
         return {**declared, **self._ledger.asserted.get(name, {})}
 

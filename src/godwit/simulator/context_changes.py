@@ -1,9 +1,10 @@
-"""Contexts that change: clients declare a drawn context when they come, and another one now and then.
+"""Changes of contexts: clients declare a random context when they connect, and new ones from time to time.
 
-*Theory.* `context_generator.py` draws contexts; here stands who declares one when. Changes come in the bursts of churn.
+*Theory.* `context_generator.py` generates contexts; this module decides which client declares one, and when. Changes
+happen in the bursts of churn.
 
 *Rules.*
-1. Only publishers and subscribers of the workload have a drawn context; other clients declare their own.
+1. Only publishers and subscribers of the workload have a random context; other clients declare their own.
 """
 
 from godwit.simulator.client_requests import ClientRequests
@@ -52,7 +53,7 @@ class ContextChanges:
 
     def _change_one(self) -> None:
         name = self._choices.choice(list(self._clients))
-        if self._requests.has_context(name):  # otherwise it has not come yet
+        if self._requests.has_context(name):  # otherwise it has not connected yet
             self._declare(name)
 
     def _declare(self, name: str) -> None:

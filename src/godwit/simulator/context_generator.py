@@ -1,17 +1,17 @@
-"""Context generator: the contexts that clients are in, and what filters ask about them.
+"""Generation of random contexts of clients, and of filters on them.
 
 *Theory.* A context has numbers `c0`, `c1`, and so on, all alike from 0 to `values` less one. With *ranges*, a filter
-asks whether one of them lies in a range that holds the share `selectivity` of all values: so likely is it that a
-context matches, whatever the range. With *locality*, brokers have values of their own, in the order of the overlay, and
-a context lies near those of its broker [spcf §4.3].
+tests whether one of them is in a range with the share `selectivity` of all values: this is the probability that a
+context matches. With *locality*, each broker has its own values, in the order of the overlay, and a context is near
+those of its broker [spcf §4.3].
 
 *Mixed* is for finding faults: attributes that are missing or have several values, filters of AND, OR and NOT, filters
 that compare with the asker's own context (`sender.c0 = my.c0`), or that tie content and context together by OR.
 
 *Rules.*
-1. Each purpose has a generator of its own: contexts change nothing about who else says and wants what.
-2. Where contexts are off, nothing is drawn, filters stay as they are, and events mean everybody.
-3. A client's role is what its name and the seed say; it does not change in a run.
+1. Each purpose has a separate random stream: contexts do not change the rest of the workload.
+2. If contexts are off, nothing is drawn, filters are unchanged, and events are not addressed.
+3. A client's role depends on its name and the seed; it does not change in a run.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ NEGATED = 0.1
 
 
 class ContextGenerator:
-    """Draws the contexts of clients, and filters on them."""
+    """Generates the contexts of clients, and filters on them."""
 
     def __init__(self, spec: Contexts, brokers: Sequence[str], streams: RandomStreams) -> None:
         self.spec = spec
@@ -47,14 +47,14 @@ class ContextGenerator:
         self._around = max(1, spec.values // (2 * len(brokers)))
 
     def asserted(self, client: str) -> Attributes:
-        """What the server vouches for."""
+        """The asserted context."""
         if not self.spec.role_share:
             return {}
         has_role = self._streams.single_use("has-role", client).random() < self.spec.role_share
         return {ROLE: self._streams.single_use("role", client).choice(ROLES)} if has_role else {}
 
     def context(self, broker: str) -> Attributes:
-        """A context of a client at that broker, as it says it itself."""
+        """A context that a client at that broker declares."""
         stream = self._streams.stream
         is_local = stream("context-locality").random() < self.spec.locality
         said: dict[str, Value | tuple[Value, ...]] = {}
@@ -78,7 +78,7 @@ class ContextGenerator:
     # ------------------------------------------------------------ filters
 
     def narrowed(self, filter: Filter) -> Filter:
-        """What a subscription wants, which may ask about the sender besides."""
+        """A subscription's filter, optionally with a condition on the sender."""
         spec, stream = self.spec, self._streams.stream
         if not spec.sender_share or stream("sender-share").random() >= spec.sender_share:
             return filter
@@ -88,7 +88,7 @@ class ContextGenerator:
         return all_of(filter, asked)
 
     def meant(self) -> Filter | None:
-        """Whom an event means; None: everybody."""
+        """The address of an event; None: all receivers."""
         spec, stream = self.spec, self._streams.stream
         if not spec.to_share or stream("addressed-share").random() >= spec.to_share:
             return None

@@ -1,15 +1,17 @@
 """The fault injector: links that break, brokers that crash, disks that lose, fill and slow down, wrong clocks.
 
-*Theory.* Faults are drawn before the run begins (`fault_plan.py`); each begins and ends at its time. Several may befall
-the same link or broker at once, so each counts how often its place is affected, and ends its effect when the last of
-them ends. A broker that loses its disk takes events and sessions with it: what is lost goes into the ledger. So does
-what is in the last inputs of a disk that is rolled back, and nothing else.
+*Theory.* Faults are generated before the run begins (`fault_plan.py`); each begins and ends at its time. Several may
+affect the same link or broker at once, so they are counted, and the effect ends when the last of them ends. A broker
+that loses its disk loses events and sessions, which are recorded in the ledger. If a disk is rolled back, exactly the
+messages that were accepted with the last inputs are recorded as lost. A message that arrived earlier, but too early for
+the order on its link, is accepted with the one that fills the gap: it is acknowledged then, and lost with the
+acknowledgement.
 
 *Rules.*
-1. Every kind of fault is injected and ended here: `_begin` and `_end` match all of `FaultKind`, which the type checker
-   holds them to.
-2. A fault is counted when it has been injected, as what it was: a broker that is down does not crash again, and a disk
-   that may not be rolled back is that of a plain crash.
+1. Every kind of fault is injected and ended here: `begin` and `end` match all of `FaultKind`, which the type checker
+   verifies.
+2. A fault is counted when it is injected, by its actual kind: a broker that is down does not crash again, and if a disk
+   must not be rolled back, the fault is a plain crash.
 """
 
 from typing import TypeVar, assert_never
@@ -38,7 +40,7 @@ Place = TypeVar("Place")
 
 
 class FaultInjector:
-    """Injects the faults of a scenario, and whatever a test asks for."""
+    """Injects the faults of a scenario, and those of tests."""
 
     def __init__(
         self,
@@ -70,13 +72,13 @@ class FaultInjector:
         self._slow: dict[str, int] = {}
         self._full: dict[str, int] = {}
         self._slow_disks: dict[str, int] = {}
-        self._unnoticed_until = 0.0  # a disk has lost inputs, and nobody may know yet
+        self._unnoticed_until = 0.0  # a disk has lost inputs, and the loss may be unknown yet
         self._rollbacks_begun = 0
-        self._rolled_back: dict[str, bool] = {}  # brokers that are down, and whether their disk tells what is missing
+        self._rolled_back: dict[str, bool] = {}  # brokers that are down, and whether their disk reports the loss
         recorder.listen(("closed",), self._on_closed)
 
     def plan(self) -> None:
-        """When each fault begins and ends."""
+        """Schedule the beginning and end of each fault."""
         faults, clock = self._settings, self._world.clock
         if faults.clock_skew_s:
             self._skew_clocks(faults.clock_skew_s)
@@ -88,7 +90,7 @@ class FaultInjector:
             clock.call_at(fault.ends_s, self.end, fault)
 
     def _skew_clocks(self, skew_s: float) -> None:
-        """Each node's clock is wrong, fast or slow."""
+        """Set a random error of each node's clock."""
         for name, node in self._world.nodes.items():
             node.skew_s = self._streams.single_use("clock", name).uniform(-skew_s, skew_s)
 
@@ -137,7 +139,7 @@ class FaultInjector:
             _count(self.counts, injected, 1)
 
     def end(self, fault: Fault) -> None:
-        """A fault is over; its effect ends unless another fault has the same effect at the same place."""
+        """A fault ends; its effect ends unless another fault has the same effect at the same place."""
         where = fault.where
         match fault.kind:
             case "link_break":
@@ -161,14 +163,14 @@ class FaultInjector:
                 assert_never(fault.kind)
 
     def _crash(self, name: str) -> FaultKind | None:
-        """A broker goes down; None: it was down."""
+        """Stop a broker; None if it was down."""
         if not self._world.nodes[name].alive:
             return None
         self._world.crash(name, keeps_disk=True)
         return "crash"
 
     def lose_disk(self, name: str) -> FaultKind | None:
-        """A broker goes down with its disk: enter into the ledger what is lost with it. None: it was down."""
+        """Stop a broker without its disk, and record the losses in the ledger. None if it was down."""
         self._lost_disks.has_lost_any = True
         if not self._world.nodes[name].alive:
             return None
@@ -189,10 +191,11 @@ class FaultInjector:
         return "crash_diskless"
 
     def roll_back(self, name: str) -> FaultKind | None:
-        """A broker goes down, and its disk loses the last inputs: enter into the ledger what is lost with them.
+        """Stop a broker whose disk loses the last inputs, and record the losses in the ledger.
 
-        Every second time the disk tells: otherwise neighbours and clients find out. Until they must have, no other disk
-        loses what they know by: a broker then only crashes. Which of the two it was; None: the broker was down.
+        Every second time the disk reports the loss: otherwise neighbours and clients detect it. Until they must have,
+        no other disk loses the data that they need for that: such a fault is a plain crash. Returns which of the two it
+        was; None if the broker was down.
         """
         count = self._settings.rolled_back_inputs
         if not self._world.nodes[name].alive:
@@ -203,15 +206,15 @@ class FaultInjector:
         if not is_told:
             self._unnoticed_until = self._world.now + UNNOTICED_S
         self._lost_disks.has_lost_any = True
-        tail, since = self._world.tail(name, count), self._world.tail_begins_s(name, count)
-        for id in dict.fromkeys(id for input in tail for id in events_within(input)):
+        tail, since = self._in_flight.taken_since(name, count), self._world.tail_begins_s(name, count)
+        for id in dict.fromkeys(id for taken in tail for id in events_within(taken)):
             self._ledger.died.update((client, id) for client in self._population.homes)
             self._ledger.rolled_back[id] = is_told and self._ledger.rolled_back.get(id, True)
             self._recorder.record(name, Record("died", publisher=id[0], sequence=id[1], detail="rolled back"))
         events = self._in_flight.events()
         self._monitor.end_quiet()
         self._lost_disks.lose(name)
-        for client in dict.fromkeys(client for input in tail for client in clients_within(input)):
+        for client in dict.fromkeys(client for taken in tail for client in clients_within(taken)):
             if client in self._population.homes:
                 self._ledger.home_rolled_back(client, since, self._world.now, events)
                 self._lost_disks.lose_session(client)
@@ -220,7 +223,7 @@ class FaultInjector:
         return "disk_rolled_back"
 
     def _on_closed(self, node: str, record: Record, now: float) -> None:
-        """A broker begins another life: whom it has let go comes again."""
+        """A broker begins another incarnation: disconnected clients reconnect."""
         if record.detail == LOST_TAIL:
             for after_s in (RECONNECT_S, 10 * RECONNECT_S):
                 self._world.clock.call_at(now + after_s, self._come_again, node, record.peer)
@@ -232,11 +235,11 @@ class FaultInjector:
             self._network.connect_links_of(broker)
 
     def restart(self, name: str) -> None:
-        """A broker that is down starts again, and its neighbours and clients connect."""
+        """Restart a broker, and connect its neighbours and clients."""
         is_rolled_back = name in self._rolled_back
         self._world.restart(name, tail_lost=self._rolled_back.pop(name, False))
         for id in self._in_flight.in_hand(name) if is_rolled_back else ():
-            self._ledger.entered(id, self._world.now)  # what had gone its way is sent again
+            self._ledger.entered(id, self._world.now)  # delivered messages are sent again
         self._lost_disks.restarted(name)
         self._network.connect_links_of(name)
         for client in self._population.clients_at(name):

@@ -1,11 +1,11 @@
-"""The fault plan: all faults of a run, drawn from the seed before the run begins.
+"""The fault plan: all faults of a run, generated from the seed before the run begins.
 
-*Theory.* Each fault has a beginning and an end, and all end by `faults_end_s`, so that everything can settle. Which
-broker or link it befalls is drawn too, unless the scenario names it. `fault_injector.py` injects them.
+*Theory.* Each fault has a beginning and an end, and all end by `faults_end_s`, so that everything can settle. Its
+broker or link is random, too, unless the scenario names it. `fault_injector.py` injects them.
 
 *Rules.*
-1. Each kind has streams of its own: a new kind changes nothing about the others.
-2. Every fault ends by the end of faults, whatever its drawn length.
+1. Each kind has separate random streams: a new kind does not change the others.
+2. Every fault ends by the end of faults, whatever its random length.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ LASTS_S_LEAST = 0.05
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something that goes wrong for a time, at a broker or on a link."""
+    """A fault at a broker or on a link, with its beginning and end."""
 
     kind: FaultKind
     where: tuple[str, ...]

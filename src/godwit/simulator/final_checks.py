@@ -2,12 +2,12 @@
 
 *Rules.*
 1. The laws about tables, queues and settling need the brokers and are checked here; all others are in `checkers.py`.
-2. Whoever misses an event that was in the lost inputs of a disk is told that something may be lost, by a receipt that
-   has come or that comes with the next greeting (*losses told*). If the disk does not tell, neighbours may not notice:
-   then it is enough that the event's publisher is told. A disk that is lost as a whole takes along what was told: no
-   law then.
-3. A disk that is rolled back may hold a session again that had followed its client to another broker. Nobody comes for
-   that copy: it stays until it expires, and only then must nothing remain.
+2. A client that misses an event of the lost inputs of a disk is told of a possible loss, by a receipt that has arrived
+   or that comes with the next greeting (*losses told*). If the disk does not report the loss, neighbours may not notice
+   it: then it is sufficient that the event's publisher is told. If a whole disk is lost, the receipts are lost, too,
+   and the law does not apply.
+3. After a rollback a disk may have a session again that had moved to another broker. No client resumes that copy: it
+   stays until it expires, and only then must nothing remain.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ class FinalChecks:
             self._told |= {each.client for each in broker.sessions if losses.since(each.losses_heard) is not None}
 
     def check_told(self, died: Iterable[tuple[str, EventId]], rolled_back: Mapping[EventId, bool]) -> None:
-        """Hold whoever misses an event of lost inputs against who was told. (rule 2)"""
+        """Check that clients that miss an event of lost inputs were told. (rule 2)"""
         for client, id in died:
             knows = client in self._told or (not rolled_back.get(id, False) and id[0] in self._told)
             if id in rolled_back and not knows:
@@ -66,7 +66,7 @@ class FinalChecks:
                 self._recorder.violate("losses told", text, client)
 
     def check_settled(self, when: str) -> None:
-        """Once faults have stopped everything settles: nothing is under way, no queue holds anything."""
+        """After the last fault everything settles: nothing is in transit, and all queues are empty."""
         violate = self._recorder.violate
         for name, broker in self._network.brokers():
             left = self._in_flight.unfinished(name)
@@ -81,7 +81,7 @@ class FinalChecks:
                 violate("settles", f"requests of the client are unanswered after {when}", name)
 
     def check_idle_entries(self) -> None:
-        """A broker holds only what somebody there may publish, as far as contexts go. [spcf §3.1.2]"""
+        """A broker has only subscriptions that match the context of one of its clients. [spcf §3.1.2]"""
         for name, broker in self._network.brokers():
             if idle := idle_entries(broker):
                 text = f"{idle} subscriptions ask for none of the contexts here"

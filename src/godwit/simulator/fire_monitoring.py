@@ -1,9 +1,9 @@
-"""A building whose devices look out for fire, and a planner that leads people out: [spcf §2] as it is told there.
+"""The fire monitoring example of [spcf §2]: a building with detectors, sprinklers and signals, and a planner.
 
-*Theory.* When a detector smells smoke it publishes an alert. Sprinklers on the same floor, at most 30 m away along both
-axes, go on. The planner hears of every alert and publishes two orders: `EvacuateL` to the signals west of the fire,
-which then point to the western exit, and `EvacuateR` to those east of it. Some detectors and signals are carried about,
-and say where they are whenever they are put down.
+*Theory.* When a detector finds smoke it publishes an alert. Sprinklers on the same floor, at most 30 m away along both
+axes, turn on. The planner receives every alert and publishes two orders: `EvacuateL` to the signals west of the fire,
+which then point to the western exit, and `EvacuateR` to those east of it. Some detectors and signals are portable, and
+report their position when they are put down.
 
 | device | traditional interface [spcf Table 1] | context-aware interface [spcf Table 2] |
 |---|---|---|
@@ -12,15 +12,16 @@ and say where they are whenever they are put down.
 | signal | says where it is to its broker; wants every order | the same, as its context |
 | planner | wants every alert; its orders bear whom they mean | the same |
 
-Whom an order means is tested at the last broker in the traditional interface [spcf §4]: that is what the strategy `gsf`
-does. So the two columns differ in what detectors and sprinklers say, and each may be run with each strategy.
+In the traditional interface the address of an order is tested at the last broker [spcf §4], as in the strategy `gsf`.
+So the two columns differ in the messages of detectors and sprinklers, and each can be run with each strategy.
 
 *Rules.*
-1. What must happen is computed from where the devices are, in metres, without any filter; the law *fire* compares.
-2. A device that was just being carried about, or just came back, may be told or not: it is counted as `unsure`.
-3. Nobody is carried within the last third of the time before a fire.
+1. The expected result is computed from the positions of the devices, in metres, without filters; the law *fire*
+   compares.
+2. A device that was being moved, or has just reconnected, may or may not receive an event: it is counted as `unsure`.
+3. No device is moved within the last third of the time before a fire.
 
-*Paper.* [spcf §2, Tables 1, 2]. *Departures.* The tables leave out the floor, which the text has. Filters know no
+*Paper.* [spcf §2, Tables 1, 2]. *Departures.* The tables leave out the floor, which the text has. Filters have no
 arithmetic, so a sprinkler writes the bounds around its own position into its filter.
 """
 
@@ -60,12 +61,12 @@ class BuildingDevice:
 
     @property
     def context(self) -> Attributes:
-        """Where it is, as it says it."""
+        """Its reported position."""
         return {"x": self.x, "y": self.y, "floor": self.floor}
 
 
 class Building:
-    """Where all devices are, at first and later."""
+    """The positions of all devices."""
 
     def __init__(self, spec: Fire, streams: RandomStreams) -> None:
         self.spec = spec
@@ -84,17 +85,17 @@ class Building:
         return round(2 * rng.uniform(0, width_m)) / 2, round(2 * rng.uniform(0, depth_m)) / 2
 
     def of_kind(self, kind: str) -> list[BuildingDevice]:
-        """All devices of a kind, where they are now."""
+        """All devices of a kind, at their present positions."""
         return [device for device in self.devices.values() if device.kind == kind]
 
     def carry(self, name: str) -> BuildingDevice:
-        """Carry a device to another spot of its floor."""
+        """Move a device to another position on its floor."""
         x, y = self._spot(name)
         self.devices[name] = moved = replace(self.devices[name], x=x, y=y)
         return moved
 
     def broker(self, device: BuildingDevice, brokers: tuple[str, ...]) -> str:
-        """The broker that serves that part of the building: brokers stand floor by floor, from west to east."""
+        """The broker of a part of the building: floor by floor, from west to east."""
         each = max(1, len(brokers) // self.spec.floors)
         column = min(int(device.x / self.spec.width_m * each), each - 1)
         return brokers[min(device.floor * each + column, len(brokers) - 1)]
@@ -120,7 +121,7 @@ def near(device: BuildingDevice, spec: Fire) -> Filter:
 
 
 def wish(device: BuildingDevice, spec: Fire) -> tuple[Filter, Filter | None]:
-    """What a sprinkler or a signal subscribes to: the content, and the sender's context if it asks about that."""
+    """The subscription of a sprinkler or a signal: content, and the sender's context if it is used."""
     if device.kind == "signal":
         return some("msgType", starts_with("Evacuate")), None
     is_alert = some("msgType", one_of([ALERT]))
@@ -130,7 +131,7 @@ def wish(device: BuildingDevice, spec: Fire) -> tuple[Filter, Filter | None]:
 
 
 def orders(alarm: Event) -> list[tuple[Attributes, Filter]]:
-    """What the planner publishes because of an alert, and whom it means. [spcf Tables 1, 2: row 4]"""
+    """The orders of the planner after an alert, with their addresses. [spcf Tables 1, 2: row 4]"""
     x = alarm.attributes["x"]
     assert isinstance(x, int | float)
     return [({"msgType": LEFT}, some("x", less_than(x))), ({"msgType": RIGHT}, some("x", more_than(x)))]
@@ -146,7 +147,7 @@ def place_devices(building: Building, brokers: tuple[str, ...]) -> dict[str, str
 
 
 class FireMonitoring:
-    """A building with devices. They are clients besides all others."""
+    """A building with devices, which are clients in addition to all others."""
 
     def __init__(
         self,
@@ -177,7 +178,7 @@ class FireMonitoring:
         recorder.listen_to_deliveries(self._on_delivery)
 
     def plan(self) -> None:
-        """When devices are carried about, and when there is a fire."""
+        """Schedule the moves of devices, and the fires."""
         spec, clock = self._spec, self._world.clock
         detectors = [device.name for device in self.building.of_kind("detector")]
         carried = [device.name for device in self.building.devices.values() if device.is_carried]
@@ -202,7 +203,7 @@ class FireMonitoring:
                 self._requests.subscribe(name, "orders" if device.kind == "signal" else "alerts", filter, sender)
 
     def _declare(self, device: BuildingDevice) -> None:
-        """A device declares where it is, if its interface has that in the context."""
+        """A device declares its position, if its interface has that in the context."""
         if device.kind == "signal" or (device.kind == "detector" and self._spec.interface == "context"):
             self._requests.set_context(device.name, device.context)
 
@@ -216,7 +217,7 @@ class FireMonitoring:
         self._requests.publish(name, alert(device, self._spec), None)
 
     def _next_id(self, name: str) -> EventId:
-        """The id of the event that a device is about to publish; where all are at that moment is kept."""
+        """The id of the event that a device is about to publish; records the positions of all devices."""
         id = (name, self._network.client(name).sequence + 1)
         self._positions[id] = dict(self.building.devices)
         return id
@@ -234,7 +235,7 @@ class FireMonitoring:
     # ------------------------------------------------------------ what the building says
 
     def check(self) -> dict[str, int | bool]:
-        """Who went on and who switched, and whether it was just those who had to; each who is not breaks the law."""
+        """The devices that turned on or switched, compared with the expected ones; each difference is a violation."""
         got: dict[EventId, dict[str, None]] = {}
         for client, deliveries in self._ledger.deliveries.items():
             for _, id, _ in deliveries:
@@ -271,11 +272,11 @@ class FireMonitoring:
         }
 
     def _concerned(self, id: EventId) -> list[BuildingDevice]:
-        """The devices of the kind that an alert or an order is about, where they are at last."""
+        """The devices that an alert or an order is for, at their last positions."""
         return self.building.of_kind("sprinkler" if id in self._alarms else "signal")
 
     def _due(self, id: EventId) -> set[str]:
-        """The devices that must be told, by where they were then and where the fire was found."""
+        """The devices that must receive an event, by their positions and that of the fire."""
         says, source = self._orders.get(id, (ALERT, id))
         fire, devices, reach_m = self._alarms[source], self._positions[id], self._spec.reach_m
         if says == LEFT:
@@ -292,7 +293,7 @@ class FireMonitoring:
         }
 
     def _is_sure(self, fact: EventHistory, name: str) -> bool:
-        """Whether what the device wants and where it is had settled for this event, and nothing excuses its loss."""
+        """Whether the device's subscription and position had settled for this event, and its loss is not excused."""
         ledger = self._ledger
         if fact.entered_at == NEVER or (name, fact.id) in ledger.gone or (name, fact.id) in ledger.died:
             return False

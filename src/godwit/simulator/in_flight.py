@@ -1,17 +1,19 @@
-"""What is under way in the network: events on links and in queues, and the sessions that brokers have in hand.
+"""Everything in transit in the network: events on links and in queues, and the sessions that brokers hold.
 
-*Theory.* Whatever is on a wire is also in the outbox or queue of its sender until it is acknowledged; so what waits in
-brokers, less what the other end has taken and not acknowledged yet, is everything that is under way
-(`broker_inspection.py`). A broker that has lost its disk has nothing in hand.
+*Theory.* A message on a wire is also in the outbox or queue of its sender until it is acknowledged; so the messages in
+brokers, minus those that the other end has accepted and not acknowledged yet, are everything in transit
+(`broker_inspection.py`). A broker that has lost its disk holds nothing.
 
 *Rules.*
 1. Nothing here changes a machine.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 from godwit.broker.broker import Broker
 from godwit.simulator.broker_inspection import (
+    early_and_taken,
     events_at_stake,
     events_on_the_way,
     events_queued,
@@ -31,7 +33,7 @@ __all__ = ["InFlight"]
 
 
 class InFlight:
-    """What brokers have in hand, as far as the ledger and the laws need it."""
+    """The events and sessions that brokers hold, as far as the ledger and the laws need them."""
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class InFlight:
         self._taken_lasts = not scenario.faults.lose_disks  # otherwise what was taken may be sent again
 
     def events(self) -> list[EventId]:
-        """Every event that is under way anywhere, also on the disk of a broker that is down."""
+        """Every event in transit, also on the disk of a broker that is down."""
         found: list[EventId] = []
         if not self._is_judged:
             return found
@@ -62,14 +64,14 @@ class InFlight:
         return [*found, *(id for _, id in self._ledger.died)]  # of these some may be sent again by their source
 
     def is_quiet(self) -> bool:
-        """Whether no message of control is under way anywhere, and no broker has lost its memory."""
+        """Whether no control message is in transit, and no broker has lost its memory."""
         overlay = self._network.overlay
         return not self._lost_disks.brokers and all(
             is_quiet(broker, overlay, self._taken) for _, broker in self._network.brokers()
         )
 
     def clients_at(self, brokers: Iterable[str]) -> dict[str, None]:
-        """The clients that are at one of these brokers, or whose session is, or is on its way from or to one."""
+        """The clients at one of these brokers, or whose session is there, or in transit from or to one."""
         found: dict[str, None] = {}
         for name in brokers:
             found.update(dict.fromkeys(self._population.clients_at(name)))
@@ -80,30 +82,35 @@ class InFlight:
     # ------------------------------------------------------------ of one broker
 
     def at_stake(self, name: str) -> dict[EventId, dict[str, None]]:
-        """The events that a broker has in hand, and at which brokers each would be missed if they were lost with it."""
+        """The events that a broker holds, and the brokers that would miss each if it were lost."""
         return events_at_stake(self._network.broker(name), self._network.overlay, self._taken)
 
     def in_hand(self, name: str) -> dict[EventId, None]:
-        """The events that a broker will send or deliver, whether they came before or not."""
+        """The events that a broker will send or deliver, including repeated ones."""
         broker = self._network.broker(name)
         found = dict.fromkeys(events_on_the_way(broker, self._network.overlay, _nothing_taken))
         return {**found, **dict.fromkeys(id for _, id in self.queued(name))}
 
+    def taken_since(self, name: str, count: int) -> list[Any]:
+        """The last inputs of a broker's disk, and earlier messages that were accepted with them."""
+        before = cast(Broker, self._world.before_tail(name, count))
+        return [*self._world.tail(name, count), *early_and_taken(before, self._network.broker(name))]
+
     def queued(self, name: str) -> Iterator[tuple[str, EventId]]:
-        """Client and event, for all that waits at a broker for its client's confirmation."""
+        """Client and event, for all unconfirmed events at a broker."""
         return events_queued(self._network.broker(name), self._other)
 
     def sessions(self, name: str) -> dict[str, None]:
-        """The clients whose session a broker has in hand."""
+        """The clients whose session a broker holds."""
         return sessions_at(self._network.broker(name), self._other)
 
     def unfinished(self, name: str) -> list[str]:
-        """What a broker has not finished, in words; everything must be acknowledged, too."""
+        """Descriptions of everything that a broker has not finished, including unacknowledged messages."""
         broker = self._network.broker(name)
         return unfinished(broker, self._network.overlay, self._other)
 
     def _taken(self, sender: str, receiver: str) -> int:
-        """The number of the last message that a broker has taken from another and will not forget in a crash."""
+        """The number of the last message that a broker has accepted durably from another."""
         node = self._world.nodes[receiver]
         is_safe = receiver not in self._lost_disks.brokers and len(node.journal) == node.durable
         return last_taken(self._network.broker(sender), self._network.broker(receiver)) if is_safe else 0

@@ -15,7 +15,7 @@ __all__ = ["Itinerary", "Move", "MovementSpace", "joined_moves"]
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A client leaves its broker, and turns up at one, perhaps the same."""
+    """A move: a client leaves its broker, and connects to another or the same one."""
 
     leaves_s: float
     to: str
@@ -23,29 +23,29 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Itinerary(msgspec.Struct, frozen=True):
-    """Where a client is first, and where it goes from there."""
+    """The first broker of a client, and its moves."""
 
     home: str
     moves: tuple[Move, ...] = ()
 
 
 class MovementSpace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where clients move, and when."""
+    """The space and time of movements."""
 
     overlay: Overlay
     places: tuple[str, ...]  # the brokers that clients are placed at, in the order of the overlay
-    positions: str | None = None  # the file that says where brokers stand
+    positions: str | None = None  # the file with positions of brokers
     seed: int
     begins_s: float
     ends_s: float
 
     def rng(self, client: str, purpose: str = "movement") -> Random:
-        """A client's own generator: who else moves changes nothing about it. A new kind of draw has its own purpose."""
+        """A client's random stream, independent of other clients. A new kind of draw has its own purpose."""
         return Random(f"{self.seed}/{purpose}/{client}")
 
 
 def joined_moves(moves: Iterable[Move]) -> tuple[Move, ...]:
-    """The moves as they can be seen: who leaves again before it has turned up anywhere makes one move of two."""
+    """The visible moves: two moves are joined if the client leaves again before it has connected."""
     found: list[Move] = []
     for move in moves:
         if found and move.leaves_s < found[-1].arrives_s:

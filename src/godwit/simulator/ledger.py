@@ -1,27 +1,26 @@
-"""The ledger: who asked for what and when, who said what, who got what. The checkers judge by it alone.
+"""The ledger: all requests, publications and deliveries of a run with their times. The checkers use only the ledger.
 
 *Theory.* The law is that every strategy delivers what flooding with filtering at the edge delivers. A change of a
-subscription takes its time to spread, and what is published meanwhile may reach the client or not, with flooding as
-with any strategy. So each subscription is a list of *versions*: a filter, when it was asked for, and when it had
-*settled*, that is the first moment after the broker's answer at which no message of control was under way anywhere. (A
-filter that another covers sends no message of its own, and counts on one that may still be under way: so the whole
-network must be quiet.) With each version goes which events were *in flight* when it was asked for.
+subscription takes time to spread, and events published meanwhile may or may not reach the client, with flooding as with
+any strategy. So each subscription is a list of *versions*: a filter, the time of its request, and the time at which it
+had *settled*, that is the first moment after the broker's answer at which no control message was in transit anywhere.
+(A filter that another covers causes no message, and depends on one that may still be in transit: so the whole network
+must be quiet.) Each version has the events that were *in flight* when it was requested.
 
 An event is **owed** to a subscription if its version that had settled when the event entered the network matches it,
-and so does every later version that was asked for before the event can have been delivered: those asked for before it
-entered, and those in whose time it was still in flight. A replaced filter therefore owes what both filters match:
-replacing has no gap.
+and so does every later version that was requested before the event can have been delivered: those requested before it
+entered, and those during which it was still in flight. So for a replaced filter the events that both filters match are
+owed: replacing has no gap.
 
-A client's *context* is such a list of versions, too: it matters for events that say whom they mean (`Event.to`). One is
-owed only if the client was meant all the time, in the same sense, and permitted if it was at some moment. What filters
-ask of a *sender* needs nothing of this: its context is in the event, as of when it was published.
+A client's *context* is such a list of versions, too, for addressed events (`Event.to`). Such an event is owed only if
+the client matched all the time, in the same sense, and permitted if it matched at some moment. Conditions on a *sender*
+need no versions: its context at the time of publication is in the event.
 
 *Rules.*
 1. Time here is the simulator's, never a node's clock.
 2. The ledger learns of events from publishers, of their entry from the border broker's record, of deliveries from
    clients, and of nothing from routing.
-3. An event is in the ledger as it enters the network: with its sender's context, as far as the server does not know
-   better.
+3. An event is in the ledger as it enters the network: with its sender's context, including asserted attributes.
 """
 
 from bisect import bisect_right
@@ -42,7 +41,7 @@ RELOCATE = MODES["relocate"]
 
 
 class DeclaredContext:
-    """A client's context from a moment on. No two are equal: each is known by itself."""
+    """A client's context from a moment on. Compared by identity."""
 
     __slots__ = ("context",)
 
@@ -54,12 +53,12 @@ T = TypeVar("T")
 
 
 class Version(Generic[T]):
-    """What a subscription or advertisement asks for from a moment on; `filter` is None when it asks for nothing.
+    """A subscription or advertisement from a moment on; `filter` is None when it is ended.
 
-    Of a context, `filter` is the context itself.
+    For a context, `filter` is the context itself.
 
-    `over_at` is when what was asked for before is over, for events published from then on: when this version has
-    settled, unless it is known better. (A subscription expires by its border broker's clock, at one moment.)
+    `over_at` is the end of the version before, for events published from then on: when this version has settled, unless
+    the moment is known. (A subscription expires at one moment of its border broker's clock.)
     """
 
     __slots__ = ("_over_at", "asked_at", "filter", "in_flight", "settled_at")
@@ -87,19 +86,20 @@ class RequestHistory(Generic[T]):
         self.client = client
         self.name = name
         self.versions: list[Version[T]] = []
-        self.is_down = False  # its broker has lost it, and the client has not yet said it again
+        self.is_down = False  # its broker has lost it, and the client has not sent it again yet
 
     @property
     def filter(self) -> T | None:
-        """What the client asks for now, as far as the client knows."""
+        """The present filter, as far as the client knows."""
         if self.is_down:
             return self.versions[-2].filter
         return self.versions[-1].filter if self.versions else None
 
     def revive(self, since: float, now: float, in_flight: frozenset[EventId]) -> None:
-        """A broker has lost what it heard since then: what it knew of this before may be in force again.
+        """A broker has lost its inputs since then: an earlier version may be in force again.
 
-        That is one of the versions that had not settled by then, or the one before these. The client's own comes last.
+        That is one of the versions that had not settled by then, or the one before these. The client's present one
+        comes last.
         """
         if self.is_down or not self.versions:
             return
@@ -120,7 +120,8 @@ class RequestHistory(Generic[T]):
         return len(self._counting(fact)) == 1
 
     def _counting(self, fact: "EventHistory") -> "list[Version[T]]":
-        """The version that had settled when the event entered, and later ones asked for before it can have come."""
+        """The version that had settled when the event entered, and later ones requested before it can have been
+        delivered."""
         start = None
         for at, version in enumerate(self.versions):
             if version.settled_at <= fact.entered_at:
@@ -135,9 +136,9 @@ class RequestHistory(Generic[T]):
         return found
 
     def permits(self, fact: "EventHistory", delivered_at: float, matching: Container[T | None]) -> bool:
-        """Whether a delivery for this subscription is right: some version that was not over matches the event.
+        """Whether a delivery for this subscription is correct: some version that was not ended matches the event.
 
-        A version that was asked for when the event was already delivered everywhere came too late for it.
+        A version that was requested after the event was delivered everywhere does not count.
         """
         over = 0
         for at, version in enumerate(self.versions):
@@ -152,7 +153,7 @@ class RequestHistory(Generic[T]):
 
 
 class EventHistory:
-    """What is known of one event."""
+    """The facts about one event."""
 
     __slots__ = ("entered_again_at", "entered_at", "event", "id", "published_at")
 
@@ -160,18 +161,18 @@ class EventHistory:
         self.event = event
         self.id = event.id
         self.published_at = published_at
-        self.entered_at = NEVER  # when a border broker took it
-        self.entered_again_at = 0.0  # the last time, when its publisher had to say it again
+        self.entered_at = NEVER  # the time at which a border broker accepted it
+        self.entered_again_at = 0.0  # the last time, if its publisher had to send it again
 
 
 class Ledger:
-    """All that happened, as far as the laws are about it."""
+    """The facts that the laws need."""
 
     def __init__(self) -> None:
         self.subscriptions: dict[tuple[str, str], RequestHistory[Filter]] = {}
         self.advertisements: dict[tuple[str, str], RequestHistory[Filter]] = {}
-        self.contexts: dict[str, RequestHistory[DeclaredContext]] = {}  # by client; who is not named here has none
-        self.asserted: dict[str, Attributes] = {}  # by client, what its server says of it, whatever it says itself
+        self.contexts: dict[str, RequestHistory[DeclaredContext]] = {}  # by client; others have none
+        self.asserted: dict[str, Attributes] = {}  # by client, its asserted context
         self.facts: dict[EventId, EventHistory] = {}
         self.deliveries: dict[str, list[tuple[float, EventId, tuple[str, ...]]]] = {}
         self.unsettled: list[tuple[str, Version[Filter] | Version[DeclaredContext]]] = []  # with the client that asked
@@ -181,13 +182,13 @@ class Ledger:
         self.died: set[tuple[str, EventId]] = set()  # client and event: with a broker's disk, before it came
         self.rolled_back: dict[EventId, bool] = {}  # that were in lost inputs, and whether the disk has told so
         self.connections: dict[str, list[float]] = {}  # by client, when it connected
-        self.modes: dict[str, Mode] = {}  # how clients move; who is not named here stays or relocates
+        self.modes: dict[str, Mode] = {}  # modes of clients; others stay or relocate
 
     def promises(self, what: Promise, client: str, publisher: str) -> bool:
-        """Whether the ways in which these two move promise that to the client, for the publisher's events.
+        """Whether the modes of these two guarantee that to the client, for the publisher's events.
 
-        A way for publishers loses what is published before its tree stands, and what it overtakes. The one is not owed,
-        the other is excused by its record (`overtaken`); all else must come, whatever the way's row says.
+        A mode of publishers loses events published before its tree is complete, and events that are overtaken. The
+        former are not owed, the latter are excused by a record (`overtaken`); all others must arrive.
         """
         receives, sends = self.modes.get(client, RELOCATE), self.modes.get(publisher, RELOCATE)
         is_kept: bool = getattr(sends, what) or (what == "complete" and sends.for_publishers)
@@ -206,7 +207,7 @@ class Ledger:
         *,
         over_at: float | None = None,
     ) -> None:
-        """A client asks for `filter` from now on, or with None for nothing."""
+        """A client requests `filter` from now on; None ends it."""
         standings = self.subscriptions if kind == "subscription" else self.advertisements
         standing = standings.get((client, name))
         if standing is None:
@@ -217,7 +218,7 @@ class Ledger:
         self.unsettled.append((client, version))
 
     def context_declared(self, client: str, context: Attributes, now: float, in_flight: Iterable[EventId]) -> None:
-        """A client says that its context is this from now on. Until its broker hears of its first, it has none."""
+        """A client declares its context. Until its broker has the first one, it has none."""
         standing = self.contexts.get(client)
         in_flight = frozenset(in_flight)
         if standing is None:
@@ -233,7 +234,7 @@ class Ledger:
         return DeclaredContext(self.asserted.get(client, {}))
 
     def home_lost(self, client: str, now: float, in_flight: Iterable[EventId]) -> None:
-        """The client's broker has lost its disk, and with it all that the client had asked for."""
+        """The client's broker has lost its disk, and with it all requests of the client."""
         in_flight = frozenset(in_flight)
         for standing in self._standings(client):
             if not standing.is_down and standing.filter is not None:
@@ -245,7 +246,7 @@ class Ledger:
             context.is_down = True
 
     def home_rolled_back(self, client: str, since: float, now: float, in_flight: Iterable[EventId]) -> None:
-        """The client's broker has lost what it heard of the client since then: that, or nothing, is what it knows."""
+        """The client's broker has lost the client's requests since then."""
         in_flight = frozenset(in_flight)
         for standing in self._standings(client):
             standing.revive(since, now, in_flight)
@@ -254,7 +255,7 @@ class Ledger:
         self.home_lost(client, now, in_flight)
 
     def home_renewed(self, client: str, now: float, in_flight: Iterable[EventId], besides: Container[str] = ()) -> None:
-        """The client tells its broker all again, but perhaps for `besides`: these may come to life again or not."""
+        """The client sends all requests again, except perhaps for `besides`, which may or may not be restored."""
         for standing in self._standings(client):
             if standing.is_down and standing.name not in besides:
                 kind = "subscription" if (client, standing.name) in self.subscriptions else "advertisement"
@@ -268,7 +269,7 @@ class Ledger:
         return [standing for standing in both if standing.client == client]
 
     def settled(self, now: float, is_answered: Callable[[str], bool]) -> None:
-        """No message of control is under way: what brokers have answered so far is in force everywhere."""
+        """No control message is in transit: all answered requests are in force everywhere."""
         waiting: list[tuple[str, Version[Filter] | Version[DeclaredContext]]] = []
         for client, version in self.unsettled:
             if is_answered(client):
@@ -280,17 +281,17 @@ class Ledger:
     # ------------------------------------------------------------ events
 
     def published(self, event: Event, now: float) -> None:
-        """A publisher has handed an event to its client's machine."""
+        """A publisher has passed an event to its client's machine."""
         self.facts[event.id] = EventHistory(event, now)
 
     def entered(self, id: EventId, now: float) -> None:
-        """A border broker has taken the event."""
+        """A border broker has accepted the event."""
         fact = self.facts[id]
         fact.entered_at = min(fact.entered_at, now)
         fact.entered_again_at = now
 
     def means(self, fact: EventHistory, client: str, meant: Container[DeclaredContext | None]) -> bool:
-        """Whether an event is owed to the client as far as contexts go. `meant`: the contexts that it means."""
+        """Whether an event is owed to the client, considering contexts only. `meant`: the matching contexts."""
         if fact.event.to is None:
             return True
         context = self.contexts.get(client)
@@ -301,7 +302,7 @@ class Ledger:
     def may_mean(
         self, fact: EventHistory, client: str, delivered_at: float, meant: Container[DeclaredContext | None]
     ) -> bool:
-        """Whether the client may have been meant when the event came to it."""
+        """Whether the client may have matched the address when the event arrived."""
         if fact.event.to is None:
             return True
         context = self.contexts.get(client)

@@ -1,11 +1,11 @@
-"""Ledger updates: what the records of brokers and clients mean for the ledger.
+"""Updates of the ledger from the records of brokers and clients.
 
-*Theory.* The ledger learns of entries, losses and renewed sessions from records. Some of them depend on what else has
-happened: a record of a loss is excused by a lost disk, and breaks a law otherwise.
+*Theory.* The ledger gets entries, losses and renewed sessions from records. Some depend on other facts: a record of a
+loss is excused by a lost disk, and is a violation otherwise.
 
 *Rules.*
-1. A client whose way to move begins a session with each connection has lost everything it asked for when it connects,
-   and has asked for it again.
+1. A client whose mode begins a session with each connection has lost all requests when it connects, and has sent them
+   again.
 """
 
 from godwit.broker.effects import Notify
@@ -22,7 +22,7 @@ from godwit.trace import Record
 
 __all__ = ["LedgerUpdates"]
 
-MARGIN_S = 1.0  # a client that is told of a lost session so late may leave out a subscription, as expired
+MARGIN_S = 1.0  # a client that learns of a lost session this late may leave out an expired subscription
 
 
 class LedgerUpdates:
@@ -104,12 +104,14 @@ class LedgerUpdates:
                     self._recorder.violate("nobody at fault", text, node)
 
     def _on_lost(self, node: str, record: Record, id: EventId) -> None:
-        """Something was given up, on record: by a client's buffer, by a session's budget, or by a broker."""
+        """A recorded loss: of a client's buffer, of a session's queue, or of a broker."""
         if node in self._homes:
             self._ledger.dropped[id] = ("lost", self._world.now)
         elif record.peer in self._homes:
             self._ledger.gone[record.peer, id] = "lost"
-        elif self._lost_disks.has_lost_any:  # what an earlier life of its broker sent came after the next life began
+        elif (
+            self._lost_disks.has_lost_any
+        ):  # a message of an earlier incarnation of its broker arrived after the next one began
             self._ledger.died.update((client, id) for client in self._in_flight.clients_at([node]))
         else:
             self._recorder.violate("nothing lost", f"event {id} given up: {record.detail}", node)

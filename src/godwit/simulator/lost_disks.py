@@ -1,4 +1,4 @@
-"""Lost disks: which brokers have lost theirs, and which clients lost their session with one.
+"""Lost disks: the brokers without their disk, and the clients that lost their session with one.
 
 *Rules.*
 1. A broker is in `brokers` from the loss of its disk until it restarts.
@@ -18,12 +18,12 @@ __all__ = ["LostDisks", "clients_within", "events_within"]
 
 
 class LostDisks:
-    """What disk losses have left behind so far."""
+    """The brokers and clients affected by disk losses."""
 
     def __init__(self) -> None:
         self.has_lost_any = False
         self.brokers: dict[str, None] = {}  # that are down and have lost their disk
-        self.clients: dict[str, None] = {}  # whose session is lost, and who have not been told yet
+        self.clients: dict[str, None] = {}  # whose session is lost, and which have not been told yet
 
     def lose(self, broker: str) -> None:
         """A broker has lost its disk."""
@@ -46,12 +46,12 @@ class LostDisks:
 
 
 def events_within(input: Any) -> Iterator[tuple[str, int]]:
-    """The events that an input carries, however they are wrapped."""
+    """The events that an input or a message carries, however they are wrapped."""
     return (value.id for value in _values(input) if isinstance(value, Event))
 
 
 def clients_within(input: Any) -> Iterator[str]:
-    """The clients that an input is about, besides events and confirmations: it may change their sessions."""
+    """The clients whose sessions an input may change, other than by events and confirmations."""
     if isinstance(input, Heard):
         message = input.message
         is_event = isinstance(message, Request) and isinstance(message.wish, Publish | Retain)

@@ -1,4 +1,4 @@
-"""Message sizes: how many bytes a message takes on a simulated wire.
+"""Sizes of messages on a simulated wire.
 
 *Theory.* With a bandwidth, a message occupies a wire for its size. Sizes are estimates close to the wire format: a
 header, the literals of filters, the attributes and the payload of events. A scenario may give one size to all messages
@@ -40,9 +40,11 @@ from godwit.mobility.move_messages import (
     Collected,
     FetchSession,
     Follow,
+    FollowPlaces,
     FollowUpdate,
     Interests,
     Prefetch,
+    Presubscribe,
     Proxy,
     Replay,
 )
@@ -57,7 +59,7 @@ SEEN_BYTES = 24  # of one publisher
 
 
 def size_of(message: Any) -> int:
-    """The bytes that a message takes, near enough to what the wire format needs."""
+    """The approximate size of a message in the wire format."""
     kind = type(message)
     if kind is Frame:
         return HEADER_BYTES + size_of(message.message)
@@ -76,14 +78,16 @@ def size_of(message: Any) -> int:
     if kind is FetchedEvents:
         return 2 * HEADER_BYTES + sum(HEADER_BYTES + event_size(item.event) for item in message.items)
     if kind is Follow:
-        return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + 16 * len(message.values)
+        return 3 * HEADER_BYTES + LITERAL_BYTES * int(message.filter.size) + _state_size(message.values)
+    if kind is FollowPlaces:
+        return 2 * HEADER_BYTES + 16 * (len(message.added) + len(message.removed))
     if kind is HopPacket:
         named = 8 * len(message.targets or ()) + len(message.bloom or b"")
         return 2 * HEADER_BYTES + named + size_of(message.message)
     if kind is SentAgain:
         return HEADER_BYTES + size_of(message.message)
     if kind in (FollowUpdate, Context):
-        return 2 * HEADER_BYTES + 16 * len(message.values)
+        return 2 * HEADER_BYTES + _state_size(message.values)
     if kind is ContextAdded:
         return 2 * HEADER_BYTES + (16 if type(message.described) is dict else LITERAL_BYTES) * len(message.described)
     if kind is DropSubscriptions:
@@ -101,7 +105,7 @@ def size_of(message: Any) -> int:
     if kind is FetchSession:
         entries = (8 + LITERAL_BYTES * int(each.filter.size) for each in message.subscriptions)
         return 4 * HEADER_BYTES + sum(entries)
-    if kind is Interests:
+    if kind in (Interests, Presubscribe):
         return 2 * HEADER_BYTES + sum(map(size_of, message.wanted))
     if kind is Collected:
         return 4 * HEADER_BYTES + SEEN_BYTES * len(message.seen) + sum(event_size(item.event) for item in message.items)
@@ -111,7 +115,7 @@ def size_of(message: Any) -> int:
 
 
 def sizes(control_bytes: int | None, event_bytes: int | None) -> Callable[[Any], int]:
-    """Sizes of messages of which those of control, or those that bear an event, all have a given one."""
+    """Sizes where all control messages, or all messages with an event, have a fixed size."""
     if control_bytes is None and event_bytes is None:
         return size_of
 
@@ -126,8 +130,12 @@ def sizes(control_bytes: int | None, event_bytes: int | None) -> Callable[[Any],
     return given
 
 
+def _state_size(values: dict[str, Any]) -> int:
+    return 16 * sum(len(value) if type(value) is tuple else 1 for value in values.values())
+
+
 def _session_size(replay: Replay) -> int:
-    """The bytes of a session's state, where a part of a replay bears it."""
+    """The size of a session's state, if a part of a replay has one."""
     state = replay.state
     if state is None:
         return 0

@@ -1,27 +1,27 @@
-"""Mobility models: who leaves its broker when, and where and when it turns up again, known before a run begins.
+"""Mobility models: the moves of all clients between brokers, computed before a run begins.
 
-*Theory.* A client's way is its first broker and a row of moves, each from the moment when the client is out of reach of
-its broker to the moment when it is within reach of the next one. Itineraries are computed from scenario and seed before
-anything runs, so that a predictor which is never wrong can be made from them [pubmob §4.1].
+*Theory.* An itinerary is the first broker of a client and a list of moves, each from the moment at which the client
+loses its broker to the moment at which it reaches the next one. Itineraries are computed from scenario and seed before
+the run, so that a perfect predictor can be made from them [pubmob §4.1].
 
-- `random`: at the times of a Poisson process some client goes, and turns up at any broker, perhaps the same.
-- `line`: brokers stand along a street, in the order of the overlay, and each serves a cell of it. A client begins
+- `random`: at the times of a Poisson process a random client moves to a random broker, perhaps the same.
+- `line`: brokers are along a street, in the order of the overlay, and each serves a cell of it. A client begins
   anywhere in the cell of its first broker, has one speed and one direction, and turns round at the ends of the street.
-  At the border between two cells it is out of reach for a fixed time, and goes on meanwhile: from border to border it
-  takes the length of a cell divided by its speed. A client may be confined to some cells around its first one, and may
-  overshoot these by δ on either side; it then turns round there. With `phase_s` all come to their first border
-  within that time, and those of equal speed cross all later borders together, too.
-- `walk`: a client stays at a broker for a time that is drawn, and goes to one beside it in a movement graph.
-- `waypoint`: a client goes in a straight line to a place drawn anywhere in the area, at a speed drawn for the way,
-  pauses, and goes on to the next. `base_stations.py` says which broker it is within reach of.
-- `trace`: the k-th client goes where the k-th id of a file of positions went. `tracks.py` reads the file.
+  At the border between two cells it is disconnected for a fixed time, and keeps moving: from border to border it takes
+  the length of a cell divided by its speed. A client may be confined to some cells around its first one, and may
+  overshoot these by δ on either side; it then turns round there. With `phase_s` all reach their first border within
+  that time, and those of equal speed cross all later borders together, too.
+- `walk`: a client stays at a broker for a random time, and moves to a neighbour in a movement graph.
+- `waypoint`: a client moves in a straight line to a random point of the area, at a random speed, pauses, and continues
+  to the next. `base_stations.py` determines its broker.
+- `trace`: the k-th client follows the k-th id of a file of positions. `tracks.py` reads the file.
 
 *Rules.*
-1. Each client has a generator of its own, named by seed and client: who else moves, and how it is followed, changes
-   nothing about its way. The model `random` has the same for all, because its rate is that of all together.
+1. Each client has a separate random stream, named by seed and client: its itinerary does not depend on other clients or
+   modes. The model `random` has one stream for all, because its rate is that of all together.
 2. Moves of a client are in the order of their beginnings, and none begins before the one before it has ended. Only in
    the model `random` they may overlap; `joined_moves` makes one of these.
-3. Every client is within reach of some broker when the time of moves ends.
+3. Every client can reach some broker when the moves end.
 
 *Paper.* [pubmob §4.1] gives the street of 64 brokers and 0.5 km each, the speeds and the 3 s; [pubmob §4.3] "Proxy
 Locality" the five cells and δ. Movement graphs are [rebeca §5.1]'s, here with brokers for places.
@@ -29,7 +29,7 @@ Locality" the five cells and δ. Movement graphs are [rebeca §5.1]'s, here with
 *Symbols.* δ: `overshoot`.
 
 *Departures.* [pubmob §4.3] lets a publisher overshoot by δ; here one that is confined always goes the whole way before
-it turns. The paper does not say where its street ends lead to; here one turns round.
+it turns. The paper does not define the ends of the street; here clients turn round.
 """
 
 import math
@@ -54,7 +54,7 @@ SHORTEST_S = 1e-3  # of a way between two waypoints
 
 
 def planned_itineraries(roaming: Roaming, space: MovementSpace, homes: Mapping[str, str]) -> dict[str, Itinerary]:
-    """The way of each client that moves, by its name; `homes` are their first brokers unless they begin elsewhere."""
+    """The itinerary of each moving client, by name; `homes` are their first brokers unless the model sets others."""
     if not roaming.is_on:
         return {client: Itinerary(home) for client, home in homes.items()}
     return dict(MOVEMENT_MODELS.part(roaming.model)(roaming, space, homes))
@@ -153,7 +153,7 @@ DWELLS: dict[str, Callable[[Random, float], float]] = {
 
 
 def movement_graph(roaming: Roaming, overlay: Overlay, places: tuple[str, ...]) -> dict[str, list[str]]:
-    """By broker, those that one step leads to. The places of a graph from a file are brokers."""
+    """By broker, the brokers one step away. The places of a graph from a file are brokers."""
     match roaming.graph:
         case "overlay":
             return overlay.neighbours()
@@ -207,7 +207,7 @@ def _waypoint(roaming: Roaming, space: MovementSpace, homes: Mapping[str, str]) 
 
 
 def _waypoints(roaming: Roaming, space: MovementSpace, area: Rectangle, rng: Random) -> Track:
-    """Straight lines from one drawn spot to the next."""
+    """Straight lines from one random point to the next."""
 
     def anywhere() -> Spot:
         return rng.uniform(area.west, area.east), rng.uniform(area.south, area.north)

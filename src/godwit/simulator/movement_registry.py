@@ -1,4 +1,4 @@
-"""Movement models by name: ours, those of installed packages, and `module:function`.
+"""Movement models by name: built-in ones, those of installed packages, and `module:function`.
 
 *Rules.*
 1. A model is a function of the roaming section, the movement space and the first brokers of the clients. It returns an

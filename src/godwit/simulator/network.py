@@ -4,7 +4,7 @@
 overlay. A link may be held down by several faults at once, and comes back when the last of them ends.
 
 *Rules.*
-1. Nobody else connects or disconnects two brokers.
+1. No other module connects or disconnects two brokers.
 """
 
 from collections.abc import Iterator
@@ -80,6 +80,6 @@ class Network:
         self._world.disconnect(a, b)
 
     def mend_link(self, a: str, b: str) -> None:
-        """One of the faults that hold a link down is over."""
+        """One of the faults that hold a link down ends."""
         self._held_down[a, b] -= 1
         self.connect_link(a, b)

@@ -1,12 +1,12 @@
-"""The network monitor: looks at regular intervals whether everything is quiet, and how full queues and tables are.
+"""The network monitor: checks at regular intervals whether everything is quiet, and the sizes of queues and tables.
 
-*Theory.* A request has *settled* when its broker has answered it and no message of control is under way anywhere
-(`ledger.py`). The monitor looks ten times a simulated second. When nothing was under way for as long as a message takes
-to a client and back, everything that was asked for so far has settled.
+*Theory.* A request has *settled* when its broker has answered it and no control message is in transit anywhere
+(`ledger.py`). The monitor checks ten times a simulated second. When nothing was in transit for the round-trip time to a
+client, all requests so far have settled.
 
 *Rules.*
-1. Whatever changes a table, by its record, and every lost disk ends the quiet time.
-2. In a run that is not judged, the monitor only records the sizes of tables, once a second, and only for a trace.
+1. Every record of a changed table, and every lost disk, ends the quiet time.
+2. In a run without checks, the monitor only records the sizes of tables, once a second, and only for a trace.
 """
 
 from godwit.broker.broker import Broker
@@ -84,7 +84,7 @@ class NetworkMonitor:
             self._world.clock.call_at(self._world.now + interval_s, self._look)
 
     def _measure(self, brokers: list[Broker]) -> None:
-        """How full everything is."""
+        """Check the sizes of queues and tables."""
         self.table_entries_max = max(self.table_entries_max, sum(map(entries_in, brokers)))
         for queue, length in queue_lengths(brokers).items():
             self.queue_max[queue] = max(self.queue_max.get(queue, 0), length)
@@ -95,13 +95,13 @@ class NetworkMonitor:
                 self._recorder.violate("queues bounded", text, "")
 
     def _settle(self) -> None:
-        """See whether what was asked for so far has settled."""
+        """Check whether all requests so far have settled."""
         now = self._world.now
         if not self._in_flight.is_quiet():
             self._quiet_since = None
         elif self._quiet_since is None:
             self._quiet_since = now
-        elif now - self._quiet_since >= self._round_trip_s:  # by now, what brokers told their clients has come
+        elif now - self._quiet_since >= self._round_trip_s:  # by now, messages to clients have arrived
             self._lost_disks.forget_clients(lambda name: self._network.client(name).is_attached)
             self._ledger.settled(now, self._is_answered)
             self._recorder.record("", Record("settled"))

@@ -1,12 +1,11 @@
-"""The population of a run: which clients there are, at which broker each is, and who of them is away.
+"""The population of a run: its clients, the broker of each, and the absent ones.
 
-*Theory.* A client comes once, during the warm-up: it prepares, connects, and makes its first requests. What these are
-is for the parts that know the client: they register in `before_connecting` and `after_connecting`. From then on
-it may be away, perhaps for several reasons at once, and is back when the last of them is over; it may come back
-elsewhere.
+*Theory.* A client connects for the first time during the warm-up, and makes its first requests. These are made by the
+parts that registered in `before_connecting` and `after_connecting`. From then on it may be away, perhaps for several
+reasons at once, and reconnects when the last of them ends, perhaps to another broker.
 
 *Rules.*
-1. `homes` has the broker at which each client is, or will be when it comes back. Clients are in the order in which they
+1. `homes` has the broker of each client, or the one to which it will reconnect. Clients are in the order in which they
    were added.
 2. A client that is away for any reason stays disconnected.
 """
@@ -28,7 +27,7 @@ Hook = Callable[[str], None]
 
 
 class Population:
-    """All clients, and where they are."""
+    """All clients and their brokers."""
 
     def __init__(self, world: World, network: Network, recorder: Recorder, streams: RandomStreams) -> None:
         self.homes: dict[str, str] = {}
@@ -45,7 +44,7 @@ class Population:
         recorder.listen(("closed",), self._on_closed)
 
     def members(self, who: str) -> list[str]:
-        """Those of the publishers and subscribers that a scenario means by `who`."""
+        """The publishers and subscribers that a scenario selects by `who`."""
         named = {"subscribers": self.subscribers, "publishers": self.publishers}
         return named.get(who, [*self.publishers, *self.subscribers])
 
@@ -54,7 +53,7 @@ class Population:
         return [client for client, home in self.homes.items() if home == broker]
 
     def plan(self, within_s: float) -> None:
-        """All clients come, each at its own time, within that time."""
+        """Connect all clients within that time, each at its own moment."""
         for name in self.homes:
             at = self._streams.single_use("arrival", name).uniform(0, within_s)
             self._world.clock.call_at(at, self.come, name)
@@ -62,7 +61,7 @@ class Population:
     # ------------------------------------------------------------ coming and going
 
     def come(self, name: str) -> None:
-        """A client comes for the first time."""
+        """Connect a client for the first time."""
         for prepare in self.before_connecting:
             prepare(name)
         self.reconnect(name)
@@ -70,12 +69,12 @@ class Population:
             ask(name)
 
     def go_away(self, name: str) -> None:
-        """A client is away, for one reason more."""
+        """A client is away, for one more reason."""
         self.away[name] = self.away.get(name, 0) + 1
         self._world.disconnect(name, self.homes[name])
 
     def move_away(self, name: str, to: str) -> bool:
-        """A client is away, and will come back at `to`; whether that is another broker. [rebeca §4]"""
+        """A client is away, and will reconnect at `to`; returns whether that is another broker. [rebeca §4]"""
         self.go_away(name)
         is_move = self.homes[name] != to
         self.homes[name] = to
@@ -83,7 +82,7 @@ class Population:
         return is_move
 
     def come_back(self, name: str) -> None:
-        """One reason for being away is over."""
+        """One reason for being away ends."""
         self.away[name] -= 1
         self.reconnect(name)
         for hook in self.on_return:
@@ -96,7 +95,7 @@ class Population:
                 hook(name)
 
     def _on_closed(self, node: str, record: Record, now: float) -> None:
-        """A client that is known by its name alone tries again when a broker has closed its connection."""
+        """A client in mode `named` reconnects when a broker has closed its connection."""
         name = record.peer
         is_closed_by_broker = name in self.homes and node not in self.homes and record.detail != "the client has left"
         if is_closed_by_broker and self._network.client(name).config.mode == "named":

@@ -1,4 +1,4 @@
-"""The publisher settings of simulated brokers: what they know about where publishers go, made from a scenario.
+"""The settings of simulated brokers for mobile publishers, made from a scenario.
 
 *Rules.*
 1. A perfect predictor is made from the itineraries of the run, which are known before it begins.
@@ -19,7 +19,8 @@ OWN_PREDICTORS = ("perfect", "model")
 def publisher_config(
     roaming: Roaming, street: tuple[str, ...], visits: Mapping[str, tuple[str, ...]]
 ) -> PublisherConfig:
-    """The settings of every broker: who is near whom along the street, and a predictor. `visits`: by client, where."""
+    """The settings of every broker: neighbours along the street, and a predictor. `visits`: the brokers of each
+    client."""
     settings = roaming.publishers
     predictor: Predictor = Itineraries(visits)
     if settings.predictor not in OWN_PREDICTORS:
@@ -29,12 +30,13 @@ def publisher_config(
     if settings.wrong_rate:
         predictor = NoisyPredictor(predictor, settings.wrong_rate, street)
     needs_neighbours = roaming.publisher_mode == "proxy"
+    modes = (roaming.publisher_mode, roaming.subscriber_mode)
     return PublisherConfig(
         delay_s=settings.delay_s,
         prefetch_s=settings.prefetch_s,
         proxies=settings.proxies,
         nearest=_nearest(street, settings.proxies) if needs_neighbours else {},
-        predictor=predictor if "prefetching" in roaming.publisher_mode else None,
+        predictor=predictor if any("prefetching" in mode or mode == "presubscribe" for mode in modes) else None,
     )
 
 

@@ -1,14 +1,14 @@
-"""The swarm's scenarios: small ones drawn from a seed, over every strategy and every fault.
+"""The swarm's scenarios: small random ones, over all strategies and faults.
 
-*Theory.* A swarm finds what nobody thought of: it runs hundreds of small networks, each with another mix of strategy,
-overlay, workload, churn and faults. The strategy goes by the scenario's number, so that each comes up in turn; all else
-is drawn. Each kind of fault is on in some scenarios and off in others: a fault that is always there hides those that
-need its absence.
+*Theory.* A swarm finds unexpected bugs: it runs hundreds of small networks, each with another combination of strategy,
+overlay, workload, churn and faults. The strategy depends on the scenario's number, so that each is used in turn;
+everything else is random. Each kind of fault is on in some scenarios and off in others: a fault that is always present
+hides bugs that need its absence.
 
 *Rules.*
-1. The same seed and number give the same scenario, in any process and whatever was drawn before.
-2. Each key has a stream of its own: a new key, or a new kind of fault, changes no other key of any scenario.
-3. A drawn scenario is small (8 brokers, 12 clients, a few hundred events), and `check` lets it through.
+1. The same seed and number give the same scenario, in any process.
+2. Each key has a separate random stream: a new key, or a new kind of fault, changes no other key of any scenario.
+3. A random scenario is small (8 brokers, 12 clients, a few hundred events), and valid by `check`.
 """
 
 from collections.abc import Callable
@@ -48,6 +48,7 @@ CONTEXTS_PROBABILITY = 0.4  # in the tree family
 GRAPH_CONTEXTS_PROBABILITY = 0.75
 GROWN_UP_S = 65.0  # until brokers of a graph are sure what is wanted, and let sources quench
 HOPS_PROBABILITY = 0.4
+ADVERTISED_PROBABILITY = 0.3  # in the graph family
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
@@ -55,11 +56,12 @@ RIGHTS_PROBABILITY = 0.15  # that rights of clients change, and the authorisatio
 MODEL_PROBABILITY = 0.5  # that clients who roam do so by another model than at random
 CALM_PROBABILITY = 0.15  # that no fault is on at all
 MODE_PROBABILITY = 0.4  # that roaming subscribers do not relocate, but
-COMPLETE_MODES = ("ask", "carry")  # the others lose events, and a swarm counts what is lost
+COMPLETE_MODES = ("ask", "carry")  # besides junction; the others lose events, and a swarm counts what is lost
+JUNCTION_PROBABILITY = 0.3  # of those
 LEFT_BEHIND_S = 30.0  # the time of a session that a naive client leaves behind: shorter than a run settles
 
 Key = Callable[[str], Random]
-"""By key of a section, the stream that its value is drawn from."""
+"""The random stream of each key of a section."""
 
 REDUCTIONS: tuple[tuple[Any, float], ...] = (
     ("flooding", 0.0),
@@ -79,7 +81,7 @@ STRATEGIES: tuple[RoutingSection, ...] = (
     ),
     *(RoutingSection(family="graph") for _ in range(6)),
 )
-"""Every strategy, the graph family as often as it takes to make up a quarter of a swarm."""
+"""Every strategy; the graph family is a quarter of a swarm."""
 
 
 def drawn(seed: int, number: int) -> tuple[Scenario, int]:
@@ -91,7 +93,9 @@ def drawn(seed: int, number: int) -> tuple[Scenario, int]:
     scenario = _with_movement(scenario, partial(streams.stream, "movement"))
     scenario = _with_walking(scenario, partial(streams.stream, "walking"))
     if streams.stream("modes").random() < MODE_PROBABILITY and takes_modes(scenario):
-        scenario = with_mode(scenario, streams.stream("mode").choice(COMPLETE_MODES), streams.stream("announced"))
+        by_tables = streams.stream("junction").random() < JUNCTION_PROBABILITY
+        mode = "junction" if by_tables else streams.stream("mode").choice(COMPLETE_MODES)
+        scenario = with_mode(scenario, mode, streams.stream("announced"))
     scenario = _with_contexts(scenario, partial(streams.stream, "contexts"))
     scenario = _with_rights(scenario, partial(streams.stream, "rights"))
     return scenario, streams.stream("seed").getrandbits(SEED_BITS)
@@ -140,7 +144,7 @@ def draw(streams: RandomStreams, number: int) -> Scenario:
 
 
 def _with_roaming(scenario: Scenario, key: Key) -> Scenario:
-    """Let the clients of some scenarios roam."""
+    """Add roaming clients to some scenarios."""
     if scenario.sessions.subscription_expires_s is not None or key("is_on").random() < 0.5:
         return scenario
     roaming = Roaming(
@@ -153,7 +157,7 @@ def _with_roaming(scenario: Scenario, key: Key) -> Scenario:
 
 
 def _with_movement(scenario: Scenario, key: Key) -> Scenario:
-    """Let clients who roam do so by another model, in some scenarios; short ways, at the speed of cars."""
+    """Use another mobility model in some scenarios with roaming clients; short distances, at the speed of cars."""
     roaming, overlay = scenario.clients.roaming, scenario.overlay
     is_single = overlay.kind == "single" or overlay.brokers == 1
     if not roaming.is_on or is_single or key("is_on").random() >= MODEL_PROBABILITY:
@@ -176,7 +180,7 @@ def _with_movement(scenario: Scenario, key: Key) -> Scenario:
 
 
 def with_mode(scenario: Scenario, mode: Any, rng: Random) -> Scenario:
-    """Let its subscribers, if any roam, move in that way. Some manage to say so before they go (`announced`)."""
+    """Set the mode of roaming subscribers. Some announce their moves (`announced`)."""
     roaming = scenario.clients.roaming
     session_s = LEFT_BEHIND_S if mode == "naive" else None
     roaming = structs.replace(roaming, subscriber_mode=mode, announced=rng.choice((0.0, 0.5, 1.0)), session_s=session_s)
@@ -184,13 +188,14 @@ def with_mode(scenario: Scenario, mode: Any, rng: Random) -> Scenario:
 
 
 def takes_modes(scenario: Scenario) -> bool:
-    """Whether subscribers roam where every mode keeps its promises (`scenario/roaming_section.py`)."""
+    """Whether subscribers roam under conditions in which every mode keeps its guarantees
+    (`scenario/roaming_section.py`)."""
     roaming, is_tree = scenario.clients.roaming, scenario.routing.family == "tree"
     return roaming.is_on and roaming.who != "publishers" and is_tree and not scenario.faults.lose_disks
 
 
 def _with_contexts(scenario: Scenario, key: Key) -> Scenario:
-    """Let clients have contexts, in most scenarios of the graph family and some of the others."""
+    """Add contexts, in most scenarios of the graph family and some of the others."""
     is_graph = scenario.routing.family == "graph"
     if is_graph:
         strategy = key("strategy").choice(("gsf", "spcf", "spcf"))
@@ -198,6 +203,9 @@ def _with_contexts(scenario: Scenario, key: Key) -> Scenario:
         routing = structs.replace(scenario.routing, strategy=strategy, matching="hops" if at_hops else "source")
         if strategy == "spcf":
             routing = structs.replace(routing, contexts_max=key("contexts_max").choice((64, 64, 2, 1)))
+        if key("is_advertised").random() < ADVERTISED_PROBABILITY:
+            advertisements: Any = key("advertisements").choice(("required", "optional"))
+            routing = structs.replace(scenario.routing, strategy="advertised", advertisements=advertisements)
         scenario = structs.replace(scenario, routing=routing)
     if key("is_on").random() >= (GRAPH_CONTEXTS_PROBABILITY if is_graph else CONTEXTS_PROBABILITY):
         return scenario
@@ -225,7 +233,7 @@ def _with_contexts(scenario: Scenario, key: Key) -> Scenario:
 
 
 def _with_walking(scenario: Scenario, key: Key) -> Scenario:
-    """Let the subscribers of some scenarios walk, and some of these in peace, so that they have a twin."""
+    """Add walking subscribers to some scenarios, some of these without faults, so that they have a twin."""
     if key("is_on").random() >= WALKING_PROBABILITY:
         return scenario
     walking = Walking(
@@ -247,7 +255,7 @@ def _with_walking(scenario: Scenario, key: Key) -> Scenario:
 
 
 def _with_rights(scenario: Scenario, key: Key) -> Scenario:
-    """Let rights of clients change in some scenarios: there the authorisation law judges, and no other can."""
+    """Add changes of rights to some scenarios: there only the authorisation law is checked."""
     if key("is_on").random() >= RIGHTS_PROBABILITY:
         return scenario
     rights = Rights(changes_per_s=key("changes_per_s").choice((1.0, 4.0, 8.0)))
@@ -348,7 +356,7 @@ def _faults(key: Key) -> Faults:
 
 
 def _sessions(key: Key) -> SessionsSection:
-    """Mostly without rules: what a rule has purged cannot be missed any more."""
+    """Mostly no queue rules, because a purged event cannot be found missing."""
     match key("rule").choice(("", "", "", "count", "age", "expiry")):
         case "count":
             return SessionsSection(count_max=key("count_max").choice((3, 20)))

@@ -1,8 +1,8 @@
 """Random streams: one generator for each kind of draw, seeded by a seed and the name of the draw.
 
-*Theory.* A generator that several kinds of draws share ties them together: one draw more of one kind changes all the
-others. So each kind of draw has a stream of its own, and where draws are about a client, a node, a wire or a kind of
-fault, each of these has its own share (`entity`). A recorded seed then stays what it was when a new kind of draw comes.
+*Theory.* If several kinds of draws share a generator, one more draw of one kind changes all the others. So each kind of
+draw has a separate stream, and draws about a client, a node, a wire or a kind of fault have a stream for each of these
+(`entity`). So a new kind of draw does not change the runs of recorded seeds.
 
 *Rules.*
 1. The same seed, purpose and entity give the same stream, whatever else is drawn and in which order.
@@ -22,7 +22,7 @@ class RandomStreams:
         self._streams: dict[str, Random] = {}
 
     def stream(self, purpose: str, entity: str = "") -> Random:
-        """The generator for that purpose, or for one entity's share of it; the same one each time."""
+        """The generator for a purpose and an entity; the same one each time."""
         name = self._name(purpose, entity)
         found = self._streams.get(name)
         if found is None:
@@ -30,7 +30,7 @@ class RandomStreams:
         return found
 
     def single_use(self, purpose: str, entity: str) -> Random:
-        """A generator at its beginning, for one thing that is drawn once; it is not kept."""
+        """A new generator, for a single draw; it is not kept."""
         return Random(self._name(purpose, entity))
 
     def _name(self, purpose: str, entity: str) -> str:

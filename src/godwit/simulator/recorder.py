@@ -1,11 +1,11 @@
-"""The recorder of a run: takes what nodes report, hands it to those who listen, and writes the trace.
+"""The recorder of a run: passes records of nodes to listeners, and writes the trace.
 
-*Theory.* The world reports deliveries to applications and records of machines. Whoever wants to know of some kinds of
-records says so (`listen`); the trace gets all of them.
+*Theory.* The world reports deliveries to applications and records of machines. Listeners register for some kinds of
+records (`listen`); the trace gets all of them.
 
 *Rules.*
 1. Listeners are called in the order in which they registered, before the row is written.
-2. A broken law is kept here as a `Violation`, with the time at which it was found.
+2. A broken law is recorded as a `Violation`, with its time.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ DeliveryListener = Callable[[str, Notify, float], None]
 
 
 class Recorder:
-    """Everything that a run reports goes through here."""
+    """All reports of a run."""
 
     def __init__(self, clock: SimulatedClock, trace: TraceSink | None) -> None:
         self.violations: list[Violation] = []
@@ -33,16 +33,16 @@ class Recorder:
 
     @property
     def is_tracing(self) -> bool:
-        """Whether anyone reads the rows."""
+        """Whether there is a trace."""
         return self._trace is not None
 
     def listen(self, kinds: Iterable[str], listener: RecordListener) -> None:
-        """Have `listener(node, record, now)` called for each record of these kinds."""
+        """Call `listener(node, record, now)` for each record of these kinds."""
         for kind in kinds:
             self._listeners.setdefault(kind, []).append(listener)
 
     def listen_to_deliveries(self, listener: DeliveryListener) -> None:
-        """Have `listener(client, notify, now)` called whenever an application is given an event."""
+        """Call `listener(client, notify, now)` for each delivery to an application."""
         self._delivery_listeners.append(listener)
 
     def on_record(self, node: str, record: Record, now: float) -> None:
@@ -53,7 +53,7 @@ class Recorder:
             self._trace.write(now, node, record)
 
     def on_notify(self, client: str, notify: Notify, now: float) -> None:
-        """An application is given an event."""
+        """An event is delivered to an application."""
         for listener in self._delivery_listeners:
             listener(client, notify, now)
         if self._trace is not None:

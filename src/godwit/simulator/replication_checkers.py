@@ -1,17 +1,17 @@
-"""Ordered, consistent, complete: what a replicated system owes its user, decided on histories.
+"""Orderedness, consistency and completeness of a replicated system, decided on histories.
 
-*Theory.* A history says what each source made, what each replica received of it, and what was displayed to one user, in
-order. The three properties compare it with what a system with one broker could have shown.
+*Theory.* A history has the events of each source, those that each replica received, and those that were displayed to
+one user, in order. The three properties compare it with a system with one broker.
 
 *Rules.*
-1. A checker looks at a history alone: no machine, no time.
-2. `ordered` asks about each source by itself. To see an event twice in a row is no disorder; that is for `consistent`.
-3. `consistent` asks whether there is *some* set of events, received by some replica, after which a single broker would
+1. A checker uses only a history: no machine, no time.
+2. `ordered` checks each source separately. A repeated event is not disorder; `consistent` checks that.
+3. `consistent` checks whether there is *some* set of events, received by some replica, for which a single broker would
    have displayed this set, in any order: so each at most once, and each a match.
-4. `complete` asks for all that matches of what *any* replica received.
+4. `complete` checks that all matches among the events that *any* replica received were displayed.
 
-*Paper.* [mobile §5]: orderedness, consistency, completeness; its words stand in the tests. *Departures.* The paper asks
-of a consistent set only that a single broker could have shown it; here the events must also have reached some replica.
+*Paper.* [mobile §5]: orderedness, consistency, completeness; the tests quote it. *Departures.* The paper requires of a
+consistent set only that a single broker could have shown it; here the events must also have reached some replica.
 *Symbols.* ES → source; EB → replica; ED → the client at `node`.
 """
 
@@ -26,7 +26,7 @@ EventId = tuple[str, int]
 
 
 class History(msgspec.Struct, frozen=True):
-    """What happened in one run, as far as one user's subscription is concerned."""
+    """The history of one run, for one user's subscription."""
 
     matching: frozenset[EventId]  # of what the sources made, what matches the subscription
     received: Mapping[str, frozenset[EventId]]  # by replica
@@ -34,12 +34,12 @@ class History(msgspec.Struct, frozen=True):
 
     @property
     def wanted(self) -> frozenset[EventId]:
-        """What a single broker that had received all that any replica did would display."""
+        """The events that a single broker with the events of all replicas would display."""
         return frozenset().union(*self.received.values()) & self.matching
 
 
 def ordered(history: History) -> bool:
-    """Whether of each source the events were displayed in the order they were made. [mobile §5]"""
+    """Whether the events of each source were displayed in order. [mobile §5]"""
     last: dict[str, int] = {}
     for source, number in history.displayed:
         if number < last.get(source, number):

@@ -1,10 +1,10 @@
 """Churn of requests: subscriptions and advertisements that are made, replaced and withdrawn while a run goes on.
 
-*Theory.* Changes come in bursts with quiet times between: a request settles only when the network is quiet, and what
-never settles is never owed (`ledger.py`).
+*Theory.* Changes happen in bursts with quiet times between: a request settles only when the network is quiet, and
+unsettled requests owe nothing (`ledger.py`).
 
 *Rules.*
-1. A change that nobody can make any more (no subscription stands, advertisements are off) is left out.
+1. An impossible change (no active subscription, advertisements are off) is left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ ADVERTISEMENT_VARIANTS = 3
 
 
 def burst_times(churn: Churn, per_s: float, begins_s: float, ends_s: float, rng: Random) -> Iterator[float]:
-    """The times of changes that come at that rate while a burst lasts."""
+    """The times of changes with that rate during bursts."""
     start = begins_s
     while per_s > 0 and start < ends_s:
         at = start
@@ -34,7 +34,7 @@ def burst_times(churn: Churn, per_s: float, begins_s: float, ends_s: float, rng:
 
 
 class RequestChurn:
-    """Clients that change what they ask for."""
+    """Clients that change their requests."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class RequestChurn:
             return
         name = self._streams.stream("churn-publishers").choice(publishers)
         if (name, ADVERTISEMENT) not in made and (name, BY_COMING) not in made:
-            return  # it has not come yet
+            return  # it has not connected yet
         history = made.get((name, ADVERTISEMENT))
         if (
             history is not None

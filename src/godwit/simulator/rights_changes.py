@@ -1,15 +1,15 @@
 """Rights that change at random, and the authorisation law: nothing is delivered that no right in force covers.
 
-*Theory.* Each broker has a user file of its own, in which each client is a user. Now and then an entry changes, at one
-broker or at all of them, one after the other: the client may subscribe to less, to something else, to everything, or is
-removed for a while. As in a real driver, what a client asks is checked by the file when it arrives, and the machine is
-told of changes by inputs. When a broker has started again it is told what its file says by then.
+*Theory.* Each broker has a user file, in which each client is a user. From time to time an entry changes, at one broker
+or at all of them, one after the other: the client may subscribe to less, to something else, to everything, or is
+removed for a while. As in production, a client's requests are checked by the file when they arrive, and the machine is
+told of changes by inputs. After a restart a broker is told the present content of its file.
 
 *Rules.*
-1. The law looks at every delivery that a broker decides on, whatever it comes from: routing, a queue, a retained event,
-   a group, a replay, a session from another broker. The rights are those that this broker was told last.
-2. The law knows nothing of how brokers keep rights: it reads their inputs and effects.
-3. Clients lose subscriptions here, so nothing is owed to them: other laws do not judge such a run.
+1. The law checks every delivery of a broker, whatever its origin: routing, a queue, a retained event, a group, a
+   replay, a session from another broker. The rights are the last ones that this broker was told.
+2. The law is independent of the brokers' implementation: it reads their inputs and effects.
+3. Clients lose subscriptions here, so nothing is owed to them: other laws are not checked in such a run.
 """
 
 from functools import partial
@@ -58,7 +58,7 @@ UNSAID = ("sender.", MARK)  # attributes that no client publishes itself
 
 
 class RightsChanges:
-    """The user files of all brokers, and what becomes of their clients."""
+    """The user files of all brokers, and their effects on clients."""
 
     def __init__(
         self,
@@ -163,16 +163,16 @@ class RightsChanges:
     # ------------------------------------------------------------ the door
 
     def _on_connected(self, client: NodeId) -> None:
-        """A client is connected, and has not said anything yet."""
+        """A client has connected, and has sent nothing yet."""
         broker = self._population.homes[client]
         rights = self._rights(broker, client)
         if rights is None:
-            self._world.disconnect(client, broker)  # `_write` lets it try again
+            self._world.disconnect(client, broker)  # `_write` lets it retry
         else:
             self._world.give(broker, RightsGranted(client, rights))
 
     def _admits(self, broker: NodeId, client: NodeId, message: Any) -> Any:
-        """What a driver lets the machine hear of a client's message."""
+        """A client's message as the driver passes it to the machine."""
         rights = self._rights(broker, client)
         if rights is None:
             rights = ClientRights(client).without_any()
@@ -186,7 +186,7 @@ class RightsChanges:
     # ------------------------------------------------------------ the law
 
     def _on_effects(self, broker: NodeId, input: Input, effects: list[Any]) -> None:
-        """Hold each delivery against the rights in force. (rule 1)"""
+        """Compare each delivery with the rights in force. (rule 1)"""
         known = self._in_force.setdefault(broker, {})
         if isinstance(input, RightsGranted):
             known[input.client] = input.rights
@@ -222,7 +222,7 @@ def _subscribe(machine: Client, now: float, *, name: str, filter: Filter, share:
 
 
 def _checked(wish: Any, rights: ClientRights) -> Any:
-    """A wish as far as the rights go."""
+    """A request as far as it is granted."""
     if isinstance(wish, Subscribe):
         left = left_of(wish.filter, rights.subscribe, rights.beyond_grants)
         return Denied(f"{NOT_ALLOWED} subscribe to that") if left is None else structs.replace(wish, filter=left)

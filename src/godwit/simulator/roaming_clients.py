@@ -1,11 +1,11 @@
-"""Clients that go away and come back: to the same broker, or to another one.
+"""Clients that disconnect and reconnect: to the same broker, or to another one.
 
-*Theory.* Disconnections come at the times of a Poisson process over all clients together. Moves are known before the
-run begins (`movement_models.py`). In some ways to move a client announces that it goes: it repeats that until its
-broker has answered, and goes without an answer after some attempts.
+*Theory.* Disconnections are a Poisson process over all clients together. Moves are known before the run begins
+(`movement_models.py`). In some modes a client announces its move: it repeats that until its broker has answered, and
+moves without an answer after some attempts.
 
 *Rules.*
-1. Everyone is back when faults end.
+1. All clients are connected again when faults end.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ from godwit.simulator.world import World
 
 __all__ = ["DisconnectingClients", "RoamingClients"]
 
-ANNOUNCED = ("explicit", "naive")  # modes in which a client can announce that it goes
+ANNOUNCED = ("explicit", "naive")  # modes in which a client can announce its move
 ATTEMPTS_MAX = 20
 SHORTEST_S = 0.05
 
 
 class DisconnectingClients:
-    """Clients that go away without notice, and come back to the same broker."""
+    """Clients that disconnect without notice, and reconnect to the same broker."""
 
     def __init__(self, scenario: Scenario, streams: RandomStreams, world: World, population: Population) -> None:
         self._scenario = scenario
@@ -35,7 +35,7 @@ class DisconnectingClients:
         self._population = population
 
     def plan(self) -> None:
-        """Who goes away when, and when it comes back."""
+        """Schedule all disconnections and reconnections."""
         disconnections, ends_s = self._scenario.clients.disconnections, self._scenario.faults_end_s
         who, clock = self._population.members(disconnections.who), self._world.clock
         times, choices, lengths = (
@@ -84,10 +84,10 @@ class RoamingClients:
         self.visits: dict[str, tuple[str, ...]] = {
             name: (each.home, *(move.to for move in joined_moves(each.moves))) for name, each in planned.items()
         }
-        """By client that moves, the brokers that it will be at."""
+        """By moving client, its brokers."""
 
     def plan(self) -> None:
-        """Who leaves its broker when, and when it arrives where."""
+        """Schedule all departures and arrivals."""
         for name, move in self._moves():
             clock = self._world.clock
             can_announce = self._network.client(name).config.mode in ANNOUNCED
@@ -103,7 +103,7 @@ class RoamingClients:
         return sorted(moves, key=lambda each: each[1].leaves_s)
 
     def _announce(self, name: str, move: Move, attempts: int) -> None:
-        """A client announces that it goes until that is answered, and then goes; or goes without an answer."""
+        """A client announces its move until it is answered, and then leaves; or leaves without an answer."""
         clock = self._world.clock
         if attempts == 0 or self._network.client(name).connection is None:
             self._leave(name, move.to)

@@ -1,17 +1,16 @@
-"""A run: a scenario and a seed become a world, clients in it, the parts of the scenario, and a summary.
+"""A run: makes a world, clients and the parts of a scenario from a scenario and a seed, and returns a summary.
 
-*Theory.* `Simulation` puts a run together and owns nothing else: a world with its clock, a network of brokers, a
-population of clients, the requests they make, the ledger with what keeps it up to date; and the parts that the
-scenario asks for (`scenario_part.py`). A run has four phases: warm-up (brokers connect, clients come and ask), the main
-phase (publishing, churn, faults), settling (no faults; everything under way must arrive), and leaving (everyone goes;
-tables must be empty).
+*Theory.* `Simulation` composes a run: a world with its clock, a network of brokers, a population of clients, their
+requests, the ledger with its updates; and the parts of the scenario (`scenario_part.py`). A run has four phases:
+warm-up (brokers and clients connect, clients make requests), the main phase (publishing, churn, faults), settling (no
+faults; everything in transit must arrive), and leaving (all clients disconnect; tables must be empty).
 
 *Rules.*
 1. The same scenario and seed give the same trace, byte for byte, in every process.
 2. Wall time is in the summary and nowhere else.
 3. A part whose section is not in the scenario does not exist in the run.
-4. Every random choice comes from a stream of its own (`random_streams.py`), so that changing the faults leaves the
-   workload as it was, and a new kind of draw leaves everything as it was.
+4. Every kind of random choice has a separate stream (`random_streams.py`), so that a change of the faults does not
+   change the workload, and a new kind of draw changes nothing else.
 """
 
 from collections.abc import Callable
@@ -67,7 +66,7 @@ def run(
     progress: Callable[[float], None] | None = None,
     trace: TraceSink | None = None,
 ) -> Summary:
-    """Run a scenario to its end. `progress` is called with the share that is done."""
+    """Run a scenario. `progress` is called with the finished share."""
     if scenario.overlay.kind == "radio":
         return ad_hoc_run(scenario, seed, progress, trace)
     return Simulation(scenario, seed, trace).run(progress)
@@ -95,7 +94,7 @@ class Simulation:
         self.population = population = Population(world, network, recorder, streams)
         place_clients(scenario, streams, overlay, population)
 
-        # the world: where clients are, now and later, decides what brokers know
+        # the world: the itineraries of clients determine the brokers' settings
         self.roaming: RoamingClients | None = None
         if scenario.clients.roaming.is_on:
             self.roaming = RoamingClients(scenario, seed, streams, world, network, population)
@@ -113,7 +112,7 @@ class Simulation:
         add_brokers(world, scenario, overlay, self.config, movements, publishers)
         add_clients(world, scenario, network, population, ledger, contexts)
 
-        # what clients ask for, and what the ledger learns of it
+        # requests of clients, and the ledger
         lost_disks = LostDisks()
         in_flight = InFlight(scenario, world, network, population, lost_disks, ledger)
         self.requests = requests = ClientRequests(
@@ -189,7 +188,7 @@ class Simulation:
 
     @property
     def homes(self) -> dict[str, str]:
-        """The broker at which each client is, or will be when it comes back."""
+        """The broker of each client, or the one to which it will reconnect."""
         return self.population.homes
 
     @property
@@ -204,7 +203,7 @@ class Simulation:
 
     @property
     def itineraries(self) -> dict[str, tuple[Move, ...]]:
-        """By client that roams, its moves."""
+        """By roaming client, its moves."""
         return {} if self.roaming is None else self.roaming.itineraries
 
     def broker(self, name: str) -> Broker:
@@ -248,7 +247,7 @@ class Simulation:
         return self._summary(verdict, fires, perf_counter() - started)
 
     def plan(self) -> None:
-        """Put everything that is known before the run begins into the queue of the clock."""
+        """Schedule everything that is known before the run begins."""
         self.network.plan()
         self.population.plan(self.scenario.run.warmup_s / 2)
         for part in self.parts:
@@ -258,7 +257,7 @@ class Simulation:
     # ------------------------------------------------------------ the summary
 
     def _receipts(self) -> dict[str, int]:
-        """All that receipts told, added up over all clients."""
+        """The sums of all receipts over all clients."""
         receipts = [receipt for name in self.homes for receipt in self.client(name).receipts]
         return {
             "told": len(receipts),

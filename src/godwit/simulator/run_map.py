@@ -1,7 +1,7 @@
-"""What it takes to show a run: brokers, links, and where things are on the globe, if the scenario knows that.
+"""Data to display a run: brokers, links, and positions on the globe, if the scenario has them.
 
-*Theory.* A trace says what happened, and not where: positions are input of a run. A page that shows a trace gets them
-with it. Tracks are cut: some clients, and some positions of each.
+*Theory.* A trace has no positions, which are input of a run. A page that shows a trace gets them in addition. Tracks
+are reduced: some clients, and some positions of each.
 
 *Rules.*
 1. Clients are named as in the run (`setup.place_clients`), and the k-th one that moves has the k-th track of the file.

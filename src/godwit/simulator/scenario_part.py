@@ -1,4 +1,4 @@
-"""Parts of a run: what a section of the scenario adds to brokers, links and clients.
+"""Parts of a run: the behaviour that a section of the scenario adds.
 
 *Theory.* A run always has a world with its clock, a network, a population and the requests that clients make
 (`world.py`, `network.py`, `population.py`, `client_requests.py`). Everything else is a part, and exists only in a run
@@ -7,8 +7,8 @@ context; a building with fires; faults. A part is made from what it needs to see
 called (`Population.before_connecting` and the like, `Recorder.listen`), and then plans.
 
 *Rules.*
-1. A part owns its fields. It sees other parts only through what it was made from, and only through public names.
-2. No part depends on whether another part is there.
+1. A part owns its fields. It uses other parts only through its constructor arguments, and only through public names.
+2. No part depends on the presence of another part.
 """
 
 from typing import Protocol
@@ -17,7 +17,7 @@ __all__ = ["ScenarioPart"]
 
 
 class ScenarioPart(Protocol):
-    """What one section of a scenario does in a run."""
+    """A part of a run, for one section of a scenario."""
 
     def plan(self) -> None:
-        """Put everything that is known before the run begins into the queue of the clock."""
+        """Schedule everything that is known before the run begins."""

@@ -1,4 +1,4 @@
-"""The setup of a run: brokers and clients, made from a scenario and put into a world.
+"""The setup of a run: makes brokers and clients from a scenario, and adds them to a world.
 
 *Theory.* `broker_config` turns the scenario's sections into the settings of brokers; `add_brokers` and `add_clients`
 make the nodes and the wires between them.
@@ -42,6 +42,7 @@ def broker_config(scenario: Scenario) -> BrokerConfig:
         family=routing.family,
         reduction=routing.reduction,
         excess_max=routing.excess_max,
+        open_filters=routing.open_filters,
         advertisements=routing.advertisements if routing.has_advertisements else "off",
         strategy=routing.strategy,
         matching=routing.matching,
@@ -71,7 +72,7 @@ def add_brokers(
     movements: Movements,
     publishers: PublisherConfig,
 ) -> None:
-    """Put the brokers of an overlay into a world, and wires for its links."""
+    """Add the brokers of an overlay to a world, and wires for its links."""
     network = scenario.overlay
     journaled = scenario.faults.has_disks or network.disk_sync_ms > 0
     neighbours: dict[str, dict[str, float]] = {broker: {} for broker in overlay.brokers}
@@ -99,7 +100,7 @@ def add_clients(
     ledger: Ledger,
     contexts: ContextGenerator | None,
 ) -> None:
-    """Put all clients of a population into a world, each wired to its first broker."""
+    """Add all clients of a population to a world, each with wires to its first broker."""
     roaming = scenario.clients.roaming
     modes: dict[str, str] = dict.fromkeys(population.publishers, roaming.publisher_mode)
     modes |= dict.fromkeys(population.subscribers, roaming.subscriber_mode)

@@ -25,17 +25,17 @@ class SimulatedClock:
         self.heap: list[tuple[float, int, Callable[[Any, Any, Any], None], Any, Any, Any]] = []
 
     def at(self, at: float, do: Callable[[Any, Any, Any], None], a: Any = None, b: Any = None, c: Any = None) -> int:
-        """Have `do(a, b, c)` happen at that time. Returns the number of the entry."""
+        """Schedule `do(a, b, c)` at a time. Returns the number of the entry."""
         self.entries += 1
         heappush(self.heap, (at, self.entries, do, a, b, c))
         return self.entries
 
     def call_at(self, at: float, do: Callable[..., None], *arguments: Any) -> int:
-        """Have `do(*arguments)` happen at that time: for what is not as frequent as messages."""
+        """Schedule `do(*arguments)` at a time: for calls that are less frequent than messages."""
         return self.at(at, _call, do, arguments)
 
     def run(self, until: float) -> None:
-        """Let everything happen that is due up to and including that time."""
+        """Run all entries that are due up to and including that time."""
         heap = self.heap
         while heap and heap[0][0] <= until:
             self.now, _, do, a, b, c = heappop(heap)

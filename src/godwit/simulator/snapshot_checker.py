@@ -1,16 +1,16 @@
-"""The checker of snapshots: a machine that was written down and made again answers every further input as the first.
+"""The checker of snapshots: a restored machine must answer every further input like the original.
 
-*Theory.* A snapshot is right when nobody can tell the machine that goes on from it from the one that was written down.
-So the checker takes snapshots at moments drawn from a seed, in the form in which they stand on a disk, makes a fresh
-machine of each and lets it run beside the first for the rest of the run: each input goes to both, and their effects
-must be equal. And a state that was taken stays as it is, whatever its machine does: a driver may still be writing it.
+*Theory.* A snapshot is correct if the restored machine cannot be distinguished from the original. So the checker takes
+snapshots at random moments, in the stored form, restores a new machine from each and runs it in parallel for the rest
+of the run: each input goes to both, and their effects must be equal. And a state that was taken must not change,
+whatever its machine does: a driver may still be writing it.
 
 *Rules.*
 1. The run is not changed: only the effects of the first machine are carried out.
 2. Effects are equal when each destination gets the same, in the same order: a link, a connection, a timer, the trace.
    The order among destinations, and that of the subscriptions that one event is for, may differ in the tree family
    alone. There they come in the order in which the matching index finds subscriptions, and an index that was built at
-   once finds them in another order than one that grew. The graph family sorts what it finds, and is held to the list.
+   once finds them in another order than one that grew. The graph family sorts its matches, so the order is compared.
    The tree family does not, on purpose: no promise depends on the order, and sorting costs time. With 10,000
    subscriptions and events that all differ, `TreeRouting.on_publish` took 27 µs without and 28 µs with sorting where no
    client at the broker wants the event, and 29 and 68 µs where 100 subscriptions match (best of seven, one core of a
@@ -37,7 +37,7 @@ __all__ = ["SnapshotChecker"]
 TWINS_MAX = 2  # of one machine at a time
 
 Spoil = Callable[[Any], Any]
-"""What a test does to a state before it is written, to see that the checker notices."""
+"""A change to a state before it is written, to test the checker."""
 
 
 class SnapshotChecker:

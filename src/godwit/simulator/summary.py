@@ -93,5 +93,5 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def percentile_ms(ordered: list[float], share: float) -> float | None:
-    """The value below which that share lies, in milliseconds."""
+    """A quantile, in milliseconds."""
     return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)] * 1_000, 3) if ordered else None

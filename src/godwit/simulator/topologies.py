@@ -1,4 +1,4 @@
-"""Overlays: which brokers there are and which links between them.
+"""Overlays: brokers and the links between them.
 
 *Theory.* An overlay is a list of brokers and a list of links; everything else (who is a leaf, whether it is a tree) is
 computed from these. Builders name their brokers `b0`, `b1`, …: in a line from one end to the other, in a star with `b0`
@@ -108,7 +108,7 @@ def random_graph(
 ) -> Overlay:
     """A connected graph where each broker has `degree` neighbours, as nearly as can be. [spcf §4]
 
-    A ring through all brokers makes it connected and gives each two neighbours; the rest of the ends are paired by lot.
+    A ring through all brokers makes it connected and gives each two neighbours; the other ends are paired at random.
     """
     _check_size(n)
     if degree < 1 or (n > 1 and degree >= n):
@@ -126,7 +126,7 @@ def random_graph(
 
 
 def _fill(beside: list[dict[int, None]], degree: int, rng: Random) -> None:
-    """Pair the ends that are still free; when the last ones cannot be paired, put them into a link that is there."""
+    """Pair the free ends; if the last ones cannot be paired, insert them into an existing link."""
     ends = [broker for broker, others in enumerate(beside) for _ in range(degree - len(others))]
     rng.shuffle(ends)
     left: list[int] = []
@@ -184,7 +184,7 @@ class LinkEntry(msgspec.Struct, frozen=True):
 
 
 class OverlayFile(msgspec.Struct, frozen=True):
-    """What a JSON or TOML file of links holds; `brokers` is for those without any link."""
+    """The content of a JSON or TOML file of links; `brokers` has those without a link."""
 
     links: tuple[LinkEntry, ...] = ()
     brokers: tuple[Annotated[str, msgspec.Meta(min_length=1)], ...] = ()
@@ -195,7 +195,7 @@ def from_file(
 ) -> Overlay:
     """The overlay of a file: JSON, TOML (`[[links]]`), or lines `a b [latency_ms [bandwidth_kbps [cost]]]`.
 
-    Brokers come in the order in which the file names them. Whether they are connected is not asked here.
+    Brokers are in the order of the file. Whether they are connected is not checked here.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -277,7 +277,7 @@ def _lines_of_words(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def degrees(overlay: Overlay) -> dict[str, int]:
-    """How many neighbours each broker has."""
+    """The number of neighbours of each broker."""
     return {broker: len(others) for broker, others in overlay.neighbours().items()}
 
 

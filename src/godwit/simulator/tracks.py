@@ -1,15 +1,14 @@
-"""Tracks: where somebody is at each moment, in a plane; drawn, or read from a file of positions on the globe.
+"""Tracks: positions over time in a plane; random, or from a file of positions on the globe.
 
-*Theory.* A track is a row of times and spots, and between two of them a straight line at an even speed. A file of
-positions has rows of time, id, longitude and latitude, in any order. Degrees become metres in a plane that touches the
-globe in the middle of all that is to be shown; within `SPAN_KM_MAX` its distances are wrong by a few per cent at most.
+*Theory.* A track is a list of times and points, with linear interpolation between them. A file of positions has rows of
+time, id, longitude and latitude, in any order. Degrees are projected to metres in a plane that touches the globe in the
+middle of all positions; within `SPAN_KM_MAX` the error of distances is a few per cent at most.
 
 *Rules.*
 1. A row that cannot be used is an error with file and line: a run never starts with half of a trace.
-2. Real traces have positions that nobody can have been at. A position is left out when none of the two before it and
-   the two after it can be got to, or come from, without going faster than `speed_max_kmh`.
-3. Where nothing is known nobody is: before the first position, after the last one, and between two that lie more than
-   `gap_s` apart.
+2. Real traces have impossible positions. A position is left out if neither the two before it nor the two after it can
+   be reached at `speed_max_kmh`.
+3. There is no position before the first one, after the last one, and between two that are more than `gap_s` apart.
 """
 
 import csv
@@ -34,7 +33,7 @@ SPAN_KM_MAX = 500.0
 TIME_MAX = 1e15
 
 Spot = tuple[float, float]
-"""A place in a plane: metres to the east and to the north."""
+"""A point in a plane: metres to the east and to the north."""
 
 
 class Rectangle(msgspec.Struct, frozen=True):
@@ -57,7 +56,7 @@ class Rectangle(msgspec.Struct, frozen=True):
 
 
 class Track:
-    """Times and spots; between two of them a straight line, unless they are too far apart in time. (rule 3)"""
+    """Times and points; between two of them a straight line, unless they are too far apart in time. (rule 3)"""
 
     def __init__(self, gap_s: float = math.inf) -> None:
         self.times: list[float] = []
@@ -65,12 +64,12 @@ class Track:
         self.gap_s = gap_s
 
     def add(self, at: float, spot: Spot) -> None:
-        """Go on to a spot; `at` is not before what was added last."""
+        """Add a point; `at` must not be before the last one."""
         self.times.append(at)
         self.spots.append(spot)
 
     def at(self, now: float) -> Spot | None:
-        """Where one is at that moment, if that is known."""
+        """The position at a time, or None."""
         place = bisect_right(self.times, now)
         if place == 0:
             return None
@@ -99,7 +98,7 @@ class Plane:
             )
 
     def spot(self, lon: float, lat: float) -> Spot:
-        """Where a point of the globe lies in the plane."""
+        """Project a point of the globe to the plane."""
         return (lon - self.lon) * self._east_m, (lat - self.lat) * self._north_m
 
 
@@ -107,7 +106,7 @@ class Plane:
 
 
 class Fixes:
-    """What is known of one id: times in seconds, longitudes and latitudes, the oldest first."""
+    """The positions of one id: times in seconds, longitudes and latitudes, the oldest first."""
 
     def __init__(self) -> None:
         self.times, self.lons, self.lats = array("d"), array("d"), array("d")
@@ -140,7 +139,7 @@ class Fixes:
 
 
 def plausible(fixes: Fixes, speed_max_kmh: float) -> Fixes:
-    """Without those that nobody can have been at, unless there are no others. (rule 2)"""
+    """Without impossible positions, unless there are no others. (rule 2)"""
     speed_max = speed_max_kmh / 3.6
     points = [(at, Point(lon, lat)) for at, lon, lat in fixes.rows()]
     is_kept = bytearray(len(points))
@@ -172,7 +171,7 @@ def fixes_of(file: str) -> dict[str, Fixes]:
 
 
 def positions_of(file: str) -> dict[str, Spot]:
-    """Where brokers stand, by name, as (lon, lat): a CSV or Parquet file with columns broker, lon and lat."""
+    """Positions of brokers, by name, as (lon, lat): a CSV or Parquet file with columns broker, lon and lat."""
     found: dict[str, Spot] = {}
     for at, (broker, lon, lat) in _rows(file, ("broker", "lon", "lat")):
         if (name := str(broker).strip()) in found:
@@ -189,7 +188,7 @@ def _rows(file: str, columns: tuple[str, ...]) -> Iterator[tuple[str, list[Any]]
     try:
         for count, row in enumerate(rows(file, columns)):
             if count >= FIXES_MAX:
-                raise ScenarioError(f"{file}: more than {FIXES_MAX:,} rows, which is what is allowed")
+                raise ScenarioError(f"{file}: more than {FIXES_MAX:,} rows, the limit")
             yield row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ScenarioError(f"{file}: {getattr(error, 'strerror', None) or error}") from None

@@ -1,17 +1,16 @@
-"""Clients that walk over a movement graph and tell their broker where they are. [rebeca §5]
+"""Clients that walk on a movement graph and report their place to their broker. [rebeca §5]
 
-*Theory.* A walker starts at a random place, stays there for `dwell_s` at least and `linger_s` longer on average, and
-takes a step to a neighbouring place. What it asks for changes with each step; the ledger hears of each as of a replaced
-filter.
+*Theory.* A walker starts at a random place, stays there for at least `dwell_s` and on average `linger_s` longer, and
+moves to a neighbouring place. Its filter changes with each step; the ledger records each as a replaced filter.
 
 How is this checked? With flooding, an event reaches the border broker whatever the walker's place, and is tested there.
-So the same run with flooding, the *twin*, says which events must come. Without faults, and where size does not matter,
-both runs have the same times and must have the same deliveries. [rebeca §3.3, Fig. 4]
+So the same run with flooding, the *twin*, has the expected deliveries. Without faults and bandwidths both runs have the
+same times and must have the same deliveries. [rebeca §3.3, Fig. 4]
 
 *Rules.*
-1. A walker takes no step while it is away, none within `dwell_s` after it has turned up again, and none to a place that
-   its graph does not lead to.
-2. Walks are drawn from generators of their own: who else lives there does not change them.
+1. A walker takes no step while it is away, none within `dwell_s` after it has reconnected, and none that its graph does
+   not allow.
+2. Walks have separate random streams: other clients do not change them.
 """
 
 from typing import Protocol
@@ -34,7 +33,7 @@ __all__ = ["WalkingClients", "as_if_flooded", "twin_of"]
 
 
 class WalkingClients:
-    """Subscribers that walk over a movement graph."""
+    """Subscribers that walk on a movement graph."""
 
     def __init__(
         self,
@@ -60,13 +59,13 @@ class WalkingClients:
         population.on_return.append(self._on_return)
 
     def plan(self) -> None:
-        """When each walker takes its first step."""
+        """Schedule the first step of each walker."""
         for name in self._walkers:
             dwell_s = self._streams.stream("first-step", name).uniform(0, self._walking.dwell_s)
             self._world.clock.call_at(self._scenario.run.warmup_s + dwell_s, self._walk, name)
 
     def stand(self, name: str, place: Value) -> None:
-        """A walker declares where it is."""
+        """A walker declares its place."""
         self._requests.move_to(name, place, self._walking.dwell_s if self._walking.declared else None)
 
     def _start(self, name: str) -> None:
@@ -96,7 +95,7 @@ class WalkingClients:
 
 
 def twin_of(scenario: Scenario) -> Scenario | None:
-    """The run that floods, if what it delivers must be delivered; None where times would differ or bounds not hold."""
+    """The twin with flooding; None if times would differ or the bounds of movement do not hold."""
     clients, overlay, routing, faults = scenario.clients, scenario.overlay, scenario.routing, scenario.faults
     is_calm = structs.replace(faults, until_s=None) == Faults() and scenario.churn == Churn()
     is_calm = is_calm and scenario.sessions == SessionsSection() and not scenario.rights.is_on
@@ -114,7 +113,7 @@ def twin_of(scenario: Scenario) -> Scenario | None:
 
 
 class Deliveries(Protocol):
-    """A run that is over, as far as its deliveries go."""
+    """The deliveries of a finished run."""
 
     @property
     def subscribers(self) -> list[str]:
@@ -126,7 +125,7 @@ class Deliveries(Protocol):
 
 
 def as_if_flooded(run: Deliveries, twin: Deliveries) -> list[Violation]:
-    """Where the deliveries of a run differ from those of its twin."""
+    """The differences between the deliveries of a run and its twin."""
     violations: list[Violation] = []
     for name in run.subscribers:
         got = {id: at for at, id, _ in run.ledger.deliveries.get(name, ())}

@@ -1,13 +1,13 @@
-"""Wires: one direction of a link or connection, with latency, bandwidth, a FIFO queue and faults of its own.
+"""Wires: one direction of a link or connection, with latency, bandwidth, a FIFO queue and faults.
 
-*Theory.* A message leaves when those before it have left (`free_at`), takes its size over the bandwidth to get onto the
-wire and the latency to cross it. A wire belongs to a connection; when that breaks, whatever is on the wire is gone, and
-what was sent on an older connection never arrives on a newer one.
+*Theory.* A message is sent when those before it have been sent (`free_at`), takes its size divided by the bandwidth to
+be sent and the latency to arrive. A wire belongs to a connection; when that breaks, messages on the wire are lost, and
+messages of an older connection never arrive on a newer one.
 
 *Rules.*
-1. Without faults what is sent first arrives first.
-2. Each kind of draw has a stream of its own on each wire, and is made only while that fault is on: a fault changes
-   nothing about another, nor on another wire.
+1. Without faults messages arrive in order.
+2. Each kind of draw has a separate stream on each wire, and is made only while that fault is on: so faults and wires
+   are independent.
 """
 
 from random import Random
@@ -49,7 +49,7 @@ class Wire:
         self.connection = 0
         self.linked = -1  # the connection that the source's machine knows of and sends on; an older one leads nowhere
         self.free_at = 0.0
-        self.blocked = False  # a one-way partition: everything is lost, and nobody is told
+        self.blocked = False  # a one-way partition: everything is lost silently
         self.loss_rate = 0.0
         self.duplicate_rate = 0.0
         self.delay_rate = 0.0
@@ -59,13 +59,13 @@ class Wire:
     def set_faults(
         self, loss: float = 0.0, duplicate: float = 0.0, delay: float = 0.0, delay_s: float = 0.0, blocked: bool = False
     ) -> None:
-        """Switch this wire's faults to these."""
+        """Set this wire's faults."""
         self.loss_rate, self.duplicate_rate, self.delay_rate, self.delay_s = loss, duplicate, delay, delay_s
         self.blocked = blocked
         self.faulty = blocked or loss > 0 or duplicate > 0 or delay > 0
 
     def arrival(self, size: int, now: float) -> float:
-        """When a message of that size that is sent now arrives."""
+        """The arrival time of a message of that size that is sent now."""
         self.free_at = at = max(self.free_at, now) + size * self.seconds_per_byte
         return at + self.latency_s
 

@@ -1,13 +1,14 @@
-"""Clients that follow the workload: what publishers and subscribers ask for when they come, and what they publish.
+"""Clients of the workload: the first requests of publishers and subscribers, and their publications.
 
 *Theory.* Publishers are named `p0`, `p1`, and so on, subscribers `s0`, `s1`. A subscriber makes its subscriptions when
-it comes, a publisher its advertisement, where advertisements are required. Publishers then publish at the times of a
-Poisson process. For the measurements of [pubmob §4.1] a publisher also publishes *probes*: a few events each time it
-has connected, to see when its tree stands.
+it connects, a publisher its advertisement, if advertisements are required. Publishers then publish at the times of a
+Poisson process. For the measurements of [pubmob §4.1] a publisher also publishes *probes*: a few events after each
+connection, to measure when its tree is complete.
 
 *Rules.*
 1. Each subscription has a stream for its filter, each publisher one for its times and one for its events.
-2. With contexts, a drawn filter may also ask about the sender, and an event may be addressed (`ContextGenerator`).
+2. With contexts, a random filter may also have a condition on the sender, and an event may be addressed
+   (`ContextGenerator`).
 """
 
 import json
@@ -29,7 +30,9 @@ from godwit.trace import Record
 __all__ = ["WorkloadClients"]
 
 ADVERTISEMENT = "all"
-BY_COMING = "*"  # the advertisement of everything that a publisher makes by coming, where advertisements are optional
+BY_COMING = (
+    "*"  # the advertisement of everything that a publisher makes when it connects, if advertisements are optional
+)
 
 
 class WorkloadClients:
@@ -63,7 +66,7 @@ class WorkloadClients:
             population.on_connected.append(self._plan_probes)
 
     def plan(self) -> None:
-        """When each publisher publishes."""
+        """Schedule the publications."""
         clients, ends_s = self._scenario.clients, self._scenario.publishing_ends_s
         for name in self._population.publishers if clients.publish_per_s > 0 else ():
             at, count, times = self._scenario.run.warmup_s, 0, self._streams.stream("publishing", name)
@@ -76,7 +79,7 @@ class WorkloadClients:
     # ------------------------------------------------------------ requests
 
     def _ask_first(self, name: str) -> None:
-        """What a client asks for when it has come for the first time."""
+        """The requests of a client at its first connection."""
         if name in self._numbers:
             if self._scenario.routing.advertisements == "required":
                 self.advertise(name)
@@ -108,7 +111,7 @@ class WorkloadClients:
     # ------------------------------------------------------------ probes
 
     def _plan_probes(self, name: str) -> None:
-        """A publisher has connected: it publishes a few events, to see when its tree stands. [pubmob §4.1]"""
+        """A publisher has connected: it publishes probes. [pubmob §4.1]"""
         if name not in self._numbers:
             return
         probes, wire = self._scenario.clients.probes, self._world.nodes[name].wires[self._population.homes[name]]

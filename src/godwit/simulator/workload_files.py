@@ -3,12 +3,12 @@
     {"id": 7, "filter": "price < 10"}                       {"id": 7, "expr": ["<", "price", 10]}
     {"id": 3, "attributes": {"price": 4}}                   {"id": 3, "attrs": {"price": 4}}
 
-*Theory.* Subscriptions are taken in the order of the file, from the front again when it is at its end. Events are dealt
-to the publishers like cards, so that each publisher has its own. What a publisher advertises is computed from the
-events it was dealt: for each attribute that all of them have, the values it takes.
+*Theory.* Subscriptions are used in the order of the file, and again from its beginning at its end. Events are
+distributed to the publishers in turn. The advertisement of a publisher is computed from its events: for each attribute
+that all of them have, its values.
 
 *Rules.*
-1. A line that cannot be used is an error with file and number: a run never starts with half of its workload.
+1. An invalid line is an error with file and number: a run never starts with a part of its workload.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +42,7 @@ from godwit.filters.values import Value
 
 __all__ = ["FileWorkload", "filter_of_expression", "workload_from_files"]
 
-VALUES_LISTED_MAX = 16  # in an advertisement; more are said as a range, or not at all
+VALUES_LISTED_MAX = 16  # in an advertisement; more become a range, or are left out
 LITERALS_MAX = 4  # of an advertisement: enough to tell publishers apart
 
 SETS: dict[str, Callable[..., ValueSet]] = {
@@ -76,7 +76,7 @@ class EventLine(msgspec.Struct):
 
 
 class FileWorkload:
-    """Given subscriptions, and events dealt to the publishers."""
+    """Subscriptions of a file, and events distributed to the publishers."""
 
     def __init__(self, filters: Sequence[Filter], events: Sequence[Attributes], publishers: int) -> None:
         self._filters = filters
@@ -88,7 +88,7 @@ class FileWorkload:
         return self._filters[k % len(self._filters)]
 
     def attributes(self, publisher: int, k: int, rng: Random) -> Attributes:
-        """The k-th that was dealt to the publisher."""
+        """The k-th event of the publisher."""
         hand = self._hands[publisher]
         return hand[k % len(hand)]
 
@@ -104,12 +104,12 @@ def workload_from_files(subscriptions: str, events: str, publishers: int) -> Fil
     said = [_attributes(line, at) for at, line in _decoded(events, EventLine)]
     for file, found in ((subscriptions, filters), (events, said)):
         if not found:
-            raise ScenarioError(f"{file}: there is nothing in it")
+            raise ScenarioError(f"{file}: the file is empty")
     return FileWorkload(filters, said, publishers)
 
 
 def filter_of_expression(expression: Any) -> Filter:
-    """The filter that a neutral expression such as `["and", ["=", "sym", "S3"], ["<", "price", 2.5]]` means."""
+    """The filter of a neutral expression such as `["and", ["=", "sym", "S3"], ["<", "price", 2.5]]`."""
     match expression:
         case ["and", *parts]:
             return all_of(*map(filter_of_expression, parts))
@@ -126,7 +126,7 @@ def filter_of_expression(expression: Any) -> Filter:
 
 
 def _decoded(file: str, kind: Any) -> Iterator[tuple[str, Any]]:
-    """Each line that is not blank, decoded, with where it stands."""
+    """Each line that is not blank, decoded, with file and number."""
     decoder = msgspec.json.Decoder(kind)
     try:
         with Path(file).open("rb") as stream:

@@ -1,24 +1,24 @@
-"""Workloads: who wants what, who says what, and what publishers promise to say.
+"""Workloads: filters of subscriptions, attributes of events, and advertisements.
 
 *Theory.* A workload answers three questions: the filter of the k-th subscription, the attributes of a publisher's k-th
 event, and an advertisement of a publisher. There are five kinds.
 
-- **random**: events have a topic, popular ones more often (Zipf), and numbers; a filter wants some topics and a range
-  of some numbers. *Selectivity* is the probability that an event of a random publisher matches a filter. It is exact by
-  construction: a filter's topics have together a probability p of at least the selectivity s, and its ranges let
-  through s/p, an equal share each. Starts of ranges lie on a grid and widths come in three sizes, so that equal,
-  covering and mergeable filters are common.
-- **publications** [pubmob §4]: each publisher has one publication of its own, and a subscriber wants one of them.
-- **mixed**: any filter the algebra knows (OR, NOT, several values, missing attributes, texts, regions) over few values:
-  for finding faults, not for figures.
-- **places** [rebeca §3.3]: events say where they are, on the movement graph that subscribers walk on; a filter wants
-  one service at most `radius` steps around.
-- **files**: subscriptions and events as `godwit match` reads them.
+- **random**: events have a topic, with a Zipf distribution, and numbers; a filter has some topics and ranges of some
+  numbers. *Selectivity* is the probability that an event of a random publisher matches a filter. It is exact by
+  construction: a filter's topics have together a probability p of at least the selectivity s, and its ranges match s/p,
+  an equal share each. Starts of ranges are on a grid and there are three widths, so that equal, covering and mergeable
+  filters are common.
+- **publications** [pubmob §4]: each publisher has one publication, and a subscriber subscribes to one of them.
+- **mixed**: all kinds of filters (OR, NOT, several values, missing attributes, texts, regions) over few values: to find
+  bugs, not for measurements.
+- **places** [rebeca §3.3]: events have a place of the movement graph on which subscribers walk; a filter selects one
+  service at most `radius` steps away.
+- **files**: subscriptions and events in the format of `godwit match`.
 
 *Rules.*
 1. An advertisement matches every event of its publisher, in each of its variants.
-2. What is drawn comes from the caller's `Random`, in an order that depends on nothing else.
-3. Attributes are checked: they can go into an `Event` as they are.
+2. Random choices use the caller's `Random`, in an order that depends on nothing else.
+3. Attributes are valid for an `Event`.
 
 *Symbols.* s → `selectivity`; Zipf's exponent → `skew`; [pubmob §4] locality x → `locality`.
 """
@@ -70,7 +70,7 @@ SIZES = (0.5, 1.0, 1.5)  # of a filter's range beside the one that gives the sel
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scenario says about its workload."""
+    """The workload section of a scenario."""
 
     kind: Literal["random", "publications", "mixed", "files", "places"] = "random"
     selectivity: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.1  # random: how likely an event matches a filter
@@ -85,20 +85,20 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(Protocol):
-    """What the simulator asks."""
+    """The interface of a workload."""
 
     def filter(self, k: int, rng: Random) -> Filter:
-        """What the k-th subscription wants; replacing a filter takes a new k."""
+        """The filter of the k-th subscription; a replaced filter has a new k."""
 
     def attributes(self, publisher: int, k: int, rng: Random) -> Attributes:
-        """What the k-th event of a publisher says."""
+        """The attributes of the k-th event of a publisher."""
 
     def advertisement(self, publisher: int, variant: int = 0) -> Filter:
-        """A filter that matches all that the publisher says: variant 0 is the narrowest, others are wider."""
+        """A filter that matches all events of the publisher: variant 0 is the narrowest, others are wider."""
 
 
 def workload_of(spec: WorkloadSpec, publishers: int, rng: Random, places: Sequence[Value] = ()) -> Workload:
-    """The workload of a scenario with so many publishers."""
+    """The workload of a scenario with this number of publishers."""
     match spec.kind:
         case "random":
             return RandomWorkload(spec, publishers, rng)
@@ -135,7 +135,7 @@ class Zipf:
 
 
 class _Home(msgspec.Struct, frozen=True):
-    """Where a publisher's events lie: its topics, and the bounds of its events' first number."""
+    """The range of a publisher's events: its topics, and the bounds of the first number."""
 
     topics: tuple[int, ...]
     low: int
@@ -158,7 +158,8 @@ class RandomWorkload:
         self._homes = tuple(self._home(rng) for _ in range(publishers))
 
     def _home(self, rng: Random) -> _Home:
-        """Topics and a quarter by lot: over all publishers, events lie as if there were no homes."""
+        """Random topics and a random quarter: over all publishers, events are distributed as if there were no
+        ranges."""
         topics = tuple(self._zipf.draw(rng) for _ in range(TOPICS_EACH))
         quarter = rng.randrange(HOMES)
         width = (NUMBER_MAX + 1) // HOMES
@@ -207,7 +208,7 @@ class RandomWorkload:
 
 
 class Publications:
-    """Each publisher says one thing of its own, and a subscriber wants what one of them says. [pubmob §4]"""
+    """Each publisher has one publication, and a subscriber subscribes to that of one publisher. [pubmob §4]"""
 
     def __init__(self, publishers: int, locality: float, rng: Random) -> None:
         order = list(range(publishers))
@@ -216,7 +217,7 @@ class Publications:
         self._said = tuple(f"publication {-1 if number in alike else number}" for number in range(publishers))
 
     def filter(self, k: int, rng: Random) -> Filter:
-        """One of the publications, by lot."""
+        """A random publication."""
         return some("publication", one_of([rng.choice(self._said) if self._said else "none"]))
 
     def attributes(self, publisher: int, k: int, rng: Random) -> Attributes:
@@ -224,9 +225,9 @@ class Publications:
         return {"publication": self._said[publisher]}
 
     def advertisement(self, publisher: int, variant: int = 0) -> Filter:
-        """Identical to the publication: this and nothing else, else it would meet every wish for one more value.
+        """Exactly the publication: a wider filter would intersect every subscription to one more value.
 
-        Other variants take in a few more.
+        Other variants include a few more.
         """
         return only("publication", one_of({self._said[publisher], *self._said[: variant % 4]}))
 
@@ -235,7 +236,7 @@ class Publications:
 
 
 class PlacesWorkload:
-    """Services at places: a walker wants to hear of one service where it is. [rebeca §3.3: parking]"""
+    """Services at places: a walker subscribes to one service near its place. [rebeca §3.3: parking]"""
 
     def __init__(self, spec: WorkloadSpec, publishers: int, places: Sequence[Value], rng: Random) -> None:
         self._places = places
@@ -244,16 +245,16 @@ class PlacesWorkload:
         self._said = tuple(rng.choice(self._services) for _ in range(publishers))
 
     def filter(self, k: int, rng: Random) -> Filter:
-        """A service that somebody offers, at most so many steps from the walker."""
+        """A service, at most this number of steps from the walker."""
         service = rng.choice(self._said or self._services)
         return all_of(some("service", one_of([service])), some("location", vicinity(Reference(LOCATION), self._radius)))
 
     def attributes(self, publisher: int, k: int, rng: Random) -> Attributes:
-        """Its service, at any place alike."""
+        """Its service, at a random place."""
         return {"service": self._said[publisher], "location": rng.choice(self._places), "cost": rng.randrange(10)}
 
     def advertisement(self, publisher: int, variant: int = 0) -> Filter:
-        """Its service; other variants take in a few more."""
+        """Its service; other variants include a few more."""
         return some("service", one_of({self._said[publisher], *self._services[: variant % 4]}))
 
 
@@ -267,17 +268,18 @@ SEVERAL = 0.15  # share of attributes with several values
 
 
 class MixedWorkload:
-    """Any filter that the algebra knows, over so few values that all relations between filters occur."""
+    """All kinds of filters, over so few values that all relations between filters occur."""
 
     def __init__(self, publishers: int, rng: Random) -> None:
         self._homes = tuple((rng.choice(KINDS), rng.randrange(0, NUMBERS, 5)) for _ in range(publishers))
 
     def filter(self, k: int, rng: Random) -> Filter:
-        """A literal, or a few of them put together, now and then negated."""
+        """A literal, or a combination of a few, sometimes negated."""
         return _mixed_filter(rng, depth=2)
 
     def attributes(self, publisher: int, k: int, rng: Random) -> Attributes:
-        """The publisher's kind, a price of its own range, and other things that may be missing or several."""
+        """The publisher's kind, a price in its range, and other attributes that may be missing or have several
+        values."""
         kind, price = self._homes[publisher]
         said: dict[str, Value | tuple[Value, ...]] = {"kind": kind, "price": rng.randrange(price, price + 10)}
         for name in ("speed", "tag", "place", "open"):

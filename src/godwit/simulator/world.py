@@ -1,18 +1,18 @@
 """The driver on virtual time: nodes that run the machines, wires between them, disks, crashes.
 
-*Theory.* The clock says what happens next (`simulated_clock.py`). A node runs one machine. What reaches it becomes an
-input; the machine's effects are carried out at once or, for a broker with a disk that takes time, when the inputs that
-caused them are on the disk. A broker that crashes and keeps its disk starts from its last snapshot and handles the
-journalled inputs again with effects muted; one that loses its disk starts as a new incarnation.
+*Theory.* The clock determines what happens next (`simulated_clock.py`). A node runs one machine. Arriving messages
+become inputs; the machine's effects are carried out at once or, for a broker with a slow disk, when the inputs that
+caused them are on the disk. A broker that crashes and keeps its disk restarts from its last snapshot and replays the
+journalled inputs without effects; one that loses its disk starts as a new incarnation.
 
 *Rules.*
-1. Nothing here looks at a clock or an unseeded generator, and nothing iterates over a set.
+1. Nothing here reads a clock or uses an unseeded generator, and nothing iterates over a set.
 2. No effect leaves a broker before the input that caused it is on its disk.
 3. A node that is down handles nothing, and nothing that was on its wires arrives.
-4. The driver changes nothing in a machine and looks into one only for the checkers.
+4. The driver changes nothing in a machine and inspects one only for the checkers.
 
-*Profile.* Once everybody has subscribed, about a third of a message's cost is matching, a third the machine (link,
-routing), a third this driver. The loop pops plain tuples; effects are told apart by their type, most frequent first.
+*Profile.* After all clients have subscribed, about a third of a message's cost is matching, a third the machine (link,
+routing), a third this driver. The loop pops plain tuples; effects are dispatched by their type, most frequent first.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from godwit.adhoc.radio_messages import Beacon, Relayed
+from godwit.broker.broker import Broker
 from godwit.broker.effects import (
     Arrived,
     Close,
@@ -33,6 +34,7 @@ from godwit.broker.effects import (
     LinkUp,
     Notify,
     Opened,
+    Restarted,
     Send,
     StartTimer,
     StopTimer,
@@ -58,24 +60,24 @@ SNAPSHOT_EVERY = 5_000  # inputs
 
 
 Link = tuple[Wire, int]
-"""A wire and the connection on it that its source's machine has heard of, in the order of its effects."""
+"""A wire and its connection, as known to the source's machine, in the order of its effects."""
 
 
 class Machine(Protocol):
-    """What a node runs: a broker or a client."""
+    """The machine of a node: a broker or a client."""
 
     def handle(self, input: Input, now: float) -> list[Effect]:
-        """Take one input; what is to be done because of it, in order."""
+        """Handle one input; returns the effects in order."""
 
 
 class Recoverable(Machine, Protocol):
-    """A machine whose state a driver writes down: a broker with a disk."""
+    """A machine with snapshots: a broker with a disk."""
 
     def snapshot(self) -> msgspec.Struct:
-        """All of its state."""
+        """Its complete state."""
 
     def restore(self, state: Any) -> None:
-        """Go on from that state, freshly made with the same settings."""
+        """Continue from that state, in a new machine with the same settings."""
 
 
 class Node:
@@ -137,11 +139,11 @@ class World:
         return self.clock.now
 
     def at(self, at: float, do: Callable[[Any, Any, Any], None], a: Any = None, b: Any = None, c: Any = None) -> int:
-        """Have `do(a, b, c)` happen at that time. Returns the number of the entry."""
+        """Schedule `do(a, b, c)` at a time. Returns the number of the entry."""
         return self.clock.at(at, do, a, b, c)
 
     def run(self, until: float) -> None:
-        """Let everything happen that is due up to and including that time."""
+        """Run all entries that are due up to and including that time."""
         self.clock.run(until)
 
     # ------------------------------------------------------------ building
@@ -155,7 +157,7 @@ class World:
         sync_s: float = 0.0,
         work_s: float = 0.0,
     ) -> None:
-        """A broker; `make(incarnation)` gives its machine, at the start and after it has lost its disk."""
+        """Add a broker; `make(incarnation)` returns its machine, at the start and after the loss of its disk."""
         node = self.nodes[name] = Node(name, make, is_broker=True)
         node.work_s = work_s
         node.journaled = journaled
@@ -166,13 +168,13 @@ class World:
         self.nodes[name] = Node(name, lambda _: machine, is_broker=False)
 
     def wire(self, a: NodeId, b: NodeId, latency_s: float, bandwidth_bps: float | None) -> None:
-        """Wires both ways between two nodes; no connection yet."""
+        """Add wires in both directions between two nodes, without a connection."""
         for source, target in ((a, b), (b, a)):
             wire = Wire(self.nodes[source], self.nodes[target], latency_s, bandwidth_bps, self.seed)
             self.nodes[source].wires[target] = wire
 
     def connect(self, a: NodeId, b: NodeId) -> bool:
-        """Open a connection between two nodes that are wired; False when it is open or one of them is down."""
+        """Open a connection between two wired nodes; False if it is open or one of them is down."""
         one, other = self.nodes[a], self.nodes[b]
         there, back = one.wires[b], other.wires[a]
         if there.up or not (one.alive and other.alive):
@@ -192,7 +194,7 @@ class World:
         return True
 
     def disconnect(self, a: NodeId, b: NodeId) -> bool:
-        """Break the connection between two nodes, with what is on it; False when there is none."""
+        """Break the connection between two nodes, and lose its messages; False if there is none."""
         one, other = self.nodes[a], self.nodes[b]
         there, back = one.wires[b], other.wires[a]
         if not there.up:
@@ -202,7 +204,7 @@ class World:
         return True
 
     def _cut(self, *wires: Wire) -> None:
-        """Take a connection away; those ends hear of it that are up and whose outgoing wire is given."""
+        """Remove a connection; ends that are up and whose outgoing wire is given are notified."""
         for wire in wires:
             node, peer = wire.source, wire.target
             if node.alive:
@@ -215,7 +217,7 @@ class World:
             wire.connection += 1
 
     def _connection(self, node: Node, wire: Wire) -> str:
-        """The name of a client's connection: the broker at a client, a name of its own at a broker."""
+        """The name of a client's connection: the broker at a client, a unique name at a broker."""
         if not node.is_broker:
             return str(wire.target.name)
         name = f"{wire.target.name}#{wire.connection}"
@@ -223,25 +225,37 @@ class World:
         return name
 
     def command(self, name: NodeId, do: Callable[[Any, float], list[Effect]]) -> None:
-        """Have an application speak to its client's machine: `do(machine, now)`."""
+        """Call a client's machine as its application: `do(machine, now)`."""
         node = self.nodes[name]
         self._carry_out(node, do(node.machine, self.now + node.skew_s))
 
     # ------------------------------------------------------------ crashes
 
     def tail(self, name: NodeId, count: int) -> list[Input]:
-        """The last inputs that a broker's disk holds."""
+        """The last inputs on a broker's disk."""
         node = self.nodes[name]
         return [input for input, _ in node.journal[max(0, node.durable - count) : node.durable]]
 
     def tail_begins_s(self, name: NodeId, count: int) -> float:
-        """When a broker took the first of these inputs."""
+        """The time of the first of these inputs."""
         node = self.nodes[name]
         tail = node.journal[max(0, node.durable - count) : node.durable]
         return tail[0][1] - node.skew_s if tail else self.now
 
+    def before_tail(self, name: NodeId, count: int) -> Machine:
+        """A broker's machine before these inputs, restored from the rest of its disk."""
+        node = self.nodes[name]
+        cut = max(0, node.durable - count)
+        machine, start = node.make(node.incarnation), 0
+        if node.snapshot is not None and node.snapshot[0] <= cut:
+            start = node.snapshot[0]
+            unpack(node.snapshot[1], cast(Recoverable, machine))
+        for input, now in node.journal[start:cut]:
+            machine.handle(input, now)
+        return machine
+
     def crash(self, name: NodeId, *, keeps_disk: bool, loses: int = 0) -> None:
-        """Stop a broker at once, with or without its disk; `loses`: so many of the last inputs are gone from it."""
+        """Stop a broker at once, with or without its disk; `loses`: the number of last inputs that the disk loses."""
         node = self.nodes[name]
         if not node.alive:
             return
@@ -268,7 +282,7 @@ class World:
                 self._cut(self.nodes[peer].wires[name])
 
     def restart(self, name: NodeId, *, tail_lost: bool = False) -> None:
-        """Start a broker that has crashed from what its disk holds; `tail_lost`: the disk tells that there was more."""
+        """Restart a crashed broker from its disk; `tail_lost`: the disk reports a loss."""
         node = self.nodes[name]
         if node.alive:
             return
@@ -277,12 +291,14 @@ class World:
         self._record(name, Record("restarted"))
         for end in open_connections:
             self._give(node, end)
+        if isinstance(node.machine, Broker) and (node.journal or node.snapshot is not None):
+            self._give(node, Restarted())
         if tail_lost:
             since = node.journal[-1][1] if node.journal else 0.0
             self._give(node, TailLost(int((self.now + node.skew_s) * 1_000), since))
 
     def _recover(self, node: Node) -> list[Input]:
-        """Handle the journal again, effects muted but for timers. Returns what was open, as gone."""
+        """Replay the journal, with no effects except timers. Returns the inputs that close everything that was open."""
         node.asked, node.open = {}, {}
         node.machine = node.make(node.incarnation)
         start = 0
@@ -303,7 +319,7 @@ class World:
     # ------------------------------------------------------------ inputs
 
     def _arrive(self, wire: Wire, connection: int, message: Any) -> None:
-        """A message comes off its wire."""
+        """A message arrives."""
         if wire.connection != connection:
             return
         target: Node = wire.target
@@ -335,12 +351,12 @@ class World:
             self._give(target, Heard(f"{source}#{connection}" if target.is_broker else source, message))
 
     def give(self, name: NodeId, input: Input) -> None:
-        """Let a broker that is up hear something from its driver."""
+        """Pass an input of the driver to a broker that is up."""
         if self.nodes[name].alive:
             self._give(self.nodes[name], input)
 
     def _give(self, node: Node, input: Input, opened: Wire | None = None) -> None:
-        """Let a node handle an input: at once, or after those it is still busy with. `opened`: what it may send on."""
+        """Let a node handle an input: at once, or after pending ones. `opened`: the wires that it may use."""
         if node.slow_s or node.work_s or node.busy_until > self.clock.now:
             work_s = node.work_s if node.work_s and _is_work(input) else 0.0
             node.busy_until = max(self.now, node.busy_until) + node.slow_s + work_s
@@ -360,7 +376,7 @@ class World:
             self.on_effects(node.name, input, effects)
         if node.journaled:
             _follow(node, input, effects)
-        if link is not None:  # what still waits for the disk was meant for the connection before
+        if link is not None:  # effects that still wait for the disk belong to the connection before
             effects = [link, *effects]
         if not node.journaled:
             self._carry_out(node, effects)
@@ -381,7 +397,7 @@ class World:
         self.at(self.now + node.sync_s, self._on_synced, node, node.life, len(node.journal))
 
     def _on_synced(self, node: Node, life: int, durable: int) -> None:
-        """The disk has what was journalled: its effects may leave."""
+        """The journalled inputs are on the disk: their effects may leave."""
         if node.life != life:
             return
         if node.is_full:
@@ -431,7 +447,7 @@ class World:
             clock.at(at, self._arrive, wire, wire.connection, message)
 
     def _close(self, node: Node, close: Close) -> None:
-        """Close a connection after what was sent on it: the other end hears of it, this end does not."""
+        """Close a connection after its messages: only the other end is notified."""
         wire = node.connections.get(close.peer) if node.is_broker else None
         wire = wire or node.wires.get(close.peer)
         self._record(node.name, Record("closed", close.peer.partition("#")[0], detail=close.reason))
@@ -454,7 +470,7 @@ class World:
             self._give(node, TimerDue(key))
 
     def _message_record(self, peer: NodeId, message: Any, number: int) -> Record:
-        """A message in the trace, with the event it bears if it bears one."""
+        """Record a message in the trace, with its event if it has one."""
         inner = getattr(message, "wish", message)
         inner = getattr(inner, "message", inner)
         event = getattr(inner, "event", None)
@@ -470,19 +486,20 @@ class World:
 
 
 def snapshot_of(node: Node, now: float) -> bytes:
-    """A node's machine, the timers that it asked for and what is open, as they are on its disk."""
+    """A node's machine, its timers and open connections, as stored on its disk."""
     return pack(cast(Recoverable, node.machine), DriverState(dict(node.asked), open_ends(node.open), now))
 
 
 def _is_work(input: Input) -> bool:
-    """Whether this is a message, and more than links and sessions need for themselves."""
+    """Whether this is a message, other than those of links and sessions themselves."""
     if type(input) is Arrived:
         return type(input.frame) not in UNSIZED
     return type(input) is Heard and type(input.message) not in UNSIZED
 
 
 def _follow(node: Node, input: Input, effects: list[Effect]) -> None:
-    """What a journalled input and its effects say about timers and connections; these are kept as what ends them."""
+    """Update timers and open connections from a journalled input and its effects; connections are kept as the inputs
+    that close them."""
     match input:
         case TimerDue(key=key):
             node.asked.pop(key, None)

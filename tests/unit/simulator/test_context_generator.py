@@ -132,7 +132,12 @@ def test_a_swarm_draws_contexts_with_every_strategy_and_every_place_of_matching(
         check(scenario)
     graphs = [scenario for scenario in scenarios if scenario.routing.family == "graph"]
     ways = {(scenario.routing.strategy, scenario.routing.matching) for scenario in graphs}
-    assert ways == {("gsf", "source"), ("spcf", "source"), ("gsf", "hops"), ("spcf", "hops")}
+    expected = {("gsf", "source"), ("spcf", "source"), ("gsf", "hops"), ("spcf", "hops"), ("advertised", "source")}
+    assert ways == expected
+    advertised = [scenario for scenario in graphs if scenario.routing.strategy == "advertised"]
+    assert {scenario.routing.advertisements for scenario in advertised} == {"required", "optional"}
+    assert any(scenario.clients.roaming.is_on for scenario in advertised)
+    assert any(scenario.faults != Faults() for scenario in advertised)
     spcf = [scenario for scenario in graphs if scenario.routing.strategy == "spcf"]
     assert sum(scenario.contexts.is_on for scenario in spcf) > len(spcf) / 2
     for matching in ("source", "hops"):

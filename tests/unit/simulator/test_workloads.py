@@ -187,7 +187,7 @@ def test_a_neutral_expression_is_a_filter(expression: list[object], text: str) -
         ('{"id": 1, "expr": ["<", "x"]}', "{}", "s:1: ['<', 'x'] is not an expression"),
         ('{"id": 1', "{}", "s:1: "),
         ('{"id": 1, "filter": "TRUE"}', '{"attributes": {"x": 1e999}}', "e:1: "),
-        ('{"id": 1, "filter": "TRUE"}', "", "e: there is nothing in it"),
+        ('{"id": 1, "filter": "TRUE"}', "", "e: the file is empty"),
     ],
 )
 def test_a_bad_line_is_refused_with_file_and_number(

@@ -28,4 +28,5 @@ class Radio(msgspec.Struct, frozen=True, kw_only=True):
     meeting: Literal["merge", "coordinate"] = "merge"  # what event brokers do that meet
     loss: Probability = 0.0  # of a message over the air
     crashes_per_s: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0  # of devices, while events are published
+    keeps_disk: bool = False  # a device that crashes has what it held when it starts again
     down_s: SomeSeconds = 5.0  # for so long a device that has crashed is down

@@ -29,6 +29,7 @@ class RoutingSection(msgspec.Struct, frozen=True, kw_only=True):
     family: Literal["tree", "graph"] = "tree"
     reduction: Text = "covering"  # tree family: one of `broker.reductions.reductions()`
     excess_max: Probability = 0.0  # merging: which share of a merged filter nobody may want; 0 is perfect merging
+    open_filters: Literal["each", "united"] = "united"  # tree family: how brokers tell of filters on clients' states
     advertisements: Literal["required", "optional", "off"] = "optional"  # tree family, and strategy advertised
     strategy: Annotated[Literal["gsf", "spcf", "advertised"], NO_ASF] = (
         "gsf"  # graph family: who hears of a subscription [spcf §3.1, §4; pubmob §4.1]

@@ -23,6 +23,9 @@ def unused_keys(scenario: Any) -> Iterator[tuple[Path, str]]:
     if (routing.family, routing.strategy) != ("graph", "spcf"):
         why = "only the family 'graph' with strategy 'spcf' sums contexts up"
         yield from _changed(routing, ("routing", "contexts_max"), why)
+    if routing.family != "tree":
+        why = "only the family 'tree' tells neighbours of open filters"
+        yield from _changed(routing, ("routing", "open_filters"), why)
     for key, share, whose in (
         ("sender_selectivity", "sender_share", "no subscription asks about its sender"),
         ("to_selectivity", "to_share", "no event says whom it means"),
