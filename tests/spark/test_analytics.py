@@ -281,7 +281,7 @@ def test_two_runs_of_one_name_are_not_taken_for_one(spark: "SparkSession", tmp_p
     ingest(spark, [str(tmp_path / "one")], Options("trace"), tmp_path / "table")
     ingest(spark, [str(tmp_path / "one")], Options("trace"), tmp_path / "other")
     for other in ("one", "other"):
-        with pytest.raises(PipelineError, match=rf"the run 'one' is in the table .* and in .*{other}: take one of"):
+        with pytest.raises(PipelineError, match=rf"the run 'one' is in the table .* and in .*{other}: remove one of"):
             analytics.find([tmp_path / other, tmp_path / "table"])
 
 

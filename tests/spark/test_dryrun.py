@@ -133,11 +133,11 @@ def test_what_matches_becomes_a_table(run: Any, events: Path, spark: "SparkSessi
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nowhere", "--filter", "x > 1"], "there is no nowhere"),
+        (["nowhere", "--filter", "x > 1"], "there is no table 'nowhere'"),
         (["EVENTS", "--filter", "x >"], "expected"),
         (["EVENTS", "--filter", "x > my.limit"], "my.limit"),
-        (["EVENTS", "--filter", "x > 1", "--out", "EVENTS", "--overwrite"], "take another folder"),
-        (["EVENTS", "--filter", "x > 1", "--out", "EVENTS"], "take another folder"),
+        (["EVENTS", "--filter", "x > 1", "--out", "EVENTS", "--overwrite"], "use another folder"),
+        (["EVENTS", "--filter", "x > 1", "--out", "EVENTS"], "use another folder"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_before_spark_starts(

@@ -198,14 +198,14 @@ def test_what_is_read_is_neither_replaced_nor_mixed_with_what_is_mined(
     (tmp_path / "more.txt").write_text("1.0 2.0 0 1000\n")
     with pytest.raises(PipelineError, match="is read, and would be replaced"):
         mine(spark, [str(table), str(tmp_path / "more.txt")], mined[0], MiningSettings(cells=CELLS))
-    with pytest.raises(PipelineError, match="is a table, and files of others are not put into it"):
+    with pytest.raises(PipelineError, match="is a table: use another --out"):
         mine(spark, [str(table)], table, MiningSettings(cells=CELLS))
     assert tables.read(spark, table).count() == before
 
 
 def test_an_input_without_a_single_step_is_one_sentence(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "cab.txt").write_text("1.0 2.0 0 1000\n1.0 2.0 0 1060\n")
-    with pytest.raises(PipelineError, match="no client moved from one place to another: take smaller cells"):
+    with pytest.raises(PipelineError, match="no client moved from one place to another: use smaller cells"):
         mine(spark, [str(tmp_path / "cab.txt")], tmp_path / "out", MiningSettings(cells=CELLS))
 
 

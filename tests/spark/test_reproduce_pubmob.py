@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from godwit.reproduce import PAPERS, Setting, claims_of, pubmob
+from godwit.reproduce import PAPERS, Setting, claims_of, pubmob, pubmob_runs
 from godwit.reproduce.city import AnalysedRun, Runs
-from godwit.reproduce.pubmob import Size
 from godwit.reproduce.pubmob_bounds import MODES
+from godwit.reproduce.pubmob_sizes import Size
 from godwit.simulator.scenario import overlay_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ TINY = Size(
     usual=4,
     subscribers=12,
     more_subscribers=(12, 24),
+    warmup_s=12,
     duration_s=40,
+    speed_s=40,
     short_s=10,
     overshoots=(0, 2, 5, 8),
     overshoot_s=40,
@@ -37,7 +39,7 @@ def seen(runs: Runs) -> dict[str, AnalysedRun]:
     fast = {"clients.roaming.speeds_kmh": [100]}
     return {
         mode: runs.seen(mode, publishers=6, subscribers=12, duration_s=40, warmup_s=10, changes=fast)
-        for mode in (*MODES, pubmob.BOTH)
+        for mode in (*MODES, pubmob_runs.BOTH)
     }
 
 
@@ -82,7 +84,7 @@ def test_every_claim_gives_one_row_and_every_figure_is_drawn(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pubmob, "QUICK", TINY)
-    monkeypatch.setattr(pubmob, "LONG_S", 60)
+    monkeypatch.setattr(pubmob_runs, "LONG_S", 60)
     found = list(claims_of("pubmob", Setting(folder=tmp_path, spark=lambda: spark)))
     assert tuple(claim.key for claim in found) == PAPERS["pubmob"][1]
     drawn = {path.stem.partition("_")[0] for path in tmp_path.glob("*.png")}

@@ -163,15 +163,18 @@ def table_of(folder: Path, table: str) -> None:
     [
         ("analyse nowhere", "there is no nowhere"),
         ("analyse mine", "mine has no trace.parquet in it, and no table of traces"),
-        ("analyse events", "events is a table of events, and what is wanted is one of traces"),
+        ("analyse events", "events is a table of events, not one of traces"),
         ("analyse run --out mine/..", "deliveries is not a Godwit table, and not empty"),
         ("ingest empty --format jsonl --out out", "empty is empty: there is nothing to write"),
         ("ingest a.csv --format csv --out mine", "mine is not a Godwit table, and not empty (hello.txt, …)"),
         ("ingest a.csv --format csv --out empty", "cannot write a table to empty: it is not a folder"),
         ("ingest a.csv --format csv --out events", "already: --append adds to it, --overwrite replaces it"),
-        ("ingest a.csv --format csv --out traces --append", "traces is a table of traces, and what is wanted"),
+        ("ingest a.csv --format csv --out traces --append", "traces is a table of traces, not one of events"),
         ("ingest run --format trace --out traces --append", "the table has a run 'city' already: rename the folder"),
-        ("ingest no.csv.gz --format csv --out out", "no.csv.gz is broken, or not packed as its name says: Not a gzip"),
+        (
+            "ingest no.csv.gz --format csv --out out",
+            "no.csv.gz is damaged, or not compressed as its name says: Not a gzip",
+        ),
         ("match --events events --subscriptions s --out events", "which is the table that is read"),
         ("match --events events --subscriptions s --out matches", "matches already: --overwrite replaces it"),
         ("dryrun events --filter x>1 --out mine", "mine is not a Godwit table, and not empty"),
@@ -286,7 +289,7 @@ def test_on_a_terminal_a_word_is_beside_the_bar_and_on_a_pipe_it_is_a_line(
     assert "starting Spark" in shown
 
 
-# ---------------------------------------------------------------- Spark's own words
+# ---------------------------------------------------------------- Spark's log
 
 
 def test_sparks_own_words_go_when_a_command_ends_and_stay_when_spark_fails(
@@ -308,7 +311,7 @@ def test_sparks_own_words_go_when_a_command_ends_and_stay_when_spark_fails(
     assert logs() == []
     with pytest.raises(PipelineError, match="Path does not exist") as caught, session_of("local[2]", "test") as spark:
         spark.read.parquet("/nowhere").count()
-    assert str(caught.value).endswith(f" (Spark's own words: {logs()[0]})")
+    assert str(caught.value).endswith(f" (Spark's log: {logs()[0]})")
     spark_session.forget_log()
 
     def start(*_: object) -> None:

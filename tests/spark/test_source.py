@@ -168,7 +168,7 @@ def test_a_trace_is_a_table(spark: "SparkSession", tmp_path: Path) -> None:
         ({"log": "nowhere", "atributes": "n int"}, "has no option 'atributes'"),
         ({"log": "nowhere", "attributes": "n"}, "is not a name and form"),
         ({"log": "nowhere", "broker": "127.0.0.1:1"}, "a running broker is read as a stream"),
-        ({"log": "nowhere", "keep_days": "3"}, "keep_bytes and keep_days are for who fills the log"),
+        ({"log": "nowhere", "keep_days": "3"}, 'keep_bytes and keep_days need the option "broker"'),
         ({"log": "nowhere", "broker": "b:1", "keep_bytes": "3"}, "keep_bytes is 3: it must be at least 1048576"),
         ({"log": "nowhere", "skip_removed": "yes"}, "skip_removed is 'yes': it must be true or false"),
         ({"trace": "nowhere"}, "cannot read the trace"),

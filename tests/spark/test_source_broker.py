@@ -107,7 +107,7 @@ def test_a_broker_that_is_not_there_ends_the_stream_with_a_sentence(spark: "Spar
     query = events.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
     with pytest.raises(Exception, match="connection refused") as caught:
         query.awaitTermination()
-    assert "the broker is not listened to any more: 127.0.0.1:1: connection refused" in sentence(caught.value)
+    assert "events of the broker are not received any more: 127.0.0.1:1: connection refused" in sentence(caught.value)
 
 
 # ---------------------------------------------------------------- kills

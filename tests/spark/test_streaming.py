@@ -68,6 +68,34 @@ def test_a_stream_finds_what_the_naive_matcher_finds(spark: "SparkSession", fold
     assert streams.collected(plain) == expected
 
 
+class Collecting:
+    """A sink that collects batches, and fails once at a batch that a test names."""
+
+    def __init__(self, fails_at: int) -> None:
+        self.fails_at, self.batches = fails_at, dict[int, list[streams.Row]]()
+
+    def write(self, batch: int, matches: Any) -> None:
+        if batch == self.fails_at:
+            self.fails_at = -1
+            raise OSError("the disk is full")
+        self.batches[batch] = streams.collected(matches)
+
+
+def test_a_sink_gets_the_matches_of_every_batch_also_of_one_at_which_it_failed(
+    spark: "SparkSession", folder: Path, tmp_path: Path
+) -> None:
+    wanted, all_events, sink = streams.filters(), streams.events(60), Collecting(fails_at=1)
+    for first in range(0, 60, 30):
+        streams.put(folder, f"part{first}", all_events[first : first + 30])
+    with pytest.raises(PipelineError, match="the sink failed at batch 1: OSError: the disk is full"):
+        drain(spark, folder, FixedSubscriptions(wanted), tmp_path / "out", sink=sink)
+    assert list(sink.batches) == [0]
+    drain(spark, folder, FixedSubscriptions(wanted), tmp_path / "out", sink=sink)  # the batch was complete before
+    assert sorted(sink.batches)[:2] == [0, 1]
+    given = sorted(row for rows in sink.batches.values() for row in rows)
+    assert given == streams.collected(read_matches(spark, tmp_path / "out")) == streams.matches(all_events, wanted)
+
+
 def test_naive_is_batch_is_stream_on_all_forms_of_columns(spark: "SparkSession", tmp_path: Path) -> None:
     """Row for row, on generated filters and events, with missing and several values; a file is a batch."""
     numbers = iter(range(1_000_000))
@@ -121,7 +149,7 @@ def test_subscriptions_change_between_batches(
     drain(spark, folder, source, out, on_batch=told)
     expected = sorted(streams.matches(parts[0], old) + streams.matches(parts[1] + parts[2], new))
     assert streams.collected(read_matches(spark, out)) == expected
-    assert troubles == ["", "", "the subscriptions are still those of before: the line is dead"]
+    assert troubles == ["", "", "the subscriptions were not updated: the line is dead"]
     assert len({path.name.split(".")[0] for path in (out / "_indexes").iterdir()}) == 1
     assert not shipped
 
@@ -265,7 +293,7 @@ def test_stop_ends_between_batches(spark: "SparkSession", folder: Path, tmp_path
 
 def test_what_a_stream_does_not_take_is_one_sentence(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
     source, reader = FixedSubscriptions({}), streams.reader(spark, folder)
-    with pytest.raises(PipelineError, match="takes a streaming DataFrame"):
+    with pytest.raises(PipelineError, match="needs a streaming DataFrame"):
         stream(spark.range(1), source, tmp_path / "out")
     with pytest.raises(PipelineError, match="sequence is missing"):
         stream(reader.drop("sequence"), source, tmp_path / "out")

@@ -1,13 +1,13 @@
 """The format of an event log: name and version, file names, positions, and the JSON files beside the segments.
 
 *Theory.* A log is a folder. `00000001.jsonl` and its successors are the segments: one event a line, only ever appended
-to. Files whose names begin with an underscore describe the log. `_log.json` says name and version of the format, and
-every other name and field depends on these. `docs/reference/event_log.md` lists all of them.
+to. Files whose names begin with an underscore describe the log. `_log.json` has the name and version of the format,
+which determine every other name and field. `docs/reference/event_log.md` lists all of them.
 
 *Rules.*
 1. Every constant of the format is defined here and nowhere else.
-2. A log of another kind or version is refused, with what it says in the message, and not changed. Logs of version 1
-   that were begun before the format had a name have no `kind`, and are read.
+2. A log of another kind or version is refused, with both in the message, and not changed. The first logs of version 1
+   have no `kind`, and are accepted.
 """
 
 import json
@@ -45,7 +45,7 @@ SEGMENT = re.compile(r"^\d{8}\.jsonl$")
 
 
 class Position(NamedTuple):
-    """A place in a log, as a segment and a number of bytes in it: nothing before it ever changes."""
+    """A position in a log: a segment and an offset in bytes. The log before it never changes."""
 
     segment: int
     bytes: int
@@ -60,16 +60,16 @@ def segment_file(segment: int) -> str:
 
 
 def seen_file(segment: int) -> str:
-    """The name of the file that says which events came before a segment."""
+    """The name of the file with the events seen before a segment."""
     return f"_seen-{segment:08}.json"
 
 
 def about_log(folder: Path) -> dict[str, Any]:
-    """What a log says about itself; `EventLogError` when it has a version that is not ours. (rule 2)"""
+    """The description of a log; `EventLogError` if its version is not supported. (rule 2)"""
     path = folder / ABOUT
     about = dict(read_json(path))
     if (kind := about.get("kind", KIND)) != KIND:
-        raise EventLogError(f"{path} is of kind {kind!r}: this is no {KIND}")
+        raise EventLogError(f"{path} is of kind {kind!r}, not {KIND}")
     if (found := about.get("format")) != FORMAT:
         raise EventLogError(f"{path} has format {found}: this version reads {FORMAT}")
     return about

@@ -1,7 +1,7 @@
-"""How far an event log has been published, and under which name and numbers.
+"""The published position of an event log, and the name and numbers of its events.
 
-*Theory.* `godwit pub --log` publishes a log under one name, and records now and then how far it is. Events have the
-same numbers each time, so what is published again after the process was killed is dropped by the sessions that got it.
+*Theory.* `godwit pub --log` publishes a log under one name, and records its position from time to time. Events have the
+same numbers each time, so events that are published again after a kill are dropped by the sessions that have them.
 
 *Rule.* One process at a time publishes a log; others may read and write it.
 """
@@ -17,7 +17,7 @@ __all__ = ["PublishProgress"]
 
 
 class PublishProgress:
-    """How far a log is published, and under which name and numbers. To be closed."""
+    """The published position of a log, and the name and numbers of its events. To be closed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -25,7 +25,7 @@ class PublishProgress:
             raise EventLogError(f"{folder} is not an event log: there is no {ABOUT} in it")
         about = about_log(folder)
         self._lock = locked(folder, PUBLISHING, EventLogError, "being published by process {}")
-        self.meant = str(about.get("publisher", ""))  # the name that whoever made the log wants it to have
+        self.meant = str(about.get("publisher", ""))  # the publisher name that the author of the log chose
         self.publisher = ""
         self.first = 0  # the number of the first event in the log
         self.keeps = False  # events have been published under this name before, and keep their numbers
@@ -39,27 +39,28 @@ class PublishProgress:
                 self.events, self.position = said["events"], Position(said["segment"], said["bytes"])
         except (EventLogError, KeyError, TypeError):
             self._lock.close()
-            raise EventLogError(f"{path} does not say how far the log is published") from None
+            raise EventLogError(f"{path} has no valid position") from None
 
     def begin(self, publisher: str, first: int, *, keeps: bool) -> None:
-        """Publish it under this name, from this number on: before anything is published."""
+        """Set the name and the first number, before anything is published."""
         assert not self.publisher
         self.publisher, self.first, self.keeps = publisher, first, keeps
         self.reached(self.position, 0)
 
     def skip_removed(self) -> str:
-        """Go on at the first segment that is there, if the one that was reached is gone: what is skipped, in words."""
+        """Continue at the first existing segment, if the present one was removed; returns a description of what is
+        skipped."""
         gone = gone_before(self.folder, self.position, first_position(self.folder).segment)
         if gone:
             self.reached(first_position(self.folder), 0)
         return gone
 
     def reached(self, position: Position, events: int) -> None:
-        """Brokers have all that is before a position, which were so many events more."""
+        """Brokers have acknowledged `events` more events, up to a position."""
         self.position, self.events = position, self.events + events
         data = {"publisher": self.publisher, "first": self.first, "keeps": self.keeps, "events": self.events}
         write_json(self.folder / PUBLISHED, {**data, **self.position._asdict()})
 
     def close(self) -> None:
-        """Let others publish it."""
+        """Unlock the log."""
         self._lock.close()

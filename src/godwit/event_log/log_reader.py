@@ -1,8 +1,8 @@
 """Reading an event log line by line, while it may be written. (Spark reads it in pieces: `pipeline/log_pieces.py`.)
 
 *Rules.*
-1. A line without its end is being written, and belongs to no position.
-2. Nothing is left out in silence: a segment that was removed before it was read is an error that says so.
+1. A line without a newline is being written, and belongs to no position.
+2. Nothing is skipped silently: a segment that was removed before it was read is an error.
 """
 
 import os
@@ -18,9 +18,9 @@ __all__ = ["lines_from"]
 
 
 def lines_from(folder: Path, start: Position | None = None) -> Iterator[tuple[bytes, Position]]:
-    """The whole lines behind a position, or all that are there, each with the position behind it.
+    """The complete lines after a position, or all, each with the position after it.
 
-    `EventLogError` when something between is gone, also while it is read.
+    `EventLogError` if a part in between was removed, also during reading.
     """
     found = segments(folder)
     start = start or first_position(folder)

@@ -1,30 +1,30 @@
-"""Writing an event log: each event once, on the disk before anybody is told that it is there.
+"""Writing an event log: each event once, on the disk before it is acknowledged.
 
-*Theory.* It is how events get from a network of brokers to programs that read files, and back. A log is a folder of
+*Theory.* Logs carry events from a network of brokers to programs that read files, and back. A log is a folder of
 segments, `00000001.jsonl` and so on. Each is lines of JSON as `godwit sub` prints them (`filters/json_lines.py`), and
-is only ever appended to; when one is full the next is begun. So a position is a segment and a number of bytes, and what
-is before a position never changes. `log_format.py` defines the format.
+is only appended to; when one is full the next is begun. So a position is a segment and an offset, and the log before a
+position never changes. `log_format.py` defines the format.
 
-A log may be bounded (`Retention`): then the oldest finished segments are taken away when there are too many bytes, or
-when they are too old. Segments are smaller for that, an eighth of the bound, so that not much more goes than must.
-Before a segment goes it is written down how long it was, and the one before it: who had read it all has lost nothing.
+A log may be bounded (`Retention`): then the oldest finished segments are removed when there are too many bytes, or when
+they are too old. Segments are then smaller, an eighth of the bound, so that not much more than necessary is removed.
+Before a segment is removed its length is recorded, and that of the one before, so a reader knows whether it missed any.
 
-`EventLog` writes: `godwit sub --log` takes events from its session, appends them, and only then tells the broker that
-it has them. Killed in between, it gets them again, and leaves out what is in the log by publisher and number. For that
-it remembers what `Seen` remembers. That is made again when the log is opened, from the last segment and from a file
-that was written when the segment was begun.
+`EventLog` writes: `godwit sub --log` takes events from its session, appends them, and only then confirms them to the
+broker. Killed in between, it gets them again, and skips those that are in the log by publisher and number, using
+`Seen`. That memory is restored when the log is opened, from the last segment and from a file that was written when the
+segment was begun.
 
 *Rules.*
 1. `append` returns when the events are on the disk. When it raises, the log is closed, and some of them may be in it:
-   a reader may have seen these already. They come again, and are left out.
+   a reader may have seen these already. They are delivered again, and skipped.
 2. No event is in a log twice, by its publisher and number.
-3. The end of a line that was being written when the process was killed is cut off when the log is opened. A line that
-   cannot be read with others behind it is a fault of the disk: `EventLogError` says where, and nothing is cut.
-4. One process at a time writes a log; others may read it. What Spark writes nobody else does.
-5. What is taken away goes from the front, one segment after the other, on the disk too: killed at any moment, what is
-   there is whole from some segment on. The last one stays, and with it the numbers of segments and the events seen.
-6. What a reader has seen is there after the end of the process. After the end of the power only what was on the disk
-   is: the last lines may be gone, and come again, for no broker was told that we had them.
+3. An incomplete last line of a killed process is cut off when the log is opened. An unreadable line with others after
+   it is a disk error: `EventLogError` names it, and nothing is cut.
+4. One process at a time writes a log; others may read it. Only Spark writes to a log that Spark has begun.
+5. Segments are removed from the front, one after the other: after a kill at any moment the log is complete from some
+   segment on. The last one stays, and with it the numbers of segments and the events seen.
+6. Events that a reader has seen survive the end of the process. After a power failure the last lines may be missing,
+   and are delivered again, because they were not confirmed to a broker.
 """
 
 import os
@@ -62,13 +62,13 @@ __all__ = ["EventLog", "Retention"]
 SEGMENT_BYTES = 64 * 2**20
 SEEN_WINDOW = 4_096  # numbers of a publisher; a session of brokers remembers fewer
 SEEN_PUBLISHERS_MAX = 65_536
-PARTS = 8  # into which a bound is cut: so much of it at most goes at once
+PARTS = 8  # segments per bound: at most this fraction is removed at once
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Retention(NamedTuple):
-    """How much of a log is kept: so many bytes, and what was written in so many seconds; None: all."""
+    """How much of a log is kept: bytes, and seconds since an event was written. None: no limit."""
 
     bytes: int | None = None
     seconds: float | None = None
@@ -90,7 +90,7 @@ _identity = msgspec.json.Decoder(_Identity)
 
 
 class EventLog:
-    """A log that is written. To be closed."""
+    """A writer of a log. To be closed."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class EventLog:
         self._lock = locked(folder, WRITING, EventLogError, "being written by process {}")
         try:
             if "publisher" in _introduced(folder):
-                raise EventLogError(f"{folder} is a log that Spark fills: take another folder")
+                raise EventLogError(f"{folder} is a log that Spark fills: use another folder")
             self._seen = Seen(SEEN_WINDOW, SEEN_PUBLISHERS_MAX)
             found = segments(folder)
             if found:
@@ -126,12 +126,12 @@ class EventLog:
 
     @property
     def end(self) -> Position:
-        """Behind the last event."""
+        """The position after the last event."""
         return Position(self._segment, self._bytes)
 
     @property
     def name(self) -> str:
-        """The client that fills it, as was said; "": nobody has."""
+        """Name of the client that fills it; "" if none is set."""
         return str(about_log(self.folder).get("name", ""))
 
     @name.setter
@@ -139,7 +139,7 @@ class EventLog:
         write_json(self.folder / ABOUT, {**about_log(self.folder), "name": name})
 
     def append(self, events: Iterable[Event]) -> list[Event]:
-        """Write the events that are not there yet: those, once they are on the disk. (rule 1)"""
+        """Write the new events; returns them when they are on the disk. (rule 1)"""
         assert self._file is not None, "the log is closed, or could not be written"
         try:
             self.tidy()
@@ -152,13 +152,13 @@ class EventLog:
         return new
 
     def tidy(self) -> None:
-        """Begin the next segment when this one is full, or old, and take away what need not be kept."""
+        """Begin the next segment when this one is full, or old, and remove old segments."""
         assert self._file is not None
         keep, now = self.keep, self._now()
         is_old = keep.seconds is not None and self._bytes > 0 and now - self._begun_at >= keep.seconds / PARTS
         if self._bytes >= self.segment_bytes or is_old:
             self._begin(self._segment + 1)
-        if keep == Retention():  # all: then there may be very many segments, and this is asked with each batch
+        if keep == Retention():  # not all: there may be very many segments, and this is called for each batch
             return
         total = sum(each.bytes for each in self._finished)
         while self._finished:
@@ -190,7 +190,7 @@ class EventLog:
         self._bytes += len(data)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -204,7 +204,7 @@ class EventLog:
     _begun_at = 0.0
 
     def _begin(self, segment: int) -> None:
-        """Begin a segment; what was seen before it stands beside it."""
+        """Begin a segment; a file beside it has the events seen before."""
         data = [(publisher, highest, bits.hex()) for publisher, highest, bits in self._seen.data()]
         write_json(self.folder / seen_file(segment), data)
         if self._file is not None:
@@ -218,7 +218,7 @@ class EventLog:
         (self.folder / seen_file(segment - 1)).unlink(missing_ok=True)
 
     def _open_last(self, segment: int) -> None:
-        """Go on with a segment: learn what is in it, and cut off what was not finished. (rule 3)"""
+        """Continue a segment: read its events, and cut off an incomplete line. (rule 3)"""
         path, seen = self.folder / segment_file(segment), self.folder / seen_file(segment)
         if seen.exists():
             self._seen.learn(tuple((name, highest, bytes.fromhex(bits)) for name, highest, bits in read_json(seen)))
@@ -232,7 +232,7 @@ class EventLog:
                     continue
                 if bad:
                     raise EventLogError(
-                        f"{path}: line {bad} is not an event, and others stand behind it: it was damaged"
+                        f"{path}: line {bad} is not an event, and there are others after it: the file is damaged"
                     )
                 if line.endswith(b"\n"):
                     whole += len(line)
@@ -245,7 +245,7 @@ class EventLog:
 
 
 def _introduced(folder: Path) -> dict[str, Any]:
-    """What a log says about itself; a new folder becomes a log."""
+    """The description of a log; a new folder becomes a log."""
     path = folder / ABOUT
     if not path.exists():
         if segments(folder):

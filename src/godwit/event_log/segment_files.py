@@ -1,4 +1,4 @@
-"""The segments of an event log: which exist, and which were removed before a reader had reached them."""
+"""The segments of an event log: existing ones, and those removed before a reader reached them."""
 
 import json
 from pathlib import Path
@@ -23,14 +23,14 @@ def segments(folder: Path) -> list[int]:
 
 
 def first_position(folder: Path) -> Position:
-    """Before everything that is there."""
+    """The position before the first existing event."""
     return Position(next(iter(segments(folder)), START.segment), 0)
 
 
 def gone_before(folder: Path, start: Position, first: int) -> str:
-    """What is gone from the front of a log behind a position that a reader has reached, in words; "": nothing.
+    """A description of the removed part of a log after a reader's position; "" if there is none.
 
-    `first` is the first segment that is there. A reader at the end of the last segment that was removed lost nothing.
+    `first` is the first existing segment. A reader at the end of the last removed segment lost nothing.
     """
     if start.segment >= first or (start.segment + 1 == first and start in removed(folder)):
         return ""
@@ -39,11 +39,11 @@ def gone_before(folder: Path, start: Position, first: int) -> str:
 
 
 def removed(folder: Path) -> list[Position]:
-    """The ends of the last two segments that were removed; the last one may still be there if that was interrupted."""
+    """The ends of the last two removed segments; the last one may still exist if its removal was interrupted."""
     path = folder / REMOVED
     try:
         return [Position(*each) for each in json.loads(path.read_bytes())]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError):
-        raise EventLogError(f"{path} does not say what was removed") from None
+        raise EventLogError(f"{path} is not a valid record of removed segments") from None

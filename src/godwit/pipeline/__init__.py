@@ -1,7 +1,7 @@
-"""The data pipeline: archives and streams of events, movement and runs, on Spark.
+"""The data pipeline on Spark: archives and streams of events, movements, and traces of runs.
 
-Every step is a function from DataFrames to DataFrames; `session.start` makes a quiet session, and any other will do.
-Modules are loaded when they are first named, so that nobody pays for Spark who does not use it.
+Every step is a function from DataFrames to DataFrames; `session.start` makes a quiet session, and any other session
+works, too. Modules are imported when they are first used, so that other programs do not load Spark.
 """
 
 __all__: list[str] = []

@@ -1,12 +1,13 @@
-"""What happened in runs, computed from their traces: deliveries, their times, moves, control, tables, events in vain.
+"""Figures of runs, computed from their traces: deliveries, delays, moves, control messages, table sizes, false
+deliveries.
 
-*Theory.* A trace (`docs/reference/trace_format.md`) is a table with a row for each thing that happened; the traces of
-many runs are one table with a column `run`. Every question here is a function from that table to another that has a
-row for each run, or for each of its probes, clients, brokers, messages; so a hundred runs are as many jobs as one. What
-leaves Spark is small: counts, quantiles, points of a curve.
+*Theory.* A trace (`docs/reference/trace_format.md`) is a table of records; the traces of many runs are one table with a
+column `run`. Every function here maps that table to another with a row for each run, or for each of its probes,
+clients, brokers or messages; so a hundred runs need as many jobs as one. Results are small: counts, quantiles, points
+of a curve.
 
-`read` adds two columns. `place` is where a row stands in its run: much happens at the same moment, and what came first
-decides which filter was asked for last, or whether an event came out of order. `from_s` is when measurements begin.
+`read` adds two columns. `place` is the position of a row in its run: many records have the same time, and their order
+decides which filter was the last, or whether an event arrived out of order. `from_s` is the start of the measurement.
 
 | function | a row for each | says |
 |---|---|---|
@@ -26,12 +27,12 @@ decides which filter was asked for last, or whether an event came out of order. 
 | `in_vain` | run, kind | events that reached the edge for a client that did not want them or was not meant |
 
 *Rules.*
-1. A function takes what `read` gives and knows nothing of the run; names of nodes mean nothing to it.
-2. What is measured begins at `from_s`: [pubmob §4.1] has a warm-up "during which no measurements are made". What was
-   asked, delivered or built before counts for what is measured after.
-3. Quantiles are exact, between two values by a straight line.
+1. A function takes the result of `read` and does not depend on the run or on names of nodes.
+2. Measurements begin at `from_s`: [pubmob §4.1] has a warm-up "during which no measurements are made". Earlier
+   subscriptions, deliveries and tables affect later measurements.
+3. Quantiles are exact, with linear interpolation.
 
-*Departures.* Who wants a probe is found by asking every filter that was asked for in any of the runs, each once.
+*Departures.* The subscribers of a probe are found by evaluating each distinct filter of the runs once.
 """
 
 import json
@@ -82,7 +83,7 @@ SHARES = (0.5, 0.9, 0.99)
 """The quantiles that `latency` gives."""
 
 IN_VAIN = frozenset({"not_addressed", "out_of_context", "residue"})
-"""Kinds of records of an event that reached the edge in vain."""
+"""Kinds of records of events that reached the edge needlessly."""
 
 
 # ---------------------------------------------------------------- which runs there are
@@ -90,18 +91,18 @@ IN_VAIN = frozenset({"not_addressed", "out_of_context", "residue"})
 
 @dataclass(frozen=True)
 class TraceSource:
-    """A run's trace, or a table of many: where it is, what it is called, and when its measurements begin."""
+    """A run's trace, or a table of many: its path, name and start of measurement."""
 
     path: Path
-    run: str = ""  # of a table: each row says it
+    run: str = ""  # of a table: a column has it
     from_s: float = 0.0
 
 
 def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[TraceSource]:
-    """The traces in these folders and below them, and the tables of traces; both where they are side by side.
+    """The traces in these folders and below them, and the tables of traces.
 
-    A run is called as its folder is, with more of its path if need be. Measurements begin at `from_s`; unless told,
-    after the warm-up that the run's scenario had. What cannot be read, or is there twice, is a `PipelineError`.
+    A run has the name of its folder, with more of its path if necessary. Measurements begin at `from_s` (default: the
+    end of the warm-up of the run's scenario). An unreadable or duplicate run is a `PipelineError`.
     """
     given: dict[Path, Path] = {}
     files: dict[Path, None] = {}
@@ -128,12 +129,12 @@ def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[Trace
 def _is_of_traces(folder: Path) -> bool:
     try:
         return schemas.about(folder).table == "trace"
-    except PipelineError:  # of a newer Godwit, or nothing that can be read
+    except PipelineError:  # of a newer Godwit, or unreadable
         return False
 
 
 def _names(files: Sequence[Path]) -> dict[Path, str]:
-    """A name for each: that of its folder, and of folders above as long as two are called the same."""
+    """A name for each: that of its folder, with parent folders as far as needed to be unique."""
     parts = {file: (file.parent if file.name == traces.FILE else file.with_suffix("")).parts for file in files}
     names: dict[Path, str] = {}
     for file, own in parts.items():
@@ -162,7 +163,7 @@ def read(spark: "SparkSession", sources: Sequence[TraceSource]) -> "DataFrame":
         _check(each.path)
     if files:
         known = _known(spark, files)
-        where = fn.url_decode(fn.replace("_metadata.file_path", fn.lit("+"), fn.lit("%2B")))  # it reads + as a blank
+        where = fn.url_decode(fn.replace("_metadata.file_path", fn.lit("+"), fn.lit("%2B")))  # it decodes + as a space
         table = spark.read.parquet(*(tables.spark_path(each.path.resolve()) for each in files))
         table = table.select(*columns, where.alias("path"), fn.col("_metadata.row_index").alias("place"))
         run = fn.coalesce("run", fn.raise_error(fn.concat(fn.lit("nobody knows the run of "), "path")))  # none is lost
@@ -185,7 +186,7 @@ def read(spark: "SparkSession", sources: Sequence[TraceSource]) -> "DataFrame":
 
 
 def _refuse_twice(given: Sequence[Path], named: dict[str, Path]) -> None:
-    """`PipelineError` when a run of a table is in another too, or among those `named`: two would be one."""
+    """Raise `PipelineError` if a run of a table is also in another, or among those `named`."""
     if len(given) + len(named) < 2:
         return
     for table in given:
@@ -197,13 +198,13 @@ def _refuse_twice(given: Sequence[Path], named: dict[str, Path]) -> None:
         for run in sorted(there):
             if run in named:
                 raise PipelineError(
-                    f"the run {run!r} is in the table {table} and in {named[run]}: take one of them away, or rename it"
+                    f"the run {run!r} is in the table {table} and in {named[run]}: remove one of them, or rename it"
                 )
             named[run] = table
 
 
 def _known(spark: "SparkSession", files: Sequence[TraceSource]) -> "DataFrame":
-    """Which run a file is of, as Spark names files, and when its measurements begin."""
+    """By file name, as Spark has it, the run and the start of its measurement."""
     columns = {
         "path": [f"file:{each.path.resolve()}" for each in files],
         "run": [each.run for each in files],
@@ -225,17 +226,17 @@ def _check(file: Path) -> None:
 
 
 def measured(rows: "DataFrame") -> "DataFrame":
-    """Of rows that have `at` and `from_s`, those from when measurements begin."""
+    """The rows within the measurement."""
     return rows.where("at >= from_s")
 
 
 def kinds(trace: "DataFrame") -> "DataFrame":
-    """How many rows of each kind a run has."""
+    """The number of rows of each kind, by run."""
     return trace.groupBy("run", "kind").count().withColumnRenamed("count", "rows")
 
 
 def _clients(trace: "DataFrame") -> "DataFrame":
-    """By run, who is a client: it was greeted by a broker, or given an event."""
+    """The clients of each run: nodes that a broker has attached, or that received an event."""
     return (
         trace.where("kind = 'delivered' or kind = 'handled' and message = 'Attached'").select("run", "node").distinct()
     )
@@ -245,7 +246,7 @@ def _clients(trace: "DataFrame") -> "DataFrame":
 
 
 def _came(trace: "DataFrame") -> "DataFrame":
-    """Every delivery, with `number`: how often its client has been given this event by then, from 1."""
+    """Every delivery, with `number`: which delivery of this event to its client it is, from 1."""
     again = Window.partitionBy("run", "node", "publisher", "sequence").orderBy("place")
     rows = trace.where("kind = 'delivered'").select(
         "run", "publisher", "sequence", "node", "subscription", "at", "place", "from_s"
@@ -254,7 +255,7 @@ def _came(trace: "DataFrame") -> "DataFrame":
 
 
 def deliveries(trace: "DataFrame") -> "DataFrame":
-    """The table `deliveries`. An event was published when its client says so (`probed`), or its broker took it."""
+    """The table `deliveries`. An event's publication is the record of its client (`probed`), or of its broker."""
     said = trace.where("kind in ('probed', 'published')").groupBy("run", "publisher", "sequence")
     published = said.agg(fn.min("at").alias("published_at"))
     came = _came(trace).withColumnsRenamed({"node": "subscriber", "at": "delivered_at"})
@@ -262,9 +263,9 @@ def deliveries(trace: "DataFrame") -> "DataFrame":
 
 
 def delivered(trace: "DataFrame") -> "DataFrame":
-    """By run: deliveries, how many of them came `again`, and how many came first after a later one of their publisher.
+    """By run: deliveries, duplicates (`again`), and deliveries after a later event of the same publisher.
 
-    From the beginning of the run, as what came twice may have come before the warm-up was over.
+    From the beginning of the run, because the first of two deliveries may be in the warm-up.
     """
     before = Window.partitionBy("run", "node", "publisher").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
     is_first = fn.col("number") == 1
@@ -278,7 +279,7 @@ def delivered(trace: "DataFrame") -> "DataFrame":
 
 
 def latency(trace: "DataFrame", shares: Sequence[float] = SHARES) -> "DataFrame":
-    """By run, how long deliveries took whose event was published since measurements began; of each the first time."""
+    """By run, the delays of first deliveries of events published within the measurement."""
     begins = trace.groupBy("run").agg(fn.min("from_s").alias("from_s"))
     rows = deliveries(trace).where("number = 1").join(fn.broadcast(begins), "run").where("published_at >= from_s")
     rows = rows.withColumn("delay", fn.col("delivered_at") - fn.col("published_at"))
@@ -286,7 +287,7 @@ def latency(trace: "DataFrame", shares: Sequence[float] = SHARES) -> "DataFrame"
 
 
 def distribution(rows: "DataFrame", by: Sequence[str], column: str, shares: Sequence[float]) -> "DataFrame":
-    """By group: `count` and `mean` of what is not null in a column, and its quantiles as an array."""
+    """By group: `count` and `mean` of the non-null values of a column, and its quantiles as an array."""
     return rows.groupBy(*by).agg(
         fn.count(column).alias("count"),
         fn.mean(column).alias("mean"),
@@ -298,9 +299,10 @@ def distribution(rows: "DataFrame", by: Sequence[str], column: str, shares: Sequ
 
 
 def probes(trace: "DataFrame") -> "DataFrame":
-    """Every probe of a run, with every subscriber that wants it, as it asked last.
+    """Every probe of a run, with every subscriber whose last filter matches it.
 
-    `number`: which since its publisher connected, from 1; `stop`: the number of its publisher's connection, from 1.
+    `number`: its number since its publisher connected, from 1; `stop`: the number of its publisher's connection, from
+    1.
     """
     connection = Window.partitionBy("run", "publisher").orderBy("place")
     said = trace.where("kind = 'probed'").select(
@@ -324,7 +326,7 @@ def probes(trace: "DataFrame") -> "DataFrame":
 
 
 def _wants(said: "DataFrame", filters: Sequence[str]) -> "DataFrame":
-    """Pairs of what was said, as JSON, and a filter that it matches."""
+    """Pairs of attributes, as JSON, and a filter that they match."""
 
     def matched(batches: Iterator[Any]) -> Iterator[Any]:
         known = [(text, parse(text)) for text in filters]
@@ -343,7 +345,7 @@ def _wants(said: "DataFrame", filters: Sequence[str]) -> "DataFrame":
 
 
 def probe_ratios(pairs: "DataFrame") -> "DataFrame":
-    """By number of the probe: pairs with a subscriber that wants it, how many of these came, and their share."""
+    """By number of the probe: pairs with a matching subscriber, how many of these arrived, and their share."""
     found = pairs.groupBy("run", "number").agg(fn.count("*").alias("wanted"), fn.count("delay").alias("came"))
     return found.withColumn("ratio", fn.col("came") / fn.col("wanted"))
 
@@ -352,7 +354,7 @@ def probe_ratios(pairs: "DataFrame") -> "DataFrame":
 
 
 def moves(trace: "DataFrame") -> "DataFrame":
-    """Every time that a client connected to another broker than the one before; `until` the next such, or null."""
+    """Every connection of a client to another broker than before; `until` the next one, or null."""
     mine = Window.partitionBy("run", "node").orderBy("place")
     links = trace.where("kind = 'link_up'").select("run", "node", "at", "place", "from_s", fn.col("peer").alias("new"))
     links = links.join(fn.broadcast(_clients(trace)), ["run", "node"], "left_semi")
@@ -362,7 +364,7 @@ def moves(trace: "DataFrame") -> "DataFrame":
 
 
 def moves_from_down(trace: "DataFrame") -> "DataFrame":
-    """The moves at whose end the broker that the client came from was down."""
+    """The moves during which the old broker was down."""
     changes = trace.where("kind in ('crashed', 'restarted')").select(
         "run", fn.col("node").alias("old"), "kind", fn.col("at").alias("when")
     )
@@ -373,7 +375,8 @@ def moves_from_down(trace: "DataFrame") -> "DataFrame":
 
 
 def gaps(trace: "DataFrame") -> "DataFrame":
-    """For each move, seconds until an event came (`gap`), and until one that entered the network since (`new_gap`)."""
+    """For each move, seconds until an event arrived (`gap`), and until one that was published after the move
+    (`new_gap`)."""
     entered = trace.where("kind = 'published'").groupBy("run", "publisher", "sequence").agg(fn.max("at").alias("said"))
     came = trace.where("kind = 'delivered'").select(
         "run", fn.col("node").alias("client"), "publisher", "sequence", fn.col("at").alias("came")
@@ -392,13 +395,13 @@ def gaps(trace: "DataFrame") -> "DataFrame":
 
 
 def control(trace: "DataFrame", messages: Iterable[str]) -> "DataFrame":
-    """By run, how often messages of these types have arrived, and their bytes: [pubmob §4.2] counts each hop."""
+    """By run, the number of arrivals of messages of these types, and their bytes: [pubmob §4.2] counts each hop."""
     rows = measured(trace).where("kind = 'handled'").where(fn.col("message").isin(*messages))
     return rows.groupBy("run", "message").agg(fn.count("*").alias("hops"), fn.sum("size").alias("bytes"))
 
 
 def traffic(trace: "DataFrame") -> "DataFrame":
-    """By run and type of message, and whether a client has sent or taken it (`air`): hops and bytes."""
+    """By run, type of message, and whether a client sent or received it (`air`): hops and bytes."""
     rows = measured(trace).where("kind = 'handled'").groupBy("run", "node", "peer", "message")
     hops = rows.agg(fn.count("*").alias("hops"), fn.sum("size").alias("bytes"))
     clients = _clients(trace).withColumn("is_client", fn.lit(True))
@@ -411,7 +414,7 @@ def traffic(trace: "DataFrame") -> "DataFrame":
 
 
 def _sizes(trace: "DataFrame") -> "DataFrame":
-    """Each size that a table had, from when (`at`) until when (null: to the end), and the size before."""
+    """Each size of a table, from `at` until the next change (null: to the end), and the size before."""
     own = Window.partitionBy("run", "node", "table").orderBy("place")
     rows = trace.where("kind = 'table'").select(
         "run", "node", fn.col("detail").alias("table"), "at", fn.col("number").alias("entries"), "place", "from_s"
@@ -426,7 +429,7 @@ def _ends(trace: "DataFrame") -> "DataFrame":
 
 
 def table_sizes(trace: "DataFrame") -> "DataFrame":
-    """By broker and table, entries on `average` since measurements began, and at `last`."""
+    """By broker and table, the `average` number of entries within the measurement, and the `last`."""
     rows = _sizes(trace).join(fn.broadcast(_ends(trace)), "run")
     begins, ends = fn.greatest("at", "from_s"), fn.coalesce("until", "ends_s")
     held = fn.col("entries") * fn.greatest(ends - begins, fn.lit(0.0))
@@ -438,7 +441,7 @@ def table_sizes(trace: "DataFrame") -> "DataFrame":
 
 
 def table_curve(trace: "DataFrame", pieces: int = 100) -> "DataFrame":
-    """By table, entries of all brokers at the end of each of so many pieces of a run in which one changed."""
+    """By table, the entries of all brokers at the end of each interval of a run with a change."""
     rows = _sizes(trace).join(fn.broadcast(_ends(trace)), "run")
     wide = fn.greatest(fn.col("ends_s"), fn.lit(1e-9)) / pieces
     rows = rows.withColumn("at", (fn.floor(fn.col("at") / wide) + 1) * wide)
@@ -448,7 +451,7 @@ def table_curve(trace: "DataFrame", pieces: int = 100) -> "DataFrame":
 
 
 def in_vain(trace: "DataFrame") -> "DataFrame":
-    """By run, the events that reached the edge in vain: `residue`, `out_of_context` and `not_addressed`."""
+    """By run, the events that reached the edge needlessly: `residue`, `out_of_context` and `not_addressed`."""
     return kinds(measured(trace).where(fn.col("kind").isin(*sorted(IN_VAIN))))
 
 
@@ -458,9 +461,9 @@ def in_vain(trace: "DataFrame") -> "DataFrame":
 def summaries(
     trace: "DataFrame", messages: Iterable[str], tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, dict[str, Any]]:
-    """What each run comes to, by its name: only what it has any of. `messages` are the types that count as control.
+    """The figures of each run, by its name, without empty ones. `messages` are the types that count as control.
 
-    `tell` is called with the name of what is computed, when that begins.
+    `tell` is called with the name of each figure before it is computed.
     """
     tell("reading")
     runs: dict[str, dict[str, Any]] = {}

@@ -1,9 +1,9 @@
-"""From Arrow to the matcher: the columns of a record batch as the encoder takes them, without a Python object a value.
+"""From Arrow to the matcher: the columns of a record batch for the encoder, without a Python object per value.
 
 *Rules.*
-1. What comes out says what `columns.from_arrow` says of the same array, whatever its form; a test holds it to that.
-2. Only columns of attributes that filters name are looked at.
-3. A dictionary that comes again is the same list again, so that the encoder knows it.
+1. The result agrees with `columns.from_arrow` of the same array, in all forms; a test checks it.
+2. Only columns of attributes that filters use are read.
+3. A repeated dictionary is the same list object, so that the encoder recognises it.
 """
 
 import math

@@ -1,9 +1,8 @@
-"""The ledger of a stream: which batches its output holds, so that each is there once, whenever it was killed.
+"""The ledger of a stream: the batches in its output, so that each is written exactly once, even after a kill.
 
-*Theory.* Spark numbers the batches of a stream and runs one after the other; one that it has not written down as
-committed is run again after a crash, with the same number and the same events. The output has to be the same then, and
-there once. So each batch has an entry, a small file in `OUT/_batches`, that is only ever replaced whole, and goes
-through three states:
+*Theory.* Spark numbers the batches of a stream and runs one after the other; after a crash, a batch that is not
+committed in its checkpoint runs again, with the same number and the same events. The output must then be the same,
+once. So each batch has an entry, a small file in `OUT/_batches`, which is replaced atomically and has three states:
 
 | state | what is true | after a kill |
 |---|---|---|
@@ -11,24 +10,24 @@ through three states:
 | `written` | one attempt's files are the batch, and are to be moved | those that are not moved are moved |
 | `complete` | its files are where readers look | it is skipped |
 
-The step from `begun` to `written` decides. It is one rename, by the one process that holds the lock. Whatever a killed
-driver's workers may still write lies in an attempt that no entry names, and is swept.
+The step from `begun` to `written` decides. It is one rename, by the process that holds the lock. Files that workers of
+a killed driver still write are in an attempt that no entry names, and are removed.
 
     OUT/_batches/0000000012.json                     the entry
     OUT/_attempts/0000000012-9f3c/…                  what workers write; Spark does not look into `_` folders
     OUT/day=2026-11-15/b0000000012-0.parquet         where it is moved to
 
 *Rules.*
-1. A file is below `OUT/day=…` or `OUT/_late/day=…` only when its batch is `written`: whoever reads the folder never
-   sees two attempts. Who reads only batches up to `complete_up_to` never sees part of one either.
+1. A file is below `OUT/day=…` or `OUT/_late/day=…` only when its batch is `written`: readers of the folder never see
+   two attempts. Readers of batches up to `complete_up_to` never see an incomplete one either.
 2. At most the last entry is not complete. A batch begins only when the one before it is complete.
 3. An output belongs to one checkpoint. Another's batches, which have the same numbers, are refused and never skipped.
-4. One process at a time: a lock that the system lets go when the process ends, however it ends.
-5. Entries carry what all batches until then came to, so old ones can go: `KEPT` stay.
+4. One process at a time: a lock that the system releases when the process ends.
+5. Entries have the totals of all batches so far, so old ones can be removed: `KEPT` are kept.
 
-6. It is so also when the machine loses power: an attempt's files are on the disk before the entry that names them is,
-   they are in their places there before it is `complete`, and what Spark has written down of a batch before it is
-   `written`. Spark waits for no disk, so `complete` is told what it has written (`before`).
+6. This also holds after a power failure: an attempt's files are on the disk before the entry that names them, they are
+   in their final places before it is `complete`, and Spark's checkpoint of a batch is on the disk before it is
+   `written`. Spark does not sync, so `complete` gets the paths that Spark has written (`before`).
 """
 
 import fcntl
@@ -61,13 +60,13 @@ DIGITS = 10  # so that names sort as numbers do
 
 
 class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch is matched with: decided and written down before it is matched, and the same when it is run again.
+    """The plan of a batch: decided and stored before it is matched, and the same when it runs again.
 
-    Times are microseconds since 1970, None where there are none.
+    Times are microseconds since 1970, or None.
     """
 
     index: str
-    attributes: tuple[str, ...] = ()  # that its filters name
+    attributes: tuple[str, ...] = ()  # that its filters use
     version: str
     subscriptions: int
     began_us: int
@@ -76,8 +75,8 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many events came, how many of them matched, with how many subscriptions in all, and how many were late;
-    pairs that passed a filter and failed its exact test, and pairs whose test could not be decided."""
+    """The number of events, of matched events, of pairs with subscriptions, and of late events; pairs that passed a
+    filter and failed its exact test, and pairs whose test was undecided."""
 
     events: int = 0
     matched: int = 0
@@ -91,7 +90,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What workers have made of a batch: files and where each goes, below OUT; counts; the newest event's time."""
+    """The result of the workers for a batch: files and their targets below OUT; counts; the newest event's time."""
 
     files: tuple[tuple[str, str], ...]
     counts: Counts
@@ -99,7 +98,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ledger says of one batch. `totals` and `newest_us` are those of all batches up to it."""
+    """The entry of one batch. `totals` and `newest_us` are those of all batches up to it."""
 
     batch: int
     stream: str
@@ -120,18 +119,18 @@ class BatchLedger:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Have the output for oneself, with all that a killed process has left behind put in order."""
+        """Lock the output, and finish or remove what a killed process has left behind."""
         self._batches.mkdir(parents=True, exist_ok=True)
         with (self._batches / "lock").open("wb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise PipelineError(f"another stream writes to {self.out}: one at a time may") from None
+                raise PipelineError(f"another stream writes to {self.out}: only one may") from None
             self.settle()
             yield
 
     def settle(self) -> None:
-        """Move what is written to its place, and sweep what no entry names."""
+        """Move written files to their places, and remove files that no entry names."""
         last = self.last()
         if last is not None and last.state == "written":
             self._finish(last)
@@ -140,15 +139,15 @@ class BatchLedger:
             left.unlink(missing_ok=True)
 
     def last(self) -> LedgerEntry | None:
-        """The entry of the last batch, None when there was none."""
+        """The entry of the last batch, or None."""
         return _last(self._batches)
 
     # ------------------------------------------------------------ the life of a batch
 
     def begin(self, batch: int, stream: str, plan: Callable[[int | None], BatchPlan]) -> LedgerEntry:
-        """The entry of a batch that is to be run: the one it was begun with before, or a new one with a new plan.
+        """The entry of a batch to run: the existing one if it was begun before, or a new one with a new plan.
 
-        `plan` is given the time of the newest event of all batches before.
+        `plan` gets the time of the newest event of all batches before.
         """
         last = self.last()
         self._check(batch, stream, last)
@@ -162,7 +161,7 @@ class BatchLedger:
         return begun
 
     def begin_again(self, entry: LedgerEntry, plan: BatchPlan) -> LedgerEntry:
-        """The same batch with another plan, where the first can no longer be carried out. Nothing of it was seen."""
+        """Begin the same batch with another plan, if the first can no longer be carried out. No reader has seen it."""
         assert entry.state == "begun"
         again = msgspec.structs.replace(entry, plan=plan)
         self._put(again)
@@ -175,9 +174,9 @@ class BatchLedger:
         return folder
 
     def complete(self, entry: LedgerEntry, written: Written, before: Iterable[Path] = ()) -> LedgerEntry:
-        """Make what an attempt has written the batch. When this returns, readers have it.
+        """Make the files of an attempt the batch. When this returns, readers see it.
 
-        `before`: other files and folders that must be on the disk by then.
+        `before`: other files and folders that must be on the disk before.
         """
         assert entry.state == "begun"
         newest = max((each for each in (entry.newest_us, written.newest_us) if each is not None), default=None)
@@ -193,8 +192,8 @@ class BatchLedger:
         try:
             synced([*before, *sources, *dict.fromkeys(path.parent for path in sources)])
         except FileNotFoundError as error:
-            raise PipelineError(f"{error.filename} was written for batch {entry.batch} and is gone") from None
-        self._put(decided)  # from here on it is so
+            raise PipelineError(f"{error.filename} was written for batch {entry.batch} and is missing") from None
+        self._put(decided)  # this rename decides
         return self._finish(decided)
 
     # ------------------------------------------------------------ parts
@@ -203,7 +202,7 @@ class BatchLedger:
         if last is not None and last.stream != stream:
             raise PipelineError(
                 f"{self.out} was written with another checkpoint, up to batch {last.batch}: "
-                "go on with that one, or write to another folder"
+                "use that one, or write to another folder"
             )
         expected = (0,) if last is None else (last.batch, last.batch + 1) if last.state == "complete" else (last.batch,)
         if batch not in expected:
@@ -247,7 +246,7 @@ class BatchLedger:
 
 
 def complete_up_to(out: Path) -> int | None:
-    """The last batch that is complete, and all before it are; -1 when none is, None for a folder without a ledger."""
+    """The last complete batch; -1 if there is none, None for a folder without a ledger."""
     batches = out / BATCHES
     if not batches.is_dir():
         return None
@@ -256,12 +255,12 @@ def complete_up_to(out: Path) -> int | None:
 
 
 def file_name(batch: int, number: int) -> str:
-    """The name of a batch's file: names of later batches sort behind."""
+    """The name of a batch's file: names of later batches sort after it."""
     return f"b{batch:0{DIGITS}}-{number}.parquet"
 
 
 def first_name_after(batch: int) -> str:
-    """Files of batches up to this one have names that sort before this text, those of later ones do not."""
+    """A text that sorts after the file names of all batches up to this one, and before those of later ones."""
     return f"b{batch + 1:0{DIGITS}}"
 
 
@@ -271,7 +270,7 @@ def _last(batches: Path) -> LedgerEntry | None:
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=LedgerEntry)
-    except FileNotFoundError:  # forgotten meanwhile, as there are newer ones
+    except FileNotFoundError:  # removed meanwhile, because there are newer ones
         return _last(batches)
     except (OSError, msgspec.MsgspecError) as error:
         raise PipelineError(f"{path} is not an entry of a ledger: {error}") from None

@@ -1,10 +1,9 @@
-"""Attributes as columns: which type a column has, and how values get into Arrow and out again.
+"""Attributes as columns: the types of columns, and the conversion of values to and from Arrow.
 
 *Theory.* A table of events has a column for each attribute, so that Parquet keeps values of one kind together, knows
-their extremes, and skips what a filter does not want. The type of a column follows from the values it was seen to
-hold, its `Form`: one kind of value, or `any` when there were several kinds; one value in an event, or an array when
-some event had several. A missing attribute is null. `docs/reference/tables.md` explains the forms to whoever reads the
-files.
+their minima and maxima, and skips data that a filter does not match. The type of a column follows from its values, its
+`Form`: one kind of value, or `any` if there were several kinds; one value per event, or an array if some event had
+several. A missing attribute is null. `docs/reference/tables.md` explains the forms to readers of the files.
 
 | form | Spark | Arrow |
 |---|---|---|
@@ -18,12 +17,12 @@ files.
 | `several X` | array<X> | list<X> |
 
 *Rules.*
-1. What goes in comes out equal: `events_of(batch_of(events)) == events`, but that a whole number among floats comes
-   back as a float, which is the same value.
+1. The conversion is lossless: `events_of(batch_of(events)) == events`, except that an int among floats becomes a float
+   of the same value.
 2. Ints join floats in a `float` column only where that is exact, up to 2**53; else the column is `any`.
-3. `column_of` gives two attributes two columns, and none that the table has for itself.
-4. What is not a value comes out as missing: null, an empty array, a null in an array, NaN and the infinities, a point
-   without its degrees or beyond the globe, an `any` of nothing. Only tables that others wrote have such.
+3. `column_of` gives different attributes different columns, and none of the reserved ones.
+4. Invalid values are read as missing: null, an empty array, a null in an array, NaN and infinities, a point without
+   coordinates or off the globe, an empty `any`. Only tables of other writers have these.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,11 +56,11 @@ __all__ = [
 ]
 
 OWN = ("publisher", "sequence", "published_at", "expires_at", "to", "content_type", "payload", "day")
-"""The columns that a table of events has for itself: publisher, sequence number, time, and so on."""
+"""The reserved columns of a table of events: publisher, sequence number, time, and so on."""
 
 KINDS = ("bool", "int", "float", "text", "time", "point", "any")
 INT64_MAX = 2**63 - 1
-EXACT_MAX = 2**53  # up to here every whole number is a float
+EXACT_MAX = 2**53  # every int up to here is exact as a float
 
 _POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
 _PLAIN = {
@@ -78,7 +77,7 @@ _ANY = pa.struct(list(_PLAIN.items()))
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a column holds: values of one of `KINDS`, one in an event or several."""
+    """The form of a column: values of one of `KINDS`, one per event or several."""
 
     kind: str
     several: bool = False
@@ -88,7 +87,7 @@ class Form:
 
     @staticmethod
     def parse(text: str) -> "Form":
-        """The form that `str` has written."""
+        """Parse the result of `str`."""
         kind = text.removeprefix("several ")
         if kind not in KINDS:
             raise PipelineError(
@@ -101,12 +100,12 @@ class Form:
 
 
 def column_of(attribute: str) -> str:
-    """The column of an attribute: its name, with a dash below where the table has a column of that name itself."""
+    """The column of an attribute: its name, with an underscore if that is a reserved column."""
     return f"{attribute}_" if attribute.rstrip("_") in OWN else attribute
 
 
 def attribute_of(column: str) -> str | None:
-    """The attribute whose column this is; None for a column of the table's own."""
+    """The attribute of a column; None for a reserved column."""
     if column.rstrip("_") not in OWN:
         return column
     return column[:-1] if column.endswith("_") else None
@@ -129,7 +128,7 @@ def spark_type(form: Form) -> "DataType":
 
 
 def form_of_arrow(column: str, type: Any) -> Form:
-    """The form of a column of any table, also one that we have not written; `PipelineError` where there is none."""
+    """The form of a column of any table, also of other writers; `PipelineError` if there is none."""
     several = pa.types.is_list(type) or pa.types.is_large_list(type)
     plain = type.value_type if several else type
     if pa.types.is_dictionary(plain):
@@ -160,7 +159,7 @@ def form_of_arrow(column: str, type: Any) -> Form:
 
 
 def form_of_values(held: Value | tuple[Value, ...]) -> Form:
-    """The narrowest form for what an event holds of an attribute."""
+    """The narrowest form for the values of an attribute in an event."""
     several = type(held) is tuple
     forms = [Form(_kind(value), several) for value in values_of(held)]
     return forms[0] if len(forms) == 1 else _all_joined(forms, [held])
@@ -174,7 +173,7 @@ def _all_joined(forms: Sequence[Form], helds: Iterable[Any]) -> Form:
 
 
 def joined(a: Form, b: Form, *, exact: bool = True) -> Form:
-    """The form that holds what either holds. `exact`: no int among them is beyond 2**53."""
+    """The narrowest form for both. `exact`: no int is beyond 2**53."""
     several = a.several or b.several
     if a.kind == b.kind:
         return Form(a.kind, several)
@@ -200,7 +199,7 @@ _KIND_OF_TYPE = {bool: "bool", int: "int", float: "float", str: "text", datetime
 
 
 def to_arrow(form: Form, helds: Iterable[Any]) -> Any:
-    """A column of what events hold of one attribute, None where it is missing."""
+    """A column with the values of one attribute, None where it is missing."""
     into = _into_any if form.kind == "any" else _INTO.get(form.kind, _same)
     rows: list[Any]
     if form.several:
@@ -229,7 +228,7 @@ _INTO: dict[str, Callable[[Any], Any]] = {"point": _into_point, "float": float}
 
 
 def from_arrow(column: str, array: Any) -> Iterator[Any]:
-    """What events hold of one attribute: a value, a tuple of several, or None."""
+    """The values of one attribute: a value, a tuple of several, or None."""
     form = form_of_arrow(column, array.type)
     out = _OUT.get(form.kind, _same)
     for row in array.to_pylist():
@@ -267,7 +266,7 @@ _OUT: dict[str, Callable[[Any], Any]] = {
 
 
 def attributes_of(batch: Any) -> list[Attributes]:
-    """The attributes of each event of a batch, one by one: the slow way, which all faster ones are held to."""
+    """The attributes of each event of a batch, one by one: the slow reference for faster ways."""
     columns = {
         name: list(from_arrow(column, batch.column(place)))
         for place, column in enumerate(batch.schema.names)

@@ -1,12 +1,13 @@
-"""A dry run: what a filter or query would have matched of a table of events, how many on each day, and which.
+"""A dry run: the events of a table that a filter or query would have matched, with counts per day and a sample.
 
-*Theory.* One filter needs no index. It is a column of Spark SQL (`filter_sql.py`), so Parquet gives only the columns it
-names, and only the row groups whose extremes it does not rule out. How many events there were at all is a count without
-columns, which Parquet answers from its footers. Three small jobs: counts of the days, counts of all, the first few. A
-query of another language is its routable filter, and its exact test runs in Python workers on what that lets through.
+*Theory.* One filter needs no index. It is a column of Spark SQL (`filter_sql.py`), so Parquet reads only the columns it
+uses, and only the row groups whose statistics it does not exclude. The number of all events is a count without columns,
+which Parquet answers from its footers. There are three small jobs: matches per day, all events per day, the first few.
+For a query of another language the routable filter is used, and its exact test runs in Python workers on the events
+that pass.
 
 *Rules.*
-1. Every day that has events is in the result, also those on which nothing matched; events without a time have no day.
+1. Every day with events is in the result, also without matches; events without a time have no day.
 2. The sample is the earliest that matched, then by publisher and sequence: the same on every run.
 3. An exact test that cannot be decided ends the dry run with its reason: there is only one query.
 """
@@ -39,7 +40,7 @@ SAMPLE = 5
 
 @dataclass(frozen=True)
 class Day:
-    """How many events of a day there were, and how many matched; None: of those without a time."""
+    """The events of a day, and how many matched; None: events without a time."""
 
     day: date | None
     matched: int
@@ -48,14 +49,14 @@ class Day:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a filter would have matched."""
+    """The result of a dry run."""
 
     days: tuple[Day, ...]
     sample: tuple[Event, ...]
     unknown: tuple[str, ...]
-    """Attributes that the filter names and no event has."""
+    """Attributes that the filter uses and no event has."""
     residues: int = 0
-    """Events that the filter of a query let through and its exact test did not."""
+    """Events that passed the routable filter of a query and failed its exact test."""
 
     @property
     def matched(self) -> int:
@@ -64,12 +65,12 @@ class DryRun:
 
     @property
     def events(self) -> int:
-        """How many there were."""
+        """The number of events."""
         return sum(day.events for day in self.days)
 
 
 def dry_run(spark: "SparkSession", folder: str | Path, wanted: Wanted, sample: int = SAMPLE) -> DryRun:
-    """What `wanted` would have matched of the table of events in a folder."""
+    """Run `wanted` on the table of events in a folder."""
     events = read(spark, folder, "events")
     found = matching(events, wanted)
     there, matched = _by_day(events), _by_day(found)
@@ -87,7 +88,7 @@ def dry_run(spark: "SparkSession", folder: str | Path, wanted: Wanted, sample: i
 
 
 def matching(events: "DataFrame", wanted: Wanted) -> "DataFrame":
-    """The events that a filter or a query matches, of any DataFrame that has attributes for columns."""
+    """The events that a filter or a query matches, in any DataFrame with attributes as columns."""
     passed = events.where(condition_for(routable(wanted), events.schema))
     if not isinstance(wanted, Query) or wanted.test is None:
         return passed
@@ -101,7 +102,7 @@ def matching(events: "DataFrame", wanted: Wanted) -> "DataFrame":
             rows = events_of_rows(batch.rename_columns(names))
             yield batch.filter(pa.array([query.wants(Subject(event)) for event in rows], pa.bool_()))
 
-    numbered = passed.toDF(*(f"column_{place}" for place in range(len(names))))  # `mapInArrow` takes dots apart
+    numbered = passed.toDF(*(f"column_{place}" for place in range(len(names))))  # `mapInArrow` splits names at dots
     return numbered.mapInArrow(kept, numbered.schema).toDF(*names)
 
 
@@ -110,6 +111,6 @@ def _by_day(events: "DataFrame") -> dict[date | None, int]:
 
 
 def events_of(rows: "DataFrame") -> list[Event]:
-    """The rows of a table of events as events; all of them at once, so of few only."""
+    """The rows of a table of events as events; all at once, so only for few."""
     table: Any = rows.toArrow()
     return events_of_rows(table)

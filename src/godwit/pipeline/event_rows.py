@@ -1,8 +1,8 @@
-"""Rows of a table of events as events: one by one, for what cannot be done with whole columns.
+"""Rows of a table of events as events: one by one, for operations that need whole events.
 
 *Rules.*
-1. A column that a table of events has for itself may be missing, and is null then; all others are attributes.
-2. `rest` names a column with the JSON of attributes that have no column of their own (`log_columns.py`).
+1. A reserved column may be missing, and is null then; all others are attributes.
+2. `rest` names a column with the JSON of attributes that have no column (`log_columns.py`).
 """
 
 import json
@@ -17,7 +17,7 @@ __all__ = ["events_of_rows"]
 
 
 def events_of_rows(rows: Any, rest: str = "") -> list[Event]:
-    """The rows of an Arrow batch or table as events; all of them at once, so of few only."""
+    """The rows of an Arrow batch or table as events; all at once, so only for few."""
     names = rows.schema.names
     further = rows.column(rest).to_pylist() if rest else [None] * rows.num_rows
     attributes = attributes_of(rows.drop_columns([rest]) if rest else rows)

@@ -1,17 +1,17 @@
-"""Exact tests in the workers: what passed the filter of a query is decided by its language. [motion §5]
+"""Exact tests in the workers: events that passed the routable filter of a query are tested by its language. [motion §5]
 
-*Theory.* Of a query in a rich language the index holds the routable filter, as of any subscription, and beside it the
-language and the printed text. A worker reads the text once, when the first event passes the filter, and keeps what it
-has read. Rows of a batch that passed become events, each once; an XML document is parsed once for all queries that look
-at it (`Subject`), and a test that several subscriptions share is run once for an event.
+*Theory.* For a query in another language the index has the routable filter, as for any subscription, and its language
+and printed text. A worker parses the text once, when the first event passes the filter. Rows that passed become events,
+each once; an XML document is parsed once for all queries (`Subject`), and a test that several subscriptions share runs
+once per event.
 
 *Rules.*
-1. What passes the filter and fails the test is a negative residue. It is counted for each subscription.
-2. A test that cannot be decided (it takes too many steps, or an expression fails) lets nothing through. Such pairs are
-   counted apart from residues, and the first reason is kept: one query must not end a job for all others.
-3. An index without tests never comes here.
+1. An event that passes the filter and fails the test is a negative residue. It is counted for each subscription.
+2. A test that cannot be decided (it takes too many steps, or an expression fails) counts as failed. Such pairs are
+   counted separately, and the first reason is kept: one query must not end a job for all others.
+3. An index without tests does not use this module.
 4. Operators of users are imported by the worker (`worker_operators.py`). A query that names one which it cannot import
-   ends the job with the reason: nobody could say what it wants.
+   ends the job with the reason, because its meaning is unknown.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,14 +29,14 @@ from godwit.pipeline.worker_operators import OperatorSource, parse_in_worker
 
 __all__ = ["ExactTests", "Found", "Testing"]
 
-EVENTS_AT_ONCE = 1_024  # rows that are events at a time
+EVENTS_AT_ONCE = 1_024  # rows that are converted to events at a time
 Longs = npt.NDArray[np.int64]
 Found = tuple[Longs, Longs, npt.NDArray[Any]]
-"""Matches of some rows as the matcher tells them: the rows, where the matches of each start, and numbers of filters."""
+"""Matches of some rows, as the matcher returns them: the rows, the offsets of their matches, and numbers of filters."""
 
 
 class QueryText(NamedTuple):
-    """A query as the index holds it."""
+    """A query in the index."""
 
     language: str
     text: str
@@ -65,7 +65,7 @@ class ExactTests:
             self.places[number] = places[each]
 
     def query(self, place: int) -> Query:
-        """A query, read when it is first asked for."""
+        """A query, parsed at its first use."""
         found = self._queries[place]
         if found is None:
             language, text = self._written[place]
@@ -74,15 +74,15 @@ class ExactTests:
 
 
 class Testing:
-    """The exact tests of one task, and how many pairs came to nothing."""
+    """The exact tests of one task, and the number of rejected pairs."""
 
     def __init__(self, tests: ExactTests | None, weights: Longs, rest: str = "") -> None:
         self.residues = self.undecided = 0
-        self.reason = ""  # why the first of those that are undecided is
+        self.reason = ""  # the reason of the first undecided one
         self._tests, self._weights, self._rest = tests, weights, rest
 
     def of(self, batch: Any) -> Callable[[Found], Found] | None:
-        """What keeps of matches in this batch those whose tests hold; None where there are no tests. (rule 3)"""
+        """A function that keeps the matches in this batch whose tests hold; None if there are no tests. (rule 3)"""
         tests = self._tests
         if tests is None:
             return None

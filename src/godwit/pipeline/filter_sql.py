@@ -1,23 +1,24 @@
-"""A filter as a column of Spark SQL: true on exactly the rows whose attributes the filter holds for.
+"""A filter as a column of Spark SQL: true for exactly the rows whose attributes match the filter.
 
-*Theory.* Every set of values becomes comparisons of a column with constants, as plain as they can be, for those are
-what Spark hands to Parquet: `price > 10` is `price > 10`, and row groups whose extremes lie below are never read. A
-filter is in negation normal form, so above its literals there are only AND and OR, and a null, which SQL has where a
-value is missing, is as good as false. Below, three rules give a literal its column:
+*Theory.* Every value set becomes simple comparisons of a column with constants, because Spark pushes those down to
+Parquet: `price > 10` is `price > 10`, and row groups whose maximum is below are never read. A filter is in negation
+normal form, so there are only AND and OR above its literals, and a null, which SQL has for a missing value, counts as
+false. Three rules give the column of a literal:
 
-- one value: it is there, and it lies in the set;
-- several: `exists` for `Some`, `forall` of what is there for `Only`;
-- `any`: one of the struct's fields holds the value, so the literal is an OR over them, each with its own comparisons.
+- one value: it is not null, and it is in the set;
+- several: `exists` for `Some`, `forall` of the non-null values for `Only`;
+- `any`: one of the struct's fields has the value, so the literal is an OR over them, each with its own comparisons.
 
-Circles and polygons are not left to SQL: the sine of the JVM is not that of Python, and on a border one bit decides.
-Their bounding box is a comparison, and what lies in it is decided by the very function that brokers use, in Python. So
-is a filter of very many literals, which takes Spark longer to plan than Python to evaluate.
+Circles and polygons are not evaluated by SQL: the sine of the JVM differs from that of Python, and on a border one bit
+decides. Their bounding box is a comparison, and points in it are tested by the function that brokers use, in Python. So
+is a filter with very many literals, which takes Spark longer to plan than Python to evaluate.
 
 *Rules.*
-1. `column_for(f, schema)` is true where `f.holds(attributes)`, else false. `condition_for` is the same for `where`:
-   null in place of some of the false, and so plain that Parquet can skip by it. Do not negate it: `condition_for(~f)`.
-2. What is not a value is missing, as in `columns.from_arrow`: null, an empty array, a null in an array, NaN and the
-   infinities, a point without or beyond its degrees, an `any` of nothing. Only tables that others wrote have them.
+1. `column_for(f, schema)` is true where `f.holds(attributes)`, else false. `condition_for` is the same for `where`: it
+   may be null instead of false, and is so simple that Parquet can skip data by it. Do not negate it: use
+   `condition_for(~f)`.
+2. Invalid values are missing, as in `columns.from_arrow`: null, an empty array, a null in an array, NaN and infinities,
+   a point without coordinates or off the globe, an empty `any`. Only tables of other writers have them.
 3. An attribute without a column is missing everywhere.
 
 *Traps*, each of which has a test:
@@ -76,12 +77,12 @@ from godwit.pipeline.columns import Form, column_of, form_of_arrow, from_arrow
 __all__ = ["Schema", "column_for", "condition_for", "quoted"]
 
 Schema = StructType | Mapping[str, Form]
-"""What says which columns there are: the schema of a DataFrame, or the forms of a table's attributes."""
+"""The columns: the schema of a DataFrame, or the forms of a table's attributes."""
 
 Condition = Column | bool
-"""A condition on a row, where it is the same for all rows a plain bool."""
+"""A condition on a row; a bool if it is the same for all rows."""
 
-LITERALS_MAX = 200  # of a filter that is left to Spark
+LITERALS_MAX = 200  # of a filter that Spark evaluates
 FLOAT_MAX = math.nextafter(math.inf, 0)
 GLOBE = Box(-180.0, -90.0, 180.0, 90.0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -116,12 +117,12 @@ def condition_for(filter: Filter, schema: Schema) -> Column:
 
 
 def quoted(name: str) -> str:
-    """The name of a column as Spark takes it for a name, whatever characters it has."""
+    """The name of a column, quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _forms(schema: Schema, attributes: Iterable[str]) -> dict[str, Form]:
-    """The forms of these attributes, those that have no column left out."""
+    """The forms of these attributes, without those that have no column."""
     if not isinstance(schema, StructType):
         return {attribute: schema[attribute] for attribute in attributes if attribute in schema}
     types = {field.name: field.dataType for field in schema.fields}
@@ -177,14 +178,14 @@ def _missing(form: Form, column: Column) -> Condition:
 
 
 def _some(values: ValueSet, form: Form, column: Column) -> Condition:
-    """Some value of an array lies in the set."""
+    """Some value of an array is in the set."""
     if _never(values, form.kind):
         return False
     return fn.exists(column, lambda value: _as_column(_lies_in(values, form.kind, value)))
 
 
 def _all_lie_in(values: ValueSet, form: Form, column: Column) -> Condition:
-    """Every value that is in an array lies in the set."""
+    """Every value of an array is in the set."""
 
     def meets(value: Column) -> Column:
         within, there = (_as_column(_lies_in(each, form.kind, value)) for each in (values, EVERYTHING))
@@ -201,7 +202,7 @@ def _never(values: ValueSet, kind: str) -> bool:
 
 
 def _lies_in(values: ValueSet, kind: str, value: Column) -> Condition:
-    """True where there is a value and it lies in the set; else false or null."""
+    """True if there is a value and it is in the set; else false or null."""
     if kind == "any":
         return _any(_lies_in(values, part, value.getField(part)) for part in _KIND_OF_PART)
     inside = _inside(values, kind, value)
@@ -209,7 +210,7 @@ def _lies_in(values: ValueSet, kind: str, value: Column) -> Condition:
 
 
 def _there(values: ValueSet, kind: str, value: Column, inside: Condition) -> Condition:
-    """Whether there is a value; True where `inside` says so, too."""
+    """Whether there is a value; True if `inside` implies it."""
     if isinstance(values, Box | OneOf):
         return True
     if kind == "float":
@@ -220,7 +221,7 @@ def _there(values: ValueSet, kind: str, value: Column, inside: Condition) -> Con
 
 
 def _beyond(values: ValueSet) -> Interval:
-    """All floats, without the ends that an interval has anyhow."""
+    """All floats, without the ends that an interval has anyway."""
     low, high = (values.low, values.high) if isinstance(values, Interval) else (None, None)
     return Interval(Kind.NUMBER, -FLOAT_MAX if low is None else None, FLOAT_MAX if high is None else None)
 
@@ -229,7 +230,7 @@ def _beyond(values: ValueSet) -> Interval:
 
 
 def _inside(values: ValueSet, kind: str, value: Column) -> Condition:
-    """Whether a value of this kind lies in the set; without a value null, or anything if the answer is a bool."""
+    """Whether a value of this kind is in the set; for a missing value null, or anything if the result is a bool."""
     if isinstance(values, Complement):
         inner = _inside(values.inner, kind, value)
         return not inner if isinstance(inner, bool) else ~inner
@@ -270,7 +271,8 @@ def _in_whole_interval(values: Interval, kind: str, value: Column) -> Condition:
 
 
 def _in_float_interval(values: Interval, value: Column) -> Condition:
-    """The ends as floats: where an end is an int that is none, the float beside it bounds the same floats."""
+    """The ends as floats: an int that is not exact as a float is replaced by the adjacent float that bounds the same
+    floats."""
     ends: list[Condition] = []
     if values.low is not None:
         low, exact = _as_float(values.low)
@@ -354,7 +356,7 @@ def _is_like(values: Like, kind: str, value: Column) -> Condition:
 
 
 def _regular(values: Like) -> str:
-    """The pattern as a regular expression of Java's that does not go back: see the traps."""
+    """The pattern as a Java regular expression without backtracking: see the traps."""
     first, *rest = ("".join(map(_one_character, segment)) for segment in values.segments)
     if not rest:
         return rf"(?s)\A{first}\z"
@@ -421,7 +423,7 @@ def _asks_python(values: ValueSet, form: Form) -> bool:
 
 
 def _around(values: ValueSet, form: Form, column: Column) -> Condition:
-    """What must hold anyhow, for Spark to look at first: of a region, a point in the bounding box."""
+    """A necessary condition that Spark tests first: for a region, a point in the bounding box."""
     if not isinstance(values, Region):
         return True
     box = Box(*values.bounds)
@@ -429,7 +431,7 @@ def _around(values: ValueSet, form: Form, column: Column) -> Condition:
 
 
 def _in_python(filter: Filter, forms: Mapping[str, Form]) -> Column:
-    """The filter as its own `holds`, on the columns as they come."""
+    """The filter evaluated by its `holds`, in Python."""
     names = [name for name in attributes_of(filter) if name in forms]
 
     def holds(*arrays: pa.Array) -> pa.Array:

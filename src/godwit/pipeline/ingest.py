@@ -1,16 +1,16 @@
-"""Ingest: files of many formats become a table, and not a row is lost on the way.
+"""Ingest: converts files of many formats to a table, without losing a row.
 
-*Theory.* One job reads (`staging.stage`), one writes (`staging.write_unit`), and the change of the table is made at the
-end (`tables`). Before, a third job counts lines where files are cut into pieces, so that every row keeps its number.
-What cannot be read goes to the quarantine beside the table, with file, line and reason.
+*Theory.* One job reads (`staging.stage`), one writes (`staging.write_unit`), and the table is changed at the end
+(`tables`). Before, a third job counts lines if files are split, so that every row keeps its number. Rows that cannot be
+read go to the quarantine of the table, with file, line and reason.
 
 *Rules.*
 1. Rows read = rows written + rows in quarantine.
-2. When nothing can be read nothing is written: an empty source, or one that is of another format throughout, is an
-   error, and the table is as it was.
+2. If nothing can be read nothing is written: an empty source, or one entirely of another format, is an error, and the
+   table is unchanged.
 3. Strict: the first bad row, in the order of files and lines, is an error, and nothing is written.
-4. An event without a name of its own is called by its file and its line (XML: its number in the file).
-5. No two are called the same: a file, or a run, whose name the table has already is refused.
+4. An event without an id is named by its file and its line (XML: its number in the file).
+5. Names are unique: a file, or a run, whose name is already in the table is refused.
 
 *Profile.* 245,190 quotes in PADRES text, packed by bzip2, take 5 s of one core: two fifths parsing, a fifth unpacking,
 a fifth putting rows into columns, 0.1 s writing Parquet. 1,273,373 fixes in 60 packed files take 1.4 s of a core, half
@@ -20,7 +20,7 @@ of it writing a file for each day: Arrow reads them without Python. A packed fil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from godwit.pipeline import tables
 from godwit.pipeline.columns import Form
 from godwit.pipeline.formats import csv_rows
 from godwit.pipeline.formats.by_line import LOG_FIELDS
+from godwit.pipeline.formats.file_source import SOURCES, importable, source_of
 from godwit.pipeline.formats.rows import Options
 from godwit.pipeline.formats.splits import BROKEN_OFF, Split, counted, names, numbered, sources, splits
 from godwit.pipeline.formats.track_rows import ais_columns
@@ -48,6 +49,7 @@ from godwit.pipeline.staging import (
     stage,
     write_unit,
 )
+from godwit.pipeline.worker_operators import ship_modules
 from godwit.trace import FILE as TRACE_FILE
 
 if TYPE_CHECKING:
@@ -68,19 +70,19 @@ FORMATS: dict[str, str] = {
     "ais": "fixes",
     "trace": "trace",
 }
-"""Each format, and the table that it becomes unless told otherwise."""
+"""Each format, and its default table."""
 BY_LINE = ("jsonl", "log", "padres", "csv", "fixes", "nmea", "ais")
 CSV = ("csv", "ais")
 FILE_ROWS_MIN, FILE_ROWS_MAX = 2**16, 2**20
-FILE_BYTES_MAX = 2**29  # about, before it is packed: what a task that writes has in memory
-DAYS_MANY, ROWS_OF_A_DAY_FEW = 100, 1_000  # beyond which a file for each day would be a heap of crumbs
+FILE_BYTES_MAX = 2**29  # approximate, before compression: the memory of a writing task
+DAYS_MANY, ROWS_OF_A_DAY_FEW = 100, 1_000  # with more days a file per day would be too small
 TASKS_PER_CORE = 4
 ELEMENTS_SHOWN = 8
 
 
 @dataclass
 class Report:
-    """What was done: `read` = `written` + the sum of `quarantined`, which is by what was wrong."""
+    """The result: `read` = `written` + the sum of `quarantined`, which is by kind of error."""
 
     table: str
     files: int = 0
@@ -90,11 +92,11 @@ class Report:
     days: int = 0
     attributes: dict[str, Form] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # by step
-    first_bad: str = ""  # of what is quarantined: file, line and reason
+    first_bad: str = ""  # of the quarantine: file, line and reason
 
     @property
     def warning(self) -> str:
-        """What looks wrong though all rows could be read: events in the form of an event log that are not quite so."""
+        """A warning if events look like lines of an event log but have other keys."""
         if not any(name.startswith("attributes/") for name in self.attributes):
             return ""
         strange = sorted({name.partition("/")[0] for name in self.attributes} - LOG_FIELDS)
@@ -117,7 +119,7 @@ def ingest(
     table: str = "",
     tell: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Make a table of files, or add them to one. `tell` hears what is done just now."""
+    """Convert files to a table, or add them to one. `tell` is called with each step."""
     table = table_of(options, table)
     paths = _traces(given) if table == "trace" else sources(given)
     clock = _Clock()
@@ -132,7 +134,8 @@ def ingest(
         pieces = _pieces(paths, options, table, cores, run)
         clock.done("plan")
         folder = str(change.staged.absolute())
-        staged: list[Staged] = run(stage, [Work(n, each, options, table, folder) for n, each in enumerate(pieces)])
+        at_work = _for_workers(spark, options)
+        staged: list[Staged] = run(stage, [Work(n, each, at_work, table, folder) for n, each in enumerate(pieces)])
         _check(staged, paths, options)
         if change.before is not None:
             _refuse_twice(change.folder, table, {each.publisher for each in pieces})
@@ -148,7 +151,7 @@ def ingest(
         written = sum(run(write_unit, units))
         if read != written:
             raise PipelineError(
-                f"{read:,} rows were read and {written:,} written: a fault of ours, and nothing is changed"
+                f"{read:,} rows were read and {written:,} written. This is a bug in Godwit; nothing was changed"
             )
         clock.done("write")
         change.commit(forms)
@@ -169,14 +172,14 @@ def ingest(
 
 
 def check(given: Sequence[str], options: Options, out: str | Path, mode: tables.Mode = "new", table: str = "") -> None:
-    """`PipelineError` when `ingest` could only fail, as far as can be seen without Spark. Nothing is changed."""
+    """Raise `PipelineError` if `ingest` would fail, as far as can be checked without Spark. Nothing is changed."""
     table = table_of(options, table)
     paths = _traces(given) if table == "trace" else sources(given)
     tables.check(out, table, mode)
     if mode == "append":
         tables.finish(out)
         _refuse_twice(Path(out), table, set(_runs(paths) if table == "trace" else names(paths)))
-    if not all(path.is_file() for path in paths):  # a pipe can be read but once
+    if not all(path.is_file() for path in paths):  # a pipe can be read only once
         return
     if not any(path.stat().st_size for path in paths):
         raise PipelineError(f"{_where(paths)} is empty: there is nothing to write")
@@ -187,10 +190,8 @@ def check(given: Sequence[str], options: Options, out: str | Path, mode: tables.
 
 
 def table_of(options: Options, table: str = "") -> str:
-    """The table that files become; `PipelineError` when the format cannot become that, or lacks an option."""
-    usual = FORMATS.get(options.format)
-    if usual is None:
-        raise PipelineError(f"{options.format!r} is not a format: allowed are {', '.join(FORMATS)}")
+    """The table of the result; `PipelineError` if the format does not allow it, or an option is missing."""
+    usual = FORMATS.get(options.format) or _table_of_source(options.format)
     if options.format == "xml" and not options.row:
         raise PipelineError("XML needs --row: the name of the element that is a row")
     if table and table != usual and (usual != "events" or table != "fixes"):
@@ -207,13 +208,29 @@ def table_of(options: Options, table: str = "") -> str:
         ("--index-column", options.index != Options.index, options.format == "csv"),
     ):
         if is_given and not is_for:
-            why = "it needs --time" if option == "--time-format" else f"{options.format} has no use for it"
-            raise PipelineError(f"{option} would say nothing: {why}")
+            why = "it needs --time" if option == "--time-format" else f"the format {options.format} does not have it"
+            raise PipelineError(f"{option} cannot be used: {why}")
     return table or usual
 
 
+def _table_of_source(format: str) -> str:
+    if ":" not in format and format not in SOURCES.names():
+        allowed = ", ".join((*FORMATS, *SOURCES.names()))
+        raise PipelineError(f"{format!r} is not a format: allowed are {allowed}, or module:Class of your own")
+    return source_of(format).table
+
+
+def _for_workers(spark: "SparkSession", options: Options) -> Options:
+    """The same options, with the name of a source that workers can import."""
+    if options.format in FORMATS:
+        return options
+    named = importable(options.format)
+    ship_modules(spark, [named.partition(":")[0]])
+    return replace(options, format=named)
+
+
 class _Clock:
-    """How long each step took."""
+    """The duration of each step."""
 
     def __init__(self) -> None:
         self.steps: dict[str, float] = {}
@@ -240,14 +257,14 @@ def _pieces(
         return found
     counts = dict(zip(cut, run(counted, cut), strict=True))
     if options.format in CSV:
-        quoted = {each.path for each, (_, quotes) in counts.items() if quotes}  # where a row may take several lines
+        quoted = {each.path for each, (_, quotes) in counts.items() if quotes}  # if a row may have several lines
         found = [each for each in found if each.path not in quoted or not each.start]
         found = [Split(each.path, each.publisher, given=each.given) if each.path in quoted else each for each in found]
     return numbered(found, [counts[each][0] if each in counts else 0 for each in found])
 
 
 def _traces(given: Sequence[str]) -> list[Path]:
-    """The files of traces that are meant: Parquet files, and `trace.parquet` in folders, at any depth."""
+    """The files of traces: Parquet files, and `trace.parquet` in folders, at any depth."""
     found: dict[Path, None] = {}
     for name in given:
         path = Path(name)
@@ -262,7 +279,7 @@ def _traces(given: Sequence[str]) -> list[Path]:
 
 
 def _runs(paths: Sequence[Path]) -> list[str]:
-    """What each trace's run is called: its folder, or its file; the whole path where two would be called the same."""
+    """The name of each trace's run: its folder, or its file; the whole path if two have the same name."""
     names = [path.resolve().parent.name if path.name == TRACE_FILE else path.stem for path in paths]
     if len(set(names)) == len(names):
         return names
@@ -270,7 +287,7 @@ def _runs(paths: Sequence[Path]) -> list[str]:
 
 
 def _refuse_twice(folder: Path, table: str, names: set[str]) -> None:
-    """`PipelineError` when the table has a run, or events, that are called as what is added will be. (rule 5)"""
+    """Raise `PipelineError` if the table has a run, or events, with the name of an added one. (rule 5)"""
     column = {"trace": "run", "events": "publisher"}.get(table)
     for path in tables.files(folder) if column else ():
         there = pq.read_table(path, columns=[column], partitioning=None, read_dictionary=[column]).column(column)
@@ -280,7 +297,7 @@ def _refuse_twice(folder: Path, table: str, names: set[str]) -> None:
 
 
 def _check(staged: Sequence[Staged], paths: Sequence[Path], options: Options) -> None:
-    """`PipelineError` when there is nothing to write, or something that may not be there."""
+    """Raise `PipelineError` if there is nothing to write, or a forbidden bad row."""
     for each in staged:
         if each.failed:
             raise PipelineError(each.failed)
@@ -325,7 +342,7 @@ def _forms(staged: Sequence[Staged]) -> dict[str, tuple[Form, bool]]:
 def _units(
     change: tables.TableChange, table: str, forms: dict[str, Form], staged: Sequence[Staged], cores: int
 ) -> list[Unit]:
-    """The files that are written: some for each day, and for the quarantine."""
+    """The files to write: some for each day, and for the quarantine."""
     by_day: dict[int, list[Slice]] = {}
     for each in staged:
         for day, rows in each.days:
@@ -350,7 +367,7 @@ def _units(
 
 
 def _together(slices: Iterable[Slice]) -> list[Slice]:
-    """The same rows in fewer slices: what is next to each other in a file is one."""
+    """The same rows in fewer slices: adjacent ones are joined."""
     found: list[Slice] = []
     for rows in slices:
         if found and found[-1].path == rows.path and found[-1].start + found[-1].count == rows.start:

@@ -1,10 +1,10 @@
-"""The events of an event log as columns: which attributes get one, and Arrow batches of a piece of the log.
+"""The events of an event log as columns: the attributes with a column, and Arrow batches of a piece of the log.
 
 *Rules.*
-1. Nothing is left out in silence: a value that does not fit the form its column was said to have is an error, or goes
-   to the column for the rest.
-2. Brokers let through any number as the time of an event, and one publisher must not end a stream for everybody: a
-   time outside of the years 1 to 9999 is the first or the last second of them.
+1. Nothing is dropped silently: a value that does not fit the form of its column is an error, or goes to the column for
+   the rest.
+2. Brokers accept any number as the time of an event, and one publisher must not end a stream for all: a time outside
+   the years 1 to 9999 becomes the first or the last second of them.
 """
 
 import json
@@ -41,7 +41,8 @@ class Wanted:
 
     @staticmethod
     def parse(attributes: str, rest: str = "") -> "Wanted":
-        """Out of `price float, tags several text`, or the same as a JSON object; without any, all is the rest."""
+        """Parse `price float, tags several text`, or the same as a JSON object; without any, all attributes are the
+        rest."""
         if not attributes.strip():
             return Wanted(rest=_checked_rest(rest or "attributes", {}))
         forms: dict[str, Form] = {}
@@ -146,7 +147,7 @@ def _batch(events: list[tuple[Attributes, EventHeader]], wanted: Wanted) -> Any:
 
 
 def _taken(name: str, form: Form, rest: dict[str, Any], own: EventHeader, wanted: Wanted) -> Any:
-    """What an event holds of an attribute, no longer among the rest; what does not fit stays there. (rule 1)"""
+    """Take an attribute's value out of the rest; a value that does not fit stays there. (rule 1)"""
     held = rest.get(name)
     if held is None:
         return None
@@ -154,15 +155,15 @@ def _taken(name: str, form: Form, rest: dict[str, Any], own: EventHeader, wanted
         if wanted.rest:
             return None
         raise PipelineError(
-            f"event {own['publisher']}:{own['sequence']} has {name} = {held!r}, which is no {form}: say `{name} any`, "
-            "`several` where there may be more than one, or rest=COLUMN for what does not fit"
+            f"event {own['publisher']}:{own['sequence']} has {name} = {held!r}, which is not {form}: use `{name} any`, "
+            "`several` if there may be more than one, or rest=COLUMN for other values"
         )
     del rest[name]
     return held
 
 
 def fits(form: Form, held: Any) -> bool:
-    """Whether a column of this form can hold it, exactly."""
+    """Whether a column of this form can store it exactly."""
     if type(held) is tuple:
         return form.several and all(_one_fits(form.kind, value) for value in held)
     return _one_fits(form.kind, held)

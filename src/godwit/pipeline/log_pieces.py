@@ -1,14 +1,14 @@
 """Positions in an event log, and pieces of it for Spark's tasks to read.
 
 *Theory.* A log is a folder of segments with an event on each line (`docs/reference/event_log.md`); it is written by
-`godwit sub --log` and may grow while it is read. Its format is that of the room `event_log`; what is added here is how
-it is divided: a micro-batch is what stands between two positions, and a task reads a piece of that.
+`godwit sub --log` and may grow while it is read. The room `event_log` defines its format; this module divides it: a
+micro-batch is the part between two positions, and a task reads a piece of that.
 
 *Rules.*
-1. What is before a position never changes, so the same two positions give the same events for ever.
-2. A line without its end is being written, and belongs to no position.
-3. A log from which something is gone that was not read is an error that says what is: the segment that a position is
-   in must be there, or have been read to its end, and all behind it. Who wants that skips what is gone at the front.
+1. The log before a position never changes, so two positions always give the same events.
+2. A line without a newline is being written, and belongs to no position.
+3. Events that were removed before they were read are an error that names them: the segment of a position must exist, or
+   have been read to its end, and all segments after it must exist. On request, events removed at the front are skipped.
 """
 
 from collections.abc import Iterator
@@ -40,9 +40,9 @@ class LogPiece:
 
 
 def segments(folder: Path, start: Position | None = None, skip_removed: bool = False) -> list[int]:
-    """The segments, from a position on if one is given; `PipelineError` when some that were not read are gone. (rule 3)
+    """The segments, from a position on if one is given; `PipelineError` if unread ones were removed. (rule 3)
 
-    `skip_removed`: but from the first that is there, if the one that the position is in was removed.
+    `skip_removed`: from the first existing segment, if that of the position was removed.
     """
     try:
         found = segment_numbers(folder)
@@ -68,7 +68,7 @@ def segments(folder: Path, start: Position | None = None, skip_removed: bool = F
 
 
 def gone_before(folder: Path, start: Position, first: int) -> str:
-    """What is gone from the front of a log behind a position, when `first` is there; "": nothing."""
+    """The removed part of a log after a position, if `first` is the first segment; "" if there is none."""
     try:
         return described_as_gone(folder, start, first)
     except EventLogError as error:
@@ -76,12 +76,12 @@ def gone_before(folder: Path, start: Position, first: int) -> str:
 
 
 def start_of(folder: Path) -> Position:
-    """Before the first line that is there."""
+    """The position before the first line."""
     return Position(next(iter(segments(folder)), START.segment), 0)
 
 
 def end_of(folder: Path, start: Position | None = None, skip_removed: bool = False) -> Position:
-    """Behind the last whole line; `PipelineError` when that is before a position that was reached."""
+    """The position after the last complete line; `PipelineError` if that is before a position that was reached."""
     found = segments(folder, start, skip_removed)
     end = Position(found[-1], _whole_bytes(folder / segment_file(found[-1]))) if found else START
     if start is not None and end < start:
@@ -92,7 +92,7 @@ def end_of(folder: Path, start: Position | None = None, skip_removed: bool = Fal
 
 
 def _whole_bytes(path: Path) -> int:
-    """Up to the end of the last whole line of a file."""
+    """The offset after the last complete line of a file."""
     with _opened(path) as file:
         at = file.seek(0, 2)
         while at:
@@ -115,7 +115,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def advanced(folder: Path, start: Position, end: Position, rows: int, skip_removed: bool = False) -> Position:
-    """So many lines behind `start`, but not behind `end`."""
+    """The position this many lines after `start`, but not after `end`."""
     for piece in pieces(folder, start, end, None, skip_removed):
         with _opened(Path(piece.path)) as file:
             file.seek(piece.start)
@@ -131,7 +131,7 @@ def advanced(folder: Path, start: Position, end: Position, rows: int, skip_remov
 
 
 def _behind(data: bytes, lines: int) -> int:
-    """Bytes up to the end of so many lines."""
+    """The bytes of this many lines."""
     at = 0
     for _ in range(lines):
         at = data.index(b"\n", at) + 1
@@ -145,7 +145,7 @@ def pieces(
     bytes_max: int | None = PIECE_BYTES_MAX,
     skip_removed: bool = False,
 ) -> list[LogPiece]:
-    """What is between two positions, for tasks to read: whole lines, of one segment each."""
+    """The pieces between two positions, for tasks: complete lines, of one segment each."""
     found = []
     for segment in segments(folder, start, skip_removed):
         if segment > end.segment:
@@ -161,7 +161,7 @@ def pieces(
 
 
 def _cuts(path: Path, start: int, end: int, bytes_max: int | None) -> Iterator[int]:
-    """Ends of lines between two others, about so many bytes apart."""
+    """Ends of lines between two others, about this many bytes apart."""
     if bytes_max is None or end - start <= bytes_max:
         return
     with _opened(path) as file:
@@ -175,7 +175,7 @@ def _cuts(path: Path, start: int, end: int, bytes_max: int | None) -> Iterator[i
 
 
 def lines_of_piece(piece: LogPiece) -> Iterator[tuple[int, bytes]]:
-    """Each line, with the byte at which it begins."""
+    """Each line, with its offset."""
     try:
         with _opened(Path(piece.path)) as file:
             file.seek(piece.start)

@@ -6,9 +6,9 @@ that an index finds. `merge_matches` takes files that it wrote before: it reads 
 the dictionaries of as many row groups as fit into one, and writes them again in the same way.
 
 *Rules.*
-1. A file has a name that no other has, and does not exist if nothing matched.
+1. A file has a unique name, and does not exist if nothing matched.
 2. Memory is bounded: a row group is written when it has `PAIRS_WRITTEN` pairs or `ROWS_WRITTEN` rows.
-3. Merging changes neither the rows nor their order; only how they are cut into row groups and files.
+3. Merging changes neither the rows nor their order; only their division into row groups and files.
 """
 
 import secrets
@@ -28,7 +28,7 @@ from godwit.pipeline.subscription_index import MatchPart, OpenIndex
 
 __all__ = ["KEPT", "MatchWriter", "day_of_folder", "merge_matches"]
 
-PAIRS_WRITTEN = 1 << 22  # in a row group, from which on it is written
+PAIRS_WRITTEN = 1 << 22  # in a row group, before it is written
 ROWS_WRITTEN = 1 << 17
 LISTS = "subscriptions"
 KEPT = ("publisher", "sequence", "published_at", "day")
@@ -81,7 +81,7 @@ class MatchWriter:
         self._waiting, self._waiting_rows, self._waiting_pairs = [], 0, 0
 
     def _lists(self, parts: list[MatchPart]) -> tuple[list[Lists], Any]:
-        """The lists of subscriptions, as numbers into a dictionary: of all ids, or of those that are used."""
+        """The lists of subscriptions, as numbers into a dictionary: of all ids, or of the used ones."""
         ids = self._opened.ids
         if 4 * len(ids) <= self._waiting_pairs:
             return [(part.offsets, part.members) for part in parts], ids
@@ -96,7 +96,7 @@ class MatchWriter:
 
 
 def merge_matches(paths: Iterable[Path], target: Path) -> int:
-    """Write the rows of some files of matches as one file, with the day as a column: how many there are."""
+    """Write the rows of some files of matches as one file, with the day as a column; returns their number."""
     schema = _schema(has_day=True)
     rows = 0
     writer = _list_writer(target, schema)
@@ -119,7 +119,7 @@ def merge_matches(paths: Iterable[Path], target: Path) -> int:
 
 
 def day_of_folder(path: Path) -> tuple[bool, date | None]:
-    """Whether a file stands in the folder of a day, as earlier versions laid them out, and of which day."""
+    """Whether a file is in the folder of a day, as in the layout of earlier versions, and of which day."""
     name = path.parent.name
     if not name.startswith("day="):
         return False, None
@@ -133,7 +133,7 @@ Piece = tuple[Any, Any, Any, Any]  # the kept columns, the offsets, the numbers,
 
 
 def _row_groups(paths: Iterable[Path]) -> Iterator[list[Piece]]:
-    """The row groups of files, as many together as become one. (rule 2)"""
+    """The row groups of files, grouped as they will be merged. (rule 2)"""
     held: list[Piece] = []
     rows = pairs = 0
     for path in paths:

@@ -1,15 +1,14 @@
 """Matching: which subscriptions does each event of an archive or of a stream match?
 
 *Theory.* `match` is a function from a DataFrame of events to one of matches: each Python worker opens the index, once,
-and matches the record batches that Spark hands it. It works on any DataFrame, of a stream too, whose columns are of a
-form that attributes have; only columns that filters name, and those that say which event it is, leave the JVM. A row of
-the result is an event and the list of all who match it; `pairs` makes a row of each.
+and matches the record batches that Spark passes to it. It works on any DataFrame, also of a stream, whose columns have
+forms of attributes; only columns that filters use, and those that identify the event, leave the JVM. A row of the
+result is an event and the list of its subscriptions; `pairs` makes a row of each.
 
 *Rules.*
-1. What a row matches does not depend on how rows come in batches, tasks and machines: naive = index = Spark, row for
-   row.
-2. What is kept in memory at a time is bounded: a batch, and `index.PAIRS_MAX` pairs.
-3. Where subscriptions have exact tests, all columns leave the JVM: a test may look at any of them, and at the payload.
+1. The matches of a row do not depend on batches, tasks and machines: naive = index = Spark, row for row.
+2. Memory is bounded: a batch, and `index.PAIRS_MAX` pairs.
+3. If subscriptions have exact tests, all columns leave the JVM: a test may use any of them, and the payload.
 """
 
 from collections.abc import Iterator
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["IndexFile", "PairCounts", "SubscriptionIndex", "count", "counts", "match", "pairs", "save_index"]
 
 KEPT = tuple(name for name in TABLES["matches"] if name != "subscriptions")
-"""Columns of an event that its matches keep."""
+"""Columns of an event that are kept in its matches."""
 
 
 class PairCounts(NamedTuple):
-    """Pairs of an event and a subscription: those that match; those that passed the filter and failed the exact test;
-    those whose test could not be decided."""
+    """Numbers of pairs of an event and a subscription: matches; pairs that passed the filter and failed the exact
+    test; undecided ones."""
 
     matched: int
     residues: int
@@ -42,7 +41,7 @@ class PairCounts(NamedTuple):
 
 
 def match(events: "DataFrame", index: IndexFile) -> "DataFrame":
-    """The matches of events, a row for each event that has some: what `schemas.TABLES["matches"]` says."""
+    """The matches of events, a row for each event with matches, with the columns of `schemas.TABLES["matches"]`."""
     wanted, names = _wanted(events, index, KEPT)
 
     def matched(batches: Iterator[Any]) -> Iterator[Any]:
@@ -55,12 +54,12 @@ def match(events: "DataFrame", index: IndexFile) -> "DataFrame":
 
 
 def count(events: "DataFrame", index: IndexFile) -> int:
-    """How many pairs of an event and a subscription match. None is written down to find out."""
+    """The number of matching pairs of an event and a subscription, without writing them."""
     return counts(events, index).matched
 
 
 def counts(events: "DataFrame", index: IndexFile) -> PairCounts:
-    """How many pairs match, and how many passed a filter in vain."""
+    """The numbers of pairs that match, and that passed a filter needlessly."""
     wanted, names = _wanted(events, index, ())
 
     def counted(batches: Iterator[Any]) -> Iterator[Any]:
@@ -86,9 +85,10 @@ def pairs(matches: "DataFrame") -> "DataFrame":
 
 
 def _wanted(events: "DataFrame", index: IndexFile, kept: tuple[str, ...]) -> tuple["DataFrame", list[str]]:
-    """The columns that matching needs of events: those that filters name, if they are there, and `kept`. (rule 3)
+    """The columns that matching needs: those that filters use, if they exist, and `kept`. (rule 3)
 
-    Their names are beside: `mapInArrow` takes a name with a dot or a backtick apart, so its columns are numbered.
+    Their names are returned separately: `mapInArrow` splits names with a dot or a backtick, so its columns are
+    numbered.
     """
     from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
     from pyspark.sql.pandas.types import to_arrow_type

@@ -1,4 +1,4 @@
-"""The text of PADRES: publications and filters as its command line, its scripts and its data sets write them.
+"""The text format of PADRES: publications and filters of its command line, scripts and data sets.
 
 *Theory.* A publication is a row of pairs, `[class,'STOCK'],[open,63.30]`; a filter is a row of triples,
 `[class,eq,'STOCK'],[high,>,20.5]`, all of which must hold. A value in quotes is a text. A bare one is a number when
@@ -6,16 +6,16 @@ it reads like one in JSON, and else a text: scripts write `[symbol,eq,IBM]`. A s
 the line is for (`p`, `s`, `a`, or the whole word), which is left out here.
 
 *Rules.*
-1. A line that is not wholly understood is refused, and the message says at which character.
-2. What comes out has been checked: a publication is fit for an event, a filter is one of ours.
-3. `isPresent` asks for the attribute only; the value after it says of which type it will be, and is left out.
+1. A line that cannot be parsed completely is refused, and the message names the character.
+2. Results are checked: a publication is a valid event, a filter is a valid filter.
+3. `isPresent` tests only for the attribute; the value after it is its type, and is ignored.
 
-*Departures.* An attribute that stands twice in a publication has two values here; PADRES keeps the last. A comparison
-of text with a number does not hold, as everywhere in Godwit; PADRES has operators of their own for text, and `eq` and
-`=` are one here.
+*Departures.* A repeated attribute in a publication has two values here; PADRES keeps the last. A comparison of text
+with a number is false, as everywhere in Godwit; PADRES has separate operators for text, and `eq` and `=` are the same
+here.
 
-*Profile.* The same pairs come again and again (`class,'STOCK'`, a price), so their values are looked up and not read:
-a line of eight pairs takes 5 µs instead of 20.
+*Profile.* Pairs are often repeated (`class,'STOCK'`, a price), so their values are cached: a line of eight pairs takes
+5 µs instead of 20.
 """
 
 import re
@@ -52,7 +52,7 @@ _COMMAND = re.compile(r"\s*(?:(?:p|s|a|publish|subscribe|advertise)\s+)?(?=\[)",
 
 
 def publication(line: str) -> Attributes:
-    """The attributes of a publication; `BadEvent` says what is wrong with the line, and where."""
+    """The attributes of a publication; `BadEvent` with the position if it is invalid."""
     found = _plain_publication(line)
     if found is not None:
         return found
@@ -68,7 +68,7 @@ def publication(line: str) -> Attributes:
 
 
 def _plain_publication(line: str) -> dict[str, Any] | None:
-    """The attributes of a publication as nearly all are written, by a look into a table; None for any other."""
+    """The attributes of a publication in the usual form, by table lookup; None for any other."""
     line = line.rstrip()
     if not line.startswith("[") or not line.endswith("]"):
         return None
@@ -84,7 +84,7 @@ def _plain_publication(line: str) -> dict[str, Any] | None:
 
 @lru_cache(PAIRS_REMEMBERED)
 def _plain_pair(part: str) -> tuple[str, Value] | None:
-    """What stands between two brackets: a name and its checked value; None when a closer look is needed."""
+    """The text between two brackets as a name and its checked value; None if it is not in the usual form."""
     row = _PAIR.fullmatch(f"[{part}]")
     if row is None:
         return None
@@ -97,7 +97,7 @@ def _plain_pair(part: str) -> tuple[str, Value] | None:
 
 
 def filter_of(line: str) -> Filter:
-    """The filter that a subscription or advertisement says; `FilterError` says what is wrong with it, and where."""
+    """The filter of a subscription or advertisement; `FilterError` with the position if it is invalid."""
     parts = []
     for place, (name, operator, *quoted_or_bare) in _rows(_TRIPLE, line, "[attribute,operator,value]", FilterError):
         meaning = OPERATORS.get(operator.lower())
@@ -113,13 +113,13 @@ def filter_of(line: str) -> Filter:
 
 
 def is_filter(line: str) -> bool:
-    """Whether a line begins like a filter, and not like a publication or a line of another format."""
+    """Whether a line begins like a filter."""
     command = _COMMAND.match(line)
     return command is not None and _TRIPLE.match(line, command.end()) is not None
 
 
 def _rows(pattern: re.Pattern[str], line: str, wanted: str, fault: type[Exception]) -> list[tuple[int, list[str]]]:
-    """The groups of each bracket of a line, and at which character it begins."""
+    """The groups of each bracket of a line, and its position."""
     command = _COMMAND.match(line)
     at, more = command.end() if command else 0, True
     found = []
@@ -131,7 +131,7 @@ def _rows(pattern: re.Pattern[str], line: str, wanted: str, fault: type[Exceptio
         found.append((at + 1, groups))
         at, more = row.end(), bool(comma)
     if at != len(line):
-        raise fault(f"character {at + 1}: {_excerpt(line, at)} where the line should end, or a comma stand")
+        raise fault(f"character {at + 1}: {_excerpt(line, at)} where the end of the line or a comma is expected")
     return found
 
 
@@ -180,5 +180,5 @@ OPERATORS: dict[str, Callable[[str, Any], Filter]] = {
     "str-contains": _on(lambda value: holds_text(_as_text(value))),
     "str-contain": _on(lambda value: holds_text(_as_text(value))),
 }
-"""What each operator means, by its name in small letters."""
+"""The meaning of each operator, by its name in lower case."""
 _SHOWN = ["isPresent" if name == "ispresent" else name for name in OPERATORS]

@@ -1,24 +1,24 @@
-"""Parquet files with a column of lists, written without a look at each item.
+"""Parquet files with a column of lists, written without processing each item.
 
 *Theory.* pyarrow writes a row group whose lists have one item each into memory: all other columns, their statistics,
-the dictionary page and the schema are as it makes them. Only the data pages of the lists are made here, and what is
-said of them in the metadata. In a page of lists every item has two *levels*, which say what is null and where lists
-begin, and a number into the dictionary. Nothing is null: one run says so of all items. Where lists begin is a bit for
-each item, all of them ones but those that the first of a list clears. The numbers stand there in whole bytes, as they
-come.
+the dictionary page and the schema are taken from there. Only the data pages of the lists and their metadata are made
+here. In a page of lists every item has two *levels*, for nulls and for the beginnings of lists, and a number into the
+dictionary. Nothing is null: one run encodes that for all items. The beginnings of lists are one bit per item, all ones
+except for the first item of each list. The numbers are stored in whole bytes.
 
 *Rules.*
-1. What readers find is what they find in a file of pyarrow's: values, types, statistics.
+1. Readers get the same as from a file of pyarrow: values, types, statistics.
 2. A page begins with a list, and has at most `PAGE_ITEMS` items or a single list.
-3. Each row group has a dictionary of its own, with no text twice.
-4. Nothing is held back but metadata: a row group is in the file when `write` returns. A file that was not closed has no
-   metadata, and is no Parquet.
+3. Each row group has its own dictionary, without duplicates.
+4. Only metadata is held back: a row group is in the file when `write` returns. A file that was not closed has no
+   metadata, and is not valid Parquet.
 
 *Profile.* Writers give numbers as few bits as the dictionary needs, and readers take more as well. Lists resemble each
 other, but in bits what repeats begins anywhere, and compression looks for bytes. 214 million items of 10,000 texts, in
 14 bits: Snappy 1.5 s and 150 MB, zstd 0.24 s and 23 MB; in 16: Snappy 0.7 s and 60 MB, LZ4 0.15 s and 20 MB, zstd
 0.17 s and 12 MB. To put them there is a copy, where packing bits took 0.8 ns each in a kernel. A run could be as long
-as a page, which makes 13 MB of 18; but DuckDB reads long runs half as fast, so they are as short as everybody's.
+as a page, which makes 13 MB of 18; but DuckDB reads long runs half as fast, so they are as short as those of other
+writers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,14 +35,14 @@ from godwit.pipeline.thrift import I32, I64, LIST, STRUCT, Struct, read, varint,
 __all__ = ["ListWriter", "Lists"]
 
 PAGE_ITEMS = 1 << 18
-RUN_EIGHTS = 63  # as many as one byte can say
-DICTIONARY_BYTES_MAX = (1 << 31) - 1  # as much as a page can have: pyarrow never writes texts instead of numbers
+RUN_EIGHTS = 63  # the largest number in one byte
+DICTIONARY_BYTES_MAX = (1 << 31) - 1  # the largest page, so that pyarrow never falls back to texts
 CODEC, LEVEL = "zstd", 1
 MAGIC = b"PAR1"
 
 Lists = tuple[npt.NDArray[Any], npt.NDArray[Any]]  # offsets and numbers into a dictionary, as Arrow's; none is empty
 
-# What stands where in Parquet's metadata: of a file, of a row group, of a column in it, of a page.
+# Field numbers in Parquet's metadata: of a file, of a row group, of a column, of a page.
 FILE_ROWS, FILE_GROUPS = 3, 4
 GROUP_COLUMNS, GROUP_BYTES, GROUP_AT, GROUP_PACKED, GROUP_ORDINAL = 1, 2, 5, 6, 7
 COLUMN_CHUNK = 3
@@ -56,7 +56,7 @@ PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
 class ListWriter:
     """Writes a file of row groups, in which one column has lists of texts.
 
-    `dictionaries` and `statistics` name the other columns that have such.
+    `dictionaries` and `statistics` name the other columns that have them.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class ListWriter:
         self._rows += rows
 
     def close(self) -> None:
-        """Write the metadata; from now on it is Parquet."""
+        """Write the metadata, which completes the file."""
         meta = written(self._meta | {FILE_ROWS: (I64, self._rows), FILE_GROUPS: (LIST, (STRUCT, self._groups))})
         self._put(meta, len(meta).to_bytes(4, "little"), MAGIC)
         self._file.close()
 
     def abandon(self) -> None:
-        """Leave the file as it is: no Parquet."""
+        """Close the file without metadata: it is not valid Parquet."""
         self._file.close()
 
     def _put(self, *pieces: Any) -> None:
@@ -125,7 +125,7 @@ class ListWriter:
         return read(bytes(data[-8 - size : -8])), data
 
     def _take_over(self, chunk: Struct, data: memoryview) -> Struct:
-        """Copy a column as it is. Returns what is said of it, with the places where it is now."""
+        """Copy a column unchanged. Returns its metadata with the new offsets."""
         places = {at: chunk[at][1] for at in (CHUNK_DATA_AT, CHUNK_DICTIONARY_AT) if at in chunk}
         begin = min(places.values())
         moved = {at: (I64, place - begin + self._at) for at, place in places.items()}
@@ -135,7 +135,7 @@ class ListWriter:
     # ------------------------------------------------------------ the lists
 
     def _put_lists(self, chunk: Struct, data: memoryview, parts: Sequence[Lists], texts: int) -> Struct:
-        """Write the column of lists: pyarrow's page of the dictionary and our own of data."""
+        """Write the column of lists: pyarrow's dictionary page and the data pages of this module."""
         dictionary = data[chunk[CHUNK_DICTIONARY_AT][1] : chunk[CHUNK_DATA_AT][1]]
         about = read(bytes(dictionary))
         saved = about[PAGE_BYTES][1] - about[PAGE_PACKED][1]
@@ -160,7 +160,7 @@ class ListWriter:
 
 
 def _pages(parts: Sequence[Lists], texts: int, no_null: int) -> Iterator[tuple[int, bytes]]:
-    """How many items each page has, and what stands in it."""
+    """The number of items of each page, and its content."""
     for offsets, numbers in parts:
         first = 0
         while first < len(offsets) - 1:
@@ -172,7 +172,7 @@ def _pages(parts: Sequence[Lists], texts: int, no_null: int) -> Iterator[tuple[i
 
 
 def _page(offsets: npt.NDArray[Any], numbers: npt.NDArray[Any], texts: int, no_null: int) -> bytes:
-    """Where lists begin and what is null, both with their size before them, and the numbers."""
+    """The levels, each with its size before it, and the numbers."""
     items = len(numbers)
     begins = np.full((items + 7) // 8, 255, dtype=np.uint8)
     np.bitwise_and.at(begins, offsets[:-1] >> 3, (~(1 << (offsets[:-1] & 7))).astype(np.uint8))
@@ -185,7 +185,7 @@ def _page(offsets: npt.NDArray[Any], numbers: npt.NDArray[Any], texts: int, no_n
 
 
 def _runs(packed: npt.NDArray[np.uint8], width: int) -> Iterator[Any]:
-    """Items of so many bits each, in runs: eight items are `width` bytes, and the last eight are filled up with 0."""
+    """Items of `width` bits each, in runs: eight items are `width` bytes, and the last eight are padded with 0."""
     step = RUN_EIGHTS * width
     full = len(packed) // step
     runs = np.empty((full, 1 + step), dtype=np.uint8)

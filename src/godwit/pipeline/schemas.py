@@ -1,12 +1,12 @@
-"""The tables of the pipeline: what their columns are, and the file beside them that says which table it is.
+"""The tables of the pipeline: their columns, and the file that describes a table.
 
 *Theory.* A table is a folder of Parquet files, in a folder `day=2026-11-15` for each day where its rows have a time,
 and a file `_godwit.json`, which Spark does not read: the name of the schema, its version and, for events, the form of
-each attribute. `docs/reference/tables.md` explains each column; a test fails when it does not.
+each attribute. `docs/reference/tables.md` explains each column, which a test checks.
 
 *Rules.*
-1. A table says what it is. One of another kind, of a newer version, or without `_godwit.json` is refused with an error.
-2. A column is never given another meaning without a new version.
+1. A table of another kind, of a newer version, or without `_godwit.json` is refused with an error.
+2. The meaning of a column never changes without a new version.
 """
 
 import json
@@ -79,13 +79,13 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "quarantine": {"file": "string", "line": "bigint", "reason": "string", "text": "string"},
 }
-"""Each table's columns and their types in Spark. Events have their attributes' columns besides."""
+"""Each table's columns and their types in Spark. Events also have the columns of their attributes."""
 assert tuple(TABLES["events"]) == OWN
 
 
 @dataclass(frozen=True)
 class About:
-    """What `_godwit.json` says of a table."""
+    """The content of `_godwit.json`."""
 
     table: str
     version: int = VERSION
@@ -117,10 +117,10 @@ def schema(table: str, attributes: dict[str, Form] | None = None) -> "StructType
 
 
 def about(folder: str | Path, table: str | None = None) -> About:
-    """What the table in a folder says it is; `PipelineError` when that is not `table`."""
+    """The description of the table in a folder; `PipelineError` if it is not a `table`."""
     path = Path(folder)
     if not path.exists():
-        raise PipelineError(f"there is no {folder}")
+        raise PipelineError(f"there is no table {str(folder)!r}: `godwit pipeline ingest` makes tables")
     try:
         data: Any = json.loads((path / ABOUT).read_text(encoding="utf-8"))
         found = About(
@@ -135,17 +135,17 @@ def about(folder: str | Path, table: str | None = None) -> About:
     if found.version > VERSION or found.table not in TABLES:
         raise PipelineError(f"{folder} is a table of {found.table}, version {found.version}: newer than this Godwit")
     if table is not None and found.table != table:
-        raise PipelineError(f"{folder} is a table of {_all(found.table)}, and what is wanted is one of {_all(table)}")
+        raise PipelineError(f"{folder} is a table of {_all(found.table)}, not one of {_all(table)}")
     return found
 
 
 def _all(table: str) -> str:
-    """What is in a table, in words."""
+    """The content of a table, in words."""
     return "traces" if table == "trace" else table
 
 
 def write_about(folder: str | Path, found: About) -> None:
-    """Say what the table in a folder is."""
+    """Write the description of the table in a folder."""
     data = {
         "table": found.table,
         "version": found.version,

@@ -1,21 +1,21 @@
-"""A Spark session that starts quietly, and fails with one sentence.
+"""A Spark session that starts without output, and fails with one sentence.
 
-*Theory.* Spark prints while it starts, and its log4j, its JVM and its Python workers go on printing to the file
-descriptors they were born with. So descriptors 1 and 2 lead to a log file while the JVM is launched, and back here
-afterwards: whatever Spark says goes to that file for good, and what a command prints is its own.
+*Theory.* Spark prints while it starts, and its log4j, its JVM and its Python workers keep printing to the file
+descriptors that they inherited. So descriptors 1 and 2 are redirected to a log file while the JVM is launched, and
+restored afterwards: all output of Spark goes to that file, and the command's output is separate.
 
-PySpark waits for a file in which its JVM says where it listens. When that waiting is interrupted it removes the folder,
-the JVM fails to write the file, and stays for good. So the JVM is begun in a process group of its own, which is ended
-here.
+PySpark waits for a file in which its JVM writes its port. If that is interrupted it removes the folder, the JVM fails
+to write the file, and never exits. So the JVM is started in a separate process group, which is killed here.
 
 *Rules.*
-1. Whatever keeps Spark from starting is a `PipelineError` of one sentence that says what to do: no Java, too old a
-   Java, no pyspark, a master that does not answer.
-2. Python workers run this very Python: else they take the first `python3` of the path, which may lack our libraries.
+1. A failed start is a `PipelineError` of one sentence that says what to do: no Java, a too old Java, no pyspark, a
+   master that does not answer.
+2. Python workers run the same Python: otherwise they would use the first `python3` of the path, which may lack
+   libraries.
 3. Times are UTC, and names of columns keep their case: `Price` and `price` are two attributes.
 4. A Python data source never has filters pushed into it (`pushFilters`): Spark 4.3 then keeps the pushed reader for
    later queries, which get too few rows.
-5. Who interrupts the start, by Control-C or by any exception that is no `Exception`, leaves no process behind.
+5. An interrupted start, by Ctrl-C or by any exception that is not an `Exception`, leaves no process behind.
 
 *Profile.* A session takes 4 to 6 s, of which the JVM is most; `-XX:TieredStopAtLevel=1` halves the first job of a
 short-lived session and is for tests only. Sockets of the file system instead of TCP take a Python task from 29 to
@@ -55,7 +55,7 @@ _log: Path | None = None
 
 
 def start(master: str = "local[*]", name: str = "godwit", more: Mapping[str, str] | None = None) -> "SparkSession":
-    """A session at `master`, the running one if there is one. `more` are settings of Spark's own."""
+    """A session at `master`, the running one if there is one. `more` are Spark settings."""
     check_master(master)
     try:
         from pyspark.errors import PySparkException
@@ -75,18 +75,18 @@ def start(master: str = "local[*]", name: str = "godwit", more: Mapping[str, str
     try:
         with _elsewhere(log_file()), _ending_when_interrupted():
             session = builder.getOrCreate()
-        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it prints what is raised besides
+        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it also prints what it raises
         return session
     except (PySparkException, OSError, RuntimeError) as error:
-        raise PipelineError(f"Spark does not start at {master}: {_said(error)} (all of it: {log_file()})") from error
-    except Exception as error:  # what the JVM throws comes as Py4J's own errors
+        raise PipelineError(f"Spark does not start at {master}: {_said(error)} (log: {log_file()})") from error
+    except Exception as error:  # exceptions of the JVM are errors of Py4J
         if type(error).__module__.partition(".")[0] != "py4j":
             raise
-        raise PipelineError(f"Spark does not start at {master}: {_said(error)} (all of it: {log_file()})") from error
+        raise PipelineError(f"Spark does not start at {master}: {_said(error)} (log: {log_file()})") from error
 
 
 def settings() -> dict[str, str]:
-    """What our sessions are set to."""
+    """The settings of sessions."""
     return {
         "spark.log.level": "WARN",
         "spark.ui.enabled": "false",
@@ -105,7 +105,7 @@ def settings() -> dict[str, str]:
 
 
 def log_file() -> Path:
-    """Where Spark's own words go: one file for each process that starts it."""
+    """The file of Spark's output: one for each process that starts it."""
     global _log  # noqa: PLW0603 - one session to a process, one log to a session
     if _log is None:
         handle, name = tempfile.mkstemp(prefix="godwit-spark-", suffix=".log")
@@ -115,7 +115,7 @@ def log_file() -> Path:
 
 
 def forget_log() -> None:
-    """Remove the file of Spark's own words."""
+    """Remove the file of Spark's output."""
     global _log  # noqa: PLW0603 - as above
     if _log is not None:
         _log.unlink(missing_ok=True)
@@ -123,7 +123,7 @@ def forget_log() -> None:
 
 
 def check_master(master: str) -> None:
-    """`PipelineError` when that is not a master URL: Spark takes seconds to say so, and says less."""
+    """Raise `PipelineError` if a text is not a master URL: Spark takes seconds to report it, with less detail."""
     if MASTER.fullmatch(master) is None:
         raise PipelineError(
             f"--master is {master!r}: not a master URL; allowed are local[2], local[*], spark://HOST:PORT, yarn "
@@ -132,7 +132,7 @@ def check_master(master: str) -> None:
 
 
 def check_java() -> None:
-    """`PipelineError` when there is no Java that Spark runs on."""
+    """Raise `PipelineError` if there is no suitable Java."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
     if shutil.which(java) is None:
@@ -146,20 +146,20 @@ def check_java() -> None:
         raise PipelineError(f"Spark needs Java {JAVA_MIN} or newer: {java} does not run ({error})") from None
     found = java_version(ran.stderr + ran.stdout)
     if found is None:
-        raise PipelineError(f"Spark needs Java {JAVA_MIN} or newer: `{java} -version` does not say which it is")
+        raise PipelineError(f"Spark needs Java {JAVA_MIN} or newer: `{java} -version` prints no version")
     if found < JAVA_MIN:
         raise PipelineError(f"Spark needs Java {JAVA_MIN} or newer: {java} is Java {found}")
 
 
 def java_version(text: str) -> int | None:
-    """The major version in what `java -version` prints: 17 in 17.0.9, 8 in 1.8.0."""
+    """The major version in the output of `java -version`: 17 in 17.0.9, 8 in 1.8.0."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found[1]) if found else None
 
 
 @contextmanager
 def _elsewhere(file: Path) -> Iterator[None]:
-    """Descriptors 1 and 2 lead to a file, for us and for whom we start."""
+    """Redirect descriptors 1 and 2 to a file, for this process and its children."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = os.dup(1), os.dup(2)
@@ -177,13 +177,13 @@ def _elsewhere(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _ending_when_interrupted() -> Iterator[None]:
-    """Within, what PySpark launches is ended when there is an interrupt. (rule 5)"""
+    """Inside this context, processes of PySpark are killed on an interrupt. (rule 5)"""
     from pyspark import SparkContext, java_gateway
 
     begun: list[subprocess.Popen[bytes]] = []
 
     class Noted(subprocess.Popen):  # type: ignore[type-arg]  # of bytes or of texts, as PySpark likes
-        """A process in a group of its own, that is noted before anything can interrupt."""
+        """Start a process in a separate group, and record it before an interrupt can happen."""
 
         def __init__(self, *arguments: Any, **more: Any) -> None:
             with _interrupted_later():
@@ -201,7 +201,7 @@ def _ending_when_interrupted() -> Iterator[None]:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
             if begun:
-                SparkContext._gateway = SparkContext._jvm = None  # who tries again launches another
+                SparkContext._gateway = SparkContext._jvm = None  # a retry launches another
         raise
     finally:
         gateway.Popen = before
@@ -209,8 +209,8 @@ def _ending_when_interrupted() -> Iterator[None]:
 
 @contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Control-C within comes when it is over: between a process that has begun and its number being known, say."""
-    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+    """Delay Ctrl-C until the end of this context, such as between the start of a process and the record of its id."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
     came: list[int] = []
@@ -224,5 +224,5 @@ def _interrupted_later() -> Iterator[None]:
 
 
 def _said(error: BaseException) -> str:
-    """The first line of what an error says that says something."""
+    """The first informative line of an error."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

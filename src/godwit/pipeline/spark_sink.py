@@ -1,22 +1,21 @@
-"""Events from Spark to an event log, and on to a broker: each batch once.
+"""Events from Spark to an event log, and from there to a broker: each batch once.
 
-*Theory.* Tasks write their rows as lines to files of their own, in a folder of this write under `_parts`. The driver
-then puts them together, in the order of their partitions, to one segment of the log, on the disk and under its name in
-one step. Batch n of a stream is segment n + 1: if it is there, that batch was written before the driver was killed, and
-is not written again.
-Then, with a broker, `godwit pub --log` publishes what is in the log behind the place that it had reached; that is
-exactly once, too (`docs/reference/event_log.md`). Only when that is done does Spark hear that the batch is.
+*Theory.* Tasks write their rows as lines to separate files, in a folder under `_parts`. The driver then joins them, in
+the order of their partitions, to one segment of the log, which gets its name atomically. Batch n of a stream is segment
+n + 1: if it exists, that batch was written before the driver was killed, and is not written again. Then, with a broker,
+`godwit pub --log` publishes the log from its last position on; that is exactly once, too
+(`docs/reference/event_log.md`). Only then is the batch reported to Spark as done.
 
 *Rules.*
-1. A segment is there wholly or not at all, once, whatever is killed, and whoever else writes at the same time: the
-   driver of a killed stream may still be at it when the next one begins.
-2. Rows that say their publisher and number keep them in the log; others get the log's own publisher, and numbers that
-   grow: the segment, and the row in it.
-3. One stream fills a log. Another, or one whose checkpoint was removed, is refused: its batches have the same
+1. A segment is written atomically, once, whatever is killed, and even with concurrent writers: the driver of a killed
+   stream may still be running when the next one begins.
+2. Rows with publisher and number keep them in the log; others get the log's publisher, and growing numbers: the
+   segment, and the row in it.
+3. One stream writes to a log. Another, or one whose checkpoint was removed, is refused: its batches have the same
    numbers. Tasks know the identity of their stream, wherever its checkpoint is.
-4. Who publishes a log ends with the driver: it holds the other end of its standard input. When another is still at it,
-   we wait for `TAKE_OVER_S`.
-5. A column of the name `attributes`, of texts, is JSON with further attributes, as the reader gives it.
+4. The publishing process ends with the driver, which holds the other end of its standard input. If an earlier one still
+   runs, the driver waits for `TAKE_OVER_S`.
+5. A text column named `attributes` is JSON with further attributes, as in the reader.
 """
 
 import fcntl
@@ -53,17 +52,17 @@ __all__ = ["LogStreamWriter", "LogWriter", "Target", "lines_of"]
 PARTS = "_parts"
 NUMBER_BITS = 32  # of a row in its segment
 ATTRIBUTES = "attributes"
-QUERY = "sql.streaming.queryId"  # what Spark tells its tasks
-TAKE_OVER_S = 30.0  # for who publishes the log for a driver that was killed to notice
+QUERY = "sql.streaming.queryId"  # a property that Spark sets for its tasks
+TAKE_OVER_S = 30.0  # time in which the publisher of a killed driver must notice
 LOOK_S = 1.0
 ERROR_BYTES_MAX = 65_536
-LEFT_OVER_S = 86_400.0  # what a killed job has left under `_parts` is swept after that
-UNNAMED = b'{"publisher":"","sequence":0,'  # how a line begins that has no publisher and number yet
+LEFT_OVER_S = 86_400.0  # files of a killed job under `_parts` are removed after this time
+UNNAMED = b'{"publisher":"","sequence":0,'  # the beginning of a line without publisher and number
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where events go: a log, under which name, from which stream, and the command that publishes it."""
+    """The target of events: a log, its publisher name, and the command that publishes it."""
 
     folder: Path
     name: str = ""
@@ -73,12 +72,12 @@ class Target:
 
     @property
     def parts(self) -> Path:
-        """What the tasks of this write have written."""
+        """The folder of the files of this write's tasks."""
         return self.folder / PARTS / self.job
 
 
 class WrittenPart(WriterCommitMessage):
-    """What one task has written, and for which stream."""
+    """The file of one task, and its stream."""
 
     def __init__(self, path: str, query: str = "") -> None:
         self.path = path
@@ -103,11 +102,11 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         self.target = target
 
     def write(self, iterator: Iterator[Any]) -> WrittenPart:
-        """What a task does."""
+        """The writer of a task."""
         return _write(self.target, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """The batch goes to the log, unless it is there, and to the broker."""
+        """Write the batch to the log, unless it is there, and publish it."""
         said = next((part.query for part in messages if isinstance(part, WrittenPart) and part.query), "")
         segment = batchId + 1
         with _locked(self.target.folder):
@@ -122,17 +121,17 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
 
 class LogWriter(DataSourceArrowWriter):
-    """A table of events to a log, behind what is there."""
+    """A table of events, appended to a log."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
 
     def write(self, iterator: Iterator[Any]) -> WrittenPart:
-        """What a task does."""
+        """The writer of a task."""
         return _write(self.target, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All of it goes to the log as one segment."""
+        """Write everything to the log as one segment."""
         with _locked(self.target.folder):
             about = _introduced(self.target)
             segment = max(segments(self.target.folder), default=0) + 1
@@ -148,7 +147,7 @@ class LogWriter(DataSourceArrowWriter):
 
 
 def _introduced(target: Target, query: str | None = None) -> dict[str, str]:
-    """What the log says of itself, and says from now on; `PipelineError` when it is not ours to write. (rule 3)
+    """Read and update the description of the log; `PipelineError` if it belongs to another writer. (rule 3)
 
     `query`: the identity of the stream that writes; None: none does.
     """
@@ -161,15 +160,15 @@ def _introduced(target: Target, query: str | None = None) -> dict[str, str]:
     fresh = dict(about) or {"kind": KIND, "format": FORMAT}
     if "publisher" not in about:
         if segments(target.folder):
-            raise PipelineError(f"{target.folder} is a log that `godwit sub` fills: take another folder")
+            raise PipelineError(f"{target.folder} is a log that `godwit sub` fills: use another folder")
         fresh["publisher"] = target.name or f"spark-{uuid.uuid4().hex[:12]}"
         if query is not None:
             fresh["query"] = query
     elif query is None and "query" in about:
-        raise PipelineError(f"{target.folder} is filled by a stream: take another folder for a table")
+        raise PipelineError(f"{target.folder} is filled by a stream: use another folder for a table")
     elif query is not None and about.get("query") != query:
         raise PipelineError(
-            f"{target.folder} was filled by another stream, or by this one before its checkpoint was removed: take "
+            f"{target.folder} was filled by another stream, or by this one before its checkpoint was removed: use "
             "another folder"
         )
     elif target.name and about["publisher"] != target.name:
@@ -180,7 +179,7 @@ def _introduced(target: Target, query: str | None = None) -> dict[str, str]:
 
 
 def _query(checkpoint: str) -> str:
-    """The identity of the stream that has this checkpoint, as far as can be seen from here."""
+    """The identity of the stream of this checkpoint, if it is readable here."""
     try:
         return str(json.loads(Path(checkpoint.removeprefix("file:"), "metadata").read_bytes())["id"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -189,7 +188,7 @@ def _query(checkpoint: str) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Be the only one that puts a segment together. Nobody takes long over it."""
+    """Lock the joining of segments, which is short."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / WRITING).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -197,7 +196,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _put_together(target: Target, segment: int, messages: Sequence[WriterCommitMessage | None], publisher: str) -> None:
-    """Make one segment of what tasks have written. (rules 1 and 2)"""
+    """Join the files of tasks to one segment. (rules 1 and 2)"""
     folder, fresh, row = target.folder, target.parts / f"segment-{segment}", 0
     fresh.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = msgspec.json.encode(publisher)
@@ -218,7 +217,7 @@ def _put_together(target: Target, segment: int, messages: Sequence[WriterCommitM
 
 
 def _finish(target: Target) -> None:
-    """Publish what was not published yet, and sweep."""
+    """Publish unpublished events, and remove old files."""
     shutil.rmtree(target.parts, ignore_errors=True)
     _sweep(target.folder / PARTS)
     begun = monotonic()
@@ -231,7 +230,7 @@ def _finish(target: Target) -> None:
 
 
 def _sweep(parts: Path) -> None:
-    """What was left by jobs that were killed long ago goes; and the folder, when nobody uses it."""
+    """Remove files of jobs that were killed long ago; and the folder, if it is unused."""
     for left in parts.glob("*"):
         with suppress(OSError):
             if time() - left.stat().st_mtime > LEFT_OVER_S:
@@ -241,7 +240,7 @@ def _sweep(parts: Path) -> None:
 
 
 def _ran(command: Sequence[str]) -> tuple[int, str]:
-    """Run a command that ends with us, however that is: its status, and what it says of its errors. (rule 4)"""
+    """Run a command that ends with this process; returns its status and its errors. (rule 4)"""
     parent = os.getppid()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
@@ -250,7 +249,7 @@ def _ran(command: Sequence[str]) -> tuple[int, str]:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(LOOK_S)
                 if os.getppid() != parent:
-                    raise PipelineError("the driver has gone")
+                    raise PipelineError("the driver has ended")
         finally:
             assert process.stdin is not None
             process.stdin.close()
@@ -281,7 +280,7 @@ def _is_text(type: Any) -> bool:
 
 
 def _check_own(schema: Any) -> None:
-    """`PipelineError` unless the columns that a table of events has for itself are of its kinds."""
+    """Raise `PipelineError` unless reserved columns have their types."""
     for name, (word, fits) in _OWN_KINDS.items():
         if name in schema.names and not pa.types.is_null(kind := schema.field(name).type) and not fits(kind):
             raise PipelineError(f"column {name!r} is {kind}: in a table of events it is {word}; give it another name")

@@ -1,17 +1,17 @@
-"""`format("godwit")`: what brokers deliver, as a table or a stream for Spark, and events from Spark for brokers.
+"""`format("godwit")`: events of brokers as a table or a stream for Spark, and events from Spark for brokers.
 
-*Theory.* Between Spark and a network of brokers stands an event log (room `event_log`). A stream's offsets are
-positions in it, which mean the same for ever: after a restart Spark asks for the same two positions, and gets the same
-rows. With the option `broker` the reader has a process of its own fill the log, `godwit sub --log`; it is a client like
-any other, and its session waits at the broker while nobody reads. So a kill of Spark, of that process or of the broker
-loses nothing and doubles nothing.
+*Theory.* Between Spark and a network of brokers there is an event log (room `event_log`). A stream's offsets are
+positions in it, which never change their meaning: after a restart Spark requests the same two positions, and gets the
+same rows. With the option `broker` the reader starts a process that fills the log, `godwit sub --log`; it is a client
+like any other, and its session keeps events at the broker while Spark does not run. So killing Spark, that process or
+the broker loses and duplicates nothing.
 
 | option | says |
 |---|---|
 | `log`, or the path to load | the folder of the event log |
 | `broker` | where one is: `host:port`, several with commas. Without it the log is read as it is |
 | `filter` | what to subscribe to; all, if nothing is said |
-| `name` | of the client; else one is made up and kept in the log |
+| `name` | of the client (default: generated, and kept in the log) |
 | `ca` | a PEM file of authorities, for TLS. Token, user and password are taken from `GODWIT_TOKEN` and so on |
 | `seconds` | with the trigger `availableNow`: for so long the broker may deliver what waits there; else 5 |
 | `attributes` | columns for attributes: `price float, tags several text`. Without it: JSON in a column `attributes` |
@@ -22,9 +22,9 @@ loses nothing and doubles nothing.
 | `trace` | instead of all that: the folder of a simulation's trace, as a table `trace` |
 
 *Rules.*
-1. Nothing is left out in silence. A log whose segments are gone before they were read, or a capture that ends, ends the
-   stream with an error; with `skip_removed` it is a warning.
-2. Who fills the log ends with the reader, however that ends: it holds the other end of its standard input.
+1. Nothing is dropped silently. Segments that were removed before they were read, or a capture that ends, end the stream
+   with an error; with `skip_removed` it is a warning.
+2. The process that fills the log ends with the reader, which holds the other end of its standard input.
 3. No filters are pushed (`spark_session.py`, rule 4).
 
 *Limits.* The log is in a folder that driver and workers share.
@@ -66,16 +66,16 @@ OPTIONS = (
     *("path", "log", "broker", "filter", "name", "ca", "seconds", "attributes", "rest", "rows_per_batch", "trace"),
     *("keep_bytes", "keep_days", "skip_removed"),
 )
-OF_SPARK = ("checkpointlocation", "queryname", "outputmode")  # which hands its own on
+OF_SPARK = ("checkpointlocation", "queryname", "outputmode")  # which inherits its settings
 KEEP_BYTES_MIN = 2**20  # as the command has it
 CATCH_UP_S = 5.0
-TAKE_OVER_S = 30.0  # for who fills the log for a reader that was killed to notice
+TAKE_OVER_S = 30.0  # time in which the capture of a killed reader must notice
 END_S = 10.0
 ERROR_BYTES_MAX = 65_536
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("godwit")` known to a session."""
+    """Register `format("godwit")` in a session."""
     spark.dataSource.register(GodwitSource)
 
 
@@ -88,7 +88,7 @@ class GodwitSource(DataSource):
         return "godwit"
 
     def schema(self) -> StructType:
-        """That of a table of events, or of a trace."""
+        """The schema of a table of events, or of a trace."""
         if "trace" in self.options:
             from godwit.pipeline.schemas import schema
 
@@ -96,7 +96,7 @@ class GodwitSource(DataSource):
         return from_arrow_schema(_Options(self.options).wanted.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What is there now."""
+        """The reader of the present events."""
         if "trace" in self.options:
             from godwit.pipeline.trace_source import TraceReader
 
@@ -107,13 +107,13 @@ class GodwitSource(DataSource):
         return LogReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """What is there and what comes."""
+        """The reader of present and future events."""
         if "trace" in self.options:
             raise PipelineError("a trace is there as a whole: read it with spark.read, and not as a stream")
         return LogStreamReader(_Options(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """To a log, and on to a broker."""
+        """The writer to a log, and from there to a broker."""
         from godwit.pipeline.spark_sink import LogWriter
 
         if overwrite:
@@ -121,14 +121,14 @@ class GodwitSource(DataSource):
         return LogWriter(_Options(self.options).sink())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """To a log, and on to a broker, each batch once."""
+        """The same for a stream, each batch once."""
         from godwit.pipeline.spark_sink import LogStreamWriter
 
         return LogStreamWriter(_Options(self.options).sink())
 
 
 class _Options:
-    """What was said, checked."""
+    """The checked options."""
 
     def __init__(self, said: Any) -> None:
         strange = [name for name in said if name.lower() not in (*OPTIONS, *OF_SPARK)]
@@ -152,12 +152,12 @@ class _Options:
         if 0 < self.keep[0][1] < KEEP_BYTES_MIN:
             raise PipelineError(f"keep_bytes is {said['keep_bytes']}: it must be at least {KEEP_BYTES_MIN}")
         if not self.broker and any(kept for _, kept in self.keep):
-            raise PipelineError('keep_bytes and keep_days are for who fills the log: that needs the option "broker"')
+            raise PipelineError('keep_bytes and keep_days need the option "broker", which fills the log')
         self.skip_removed = _truth(said, "skip_removed")
         self.wanted = Wanted.parse(said.get("attributes") or "", said.get("rest") or "")
 
     def command(self, word: str, *more: str) -> list[str]:
-        """A command of `godwit` about the log and its broker."""
+        """A `godwit` command with the log and its broker."""
         found = [sys.executable, "-m", "godwit", word, "--log", str(self.folder)]
         for at in self.broker.split(","):
             found += ["--broker", at.strip()]
@@ -167,12 +167,12 @@ class _Options:
         return [*found, *more]
 
     def listening(self, *more: str) -> list[str]:
-        """The command that fills the log. A filter may begin with a minus, and is no option for that."""
+        """The command that fills the log. A filter may begin with a minus, and must not be taken for an option."""
         keep = [word for option, kept in self.keep if kept for word in (option, str(kept))]
         return self.command("sub", *keep, *more, "--", self.filter)
 
     def sink(self) -> Any:
-        """The part that a writer needs."""
+        """The target of a writer."""
         from godwit.pipeline.spark_sink import Target
 
         publish = self.command("pub", "--until-eof") if self.broker else None
@@ -200,7 +200,7 @@ def _truth(said: Any, name: str) -> bool:
 
 
 class _Work(InputPartition):
-    """What one task reads."""
+    """The piece of one task."""
 
     def __init__(self, piece: LogPiece) -> None:
         super().__init__(piece)
@@ -208,7 +208,7 @@ class _Work(InputPartition):
 
 
 class LogReader(DataSourceReader):
-    """A log as it is now."""
+    """The present log."""
 
     def __init__(self, options: _Options) -> None:
         if not options.folder.is_dir():
@@ -227,14 +227,14 @@ class LogReader(DataSourceReader):
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A log that grows, and who fills it."""
+    """A growing log, and the process that fills it."""
 
     def __init__(self, options: _Options) -> None:
         if not options.broker and not options.folder.is_dir():
             raise PipelineError(f"there is no {options.folder}")
         self.options = options
         self._capture: CaptureProcess | None = None
-        self._end: Position | None = None  # of what is read, when that was said
+        self._end: Position | None = None  # the end that was planned, if any
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_capture": None}
@@ -244,13 +244,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start_of(self.options.folder)._asdict()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read up to what is there now, and first have what waits at the broker."""
+        """Fetch the events that wait at the broker, and plan to read up to the present end."""
         if self.options.broker:
             catch_up(self.options)
         self._end = end_of(self.options.folder)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """As far as one batch goes from `start`."""
+        """The end of a batch that begins at `start`."""
         begin = Position(**start)
         if self._end is None and self.options.broker:
             if self._capture is None:
@@ -286,7 +286,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return batches(partition.piece, self.options.wanted, ROWS_PER_BATCH)
 
     def stop(self) -> None:
-        """End who fills the log."""
+        """Stop the process that fills the log."""
         if self._capture is not None:
             self._capture.end()
 
@@ -307,7 +307,7 @@ class CaptureProcess:
         )
 
     def check(self) -> None:
-        """`PipelineError` when it has ended; what it warns of goes to Spark's log. (rule 1)"""
+        """Raise `PipelineError` if it has ended; its warnings go to Spark's log. (rule 1)"""
         if self._process.poll() is None:
             warned = _said(self._errors, self._told)
             self._told += len(warned)
@@ -315,12 +315,12 @@ class CaptureProcess:
             return
         said = _plain(_said(self._errors)) or "the command was killed"
         if "is being written by process" in said and monotonic() - self._since < TAKE_OVER_S:
-            self._begin()  # its predecessor has not noticed yet that its reader is gone
+            self._begin()  # its predecessor has not noticed yet that its reader has ended
             return
-        raise PipelineError(f"the broker is not listened to any more: {said}")
+        raise PipelineError(f"events of the broker are not received any more: {said}")
 
     def end(self) -> None:
-        """Let it finish what it has, and go. (rule 2)"""
+        """Let it finish, and stop it. (rule 2)"""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -332,7 +332,7 @@ class CaptureProcess:
 
 
 def catch_up(options: _Options) -> None:
-    """Have a log filled with what waits at a broker, for as long as was said."""
+    """Fill a log with the events that wait at a broker, for the given time."""
     command = options.listening("--wait", str(options.seconds))
     begun = monotonic()
     while True:
@@ -341,7 +341,7 @@ def catch_up(options: _Options) -> None:
             return
         said = _plain(ran.stderr)
         if "is being written by process" not in said or monotonic() - begun > TAKE_OVER_S:
-            raise PipelineError(f"the broker cannot be listened to: {said}")
+            raise PipelineError(f"events of the broker cannot be received: {said}")
 
 
 def _said(file: Any, start: int = 0) -> bytes:

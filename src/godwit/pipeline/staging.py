@@ -1,12 +1,12 @@
-"""What tasks do when files become a table: read pieces of files, then write files of the table.
+"""The tasks of ingest: read pieces of files, then write files of the table.
 
-*Theory.* A task reads a piece and stages its rows in Arrow files, sorted by day, each column in the form that they
-need. When all pieces are staged the forms are joined; then tasks take the rows of a day out of all staged files, which
-are mapped into memory and not read twice, bring the columns to the joined forms and write the day's file. So every row
-is parsed once, and no row goes through the JVM.
+*Theory.* A task reads a piece and stages its rows in Arrow files, sorted by day, each column in its narrowest form.
+When all pieces are staged the forms are joined; then tasks take the rows of a day from all staged files, which are
+memory-mapped, convert the columns to the joined forms and write the day's file. So every row is parsed once, and no row
+goes through the JVM.
 
 *Rules.*
-1. Rows of a day stand in the order of files and lines, whichever task read them.
+1. Rows of a day are in the order of files and lines, whichever task read them.
 2. Memory is bounded by `BATCH_ROWS` rows of `COLUMNS_MAX` attributes, and by `BATCH_BYTES`, while reading, and by the
    size of a file of the table while writing. A row of more bytes than a format allows is bad, and is not kept.
 3. Each row of a piece is counted once: as staged, or as bad.
@@ -26,7 +26,7 @@ from godwit.errors import BadValue, GodwitError, PipelineError
 from godwit.filters.events import Attributes
 from godwit.filters.values import Point
 from godwit.pipeline.columns import EXACT_MAX, INT64_MAX, Form, column_of, joined, to_arrow
-from godwit.pipeline.formats import by_line, csv_rows, fixes_rows, track_rows, xml_rows
+from godwit.pipeline.formats import by_line, csv_rows, file_source, fixes_rows, track_rows, xml_rows
 from godwit.pipeline.formats.rows import BadRow, EventHeader, Options, Shaper, refused
 from godwit.pipeline.formats.splits import Split
 from godwit.pipeline.schemas import TABLES
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 BATCH_ROWS = 50_000
-BATCH_BYTES = 2**26  # as they stand in files: a row has up to 2**22
+BATCH_BYTES = 2**26  # as in the files: a row has up to 2**22
 COLUMNS_MAX = 5_000  # of a table of events, and so of a batch in memory
 DAY_US = 86_400_000_000
 NO_DAY_NUMBER = -(2**31)  # of rows without a time
@@ -75,7 +75,7 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Work:
-    """A piece that a task reads, as which of all, and where to it stages the rows."""
+    """A piece for a task, its number, and the folder for its staged rows."""
 
     place: int
     split: Split
@@ -95,7 +95,7 @@ class Slice:
 
 @dataclass
 class Staged:
-    """What a piece has become."""
+    """The result of a piece."""
 
     split: Split
     read: int = 0
@@ -109,7 +109,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Unit:
-    """A file of a table that a task writes, and out of which rows."""
+    """A file of a table for a task to write, and its rows."""
 
     target: str
     table: str
@@ -137,7 +137,7 @@ def stage(work: Work) -> Staged:
 
 
 class _Stop(Exception):
-    """A bad row was found, and the user wants none."""
+    """A bad row was found in strict mode."""
 
 
 class _Staging:
@@ -155,7 +155,7 @@ class _Staging:
         options, split, table = self.work.options, self.work.split, self.work.table
         shaped, client = Shaper(options), fixes_rows.client_of(split)
         try:
-            for row in _ROWS[options.format](split, options):
+            for row in _ROWS.get(options.format, file_source.rows)(split, options):
                 self.out.read += 1
                 if isinstance(row, BadRow):
                     self.bad(row)
@@ -258,7 +258,7 @@ class _Staging:
             self.refused = []
 
     def save(self, columns: Mapping[str, Any], days: Any) -> None:
-        """Stage rows, sorted by their days; `days` is None when the table has none."""
+        """Stage rows, sorted by day; `days` is None if the table has none."""
         count = len(next(iter(columns.values())))
         if not count:
             return
@@ -319,16 +319,16 @@ def _events_batch(
 
 
 def check_columns(number: int, where: str) -> None:
-    """`PipelineError` when events have more attributes between them than a table has columns for."""
+    """Raise `PipelineError` if events have more different attributes than a table may have columns."""
     if number > COLUMNS_MAX:
         raise PipelineError(
-            f"the events of {where} have {number:,} attributes between them, and a table takes {COLUMNS_MAX:,}: are "
+            f"the events of {where} have {number:,} different attributes, and a table has at most {COLUMNS_MAX:,}: are "
             "names of attributes made of values?"
         )
 
 
 def form_of_column(helds: list[Any]) -> tuple[Form, bool]:
-    """The narrowest form for what events hold of an attribute, and whether every int of it is a float too."""
+    """The narrowest form for the values of an attribute, and whether its ints are exact as floats."""
     types = set(map(type, helds))
     several = tuple in types
     if several:
@@ -349,7 +349,7 @@ def form_of_column(helds: list[Any]) -> tuple[Form, bool]:
 
 
 def joined_forms(a: tuple[Form, bool] | None, b: tuple[Form, bool]) -> tuple[Form, bool]:
-    """The form for what either of two columns holds, and whether every int of both is a float too."""
+    """The form for two columns, and whether their ints are exact as floats."""
     if a is None:
         return b
     exact = a[1] and b[1]
@@ -373,12 +373,12 @@ def _fixes_batch(fixes: list[fixes_rows.Fix]) -> tuple[dict[str, Any], Any]:
 
 
 def arrow_columns(table: str) -> dict[str, Any]:
-    """The columns that files of a table have for itself, and their types in Arrow; the day is in the folder's name."""
+    """The reserved columns of a table's files, and their types in Arrow; the day is in the folder's name."""
     return {name: _ARROW[type] for name, type in TABLES[table].items() if name != "day"}
 
 
 def write_unit(unit: Unit) -> int:
-    """Write a file of a table out of staged rows: how many."""
+    """Write a file of a table from staged rows; returns their number."""
     opened: dict[str, Any] = {}
     batches = []
     for each in unit.slices:
@@ -391,7 +391,7 @@ def write_unit(unit: Unit) -> int:
 
 
 def _brought(batch: Any, unit: Unit) -> Any:
-    """Staged rows with all columns of the table, each in the form that it has there."""
+    """Staged rows with all columns of the table, each in its final form."""
     there = set(batch.schema.names)
     arrays, names = [], []
     for name, type in arrow_columns(unit.table).items():

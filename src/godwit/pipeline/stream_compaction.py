@@ -1,21 +1,21 @@
-"""Compaction: small files of a stream's output become few large ones, while each row stays there once.
+"""Compaction: merges small files of a stream's output into few large ones, with each row exactly once.
 
 *Theory.* Every batch of a stream adds a file for each task. Files have *levels*: those of batches are on level 0; when
 there are `after` of one level, they are merged into a file of the next. So a row is written once for each level, and a
 stream of n batches has about `after` times log n files. `compact` merges all levels, as far as `MERGED_BYTES` allows.
 
-A merge is written to `OUT/_compacting`. Then `OUT/_compaction.json` says which files it replaces: from here on it is
-decided, and moving its files to their places and removing the old ones can be done again as often as needed.
+A merge is written to `OUT/_compacting`. Then `OUT/_compaction.json` lists the files that it replaces: this decides the
+merge, and moving its files to their places and removing the old ones can be repeated as often as needed.
 
     OUT/b0000000012-0.parquet          level 0: batch 12, its first file
     OUT/a01-0000000003-0.parquet       level 1: made by the third compaction; `a` sorts before every `b`
 
 *Rules.*
 1. Only files of complete batches are merged, by the process that holds the ledger's lock.
-2. A kill or loss of power at any moment leaves each row once, as soon as the next stream, `compact` or reader comes.
-   `BatchLedger` knows nothing of this: it names files of the last batch only, which is complete before it is merged.
-3. Readers that list the files between two looks at `generation`, and found the same one, have each row once. Who lists
-   the plain folder during the milliseconds in which files are exchanged may see rows twice.
+2. After a kill or power failure at any moment each row exists once, as soon as the next stream, `compact` or reader
+   runs. `BatchLedger` is not affected: it names files of the last batch only, which is complete before it is merged.
+3. Readers that list the files between two equal values of `generation` get each row once. Programs that list the plain
+   folder during the milliseconds in which files are exchanged may see rows twice.
 4. `_compaction.json` is of bounded size: a merge takes `FILES_MERGED` files at most.
 5. Late events (`OUT/_late`) are merged in the same way.
 """
@@ -51,18 +51,18 @@ LOOK_EVERY_S = 0.05
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What `_compaction.json` says: how many compactions there were, and what the last one replaces by what."""
+    """The content of `_compaction.json`: the number of compactions, and the files that the last one replaces."""
 
     format: Literal[1] = 1
     generation: int
     state: Literal["decided", "complete"]
-    files: tuple[tuple[str, str], ...] = ()  # of `_compacting`, and where each goes, below OUT
+    files: tuple[tuple[str, str], ...] = ()  # files of `_compacting`, and their targets below OUT
     removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """What compaction did: how many files became how many, and how long it took."""
+    """The result of compaction: the number of files before and after, and the duration."""
 
     merged: int = 0
     written: int = 0
@@ -76,7 +76,7 @@ NOTHING_COMPACTED = Compacted()
 
 
 class Compactor:
-    """Merges files of a stream's output. Whoever uses it holds the ledger's lock. (rule 1)"""
+    """Merges files of a stream's output. The caller must hold the ledger's lock. (rule 1)"""
 
     def __init__(self, out: Path, after: int = AFTER) -> None:
         if after < 2 and after != 0:
@@ -84,7 +84,7 @@ class Compactor:
         self.out, self.after = out, after
 
     def settle(self) -> None:
-        """Carry out what is decided, and remove what a killed process left."""
+        """Complete a decided merge, and remove files of a killed process."""
         decision = _decision(self.out)
         if decision.state == "decided":
             self._carry_out(decision)
@@ -106,7 +106,7 @@ class Compactor:
         return done
 
     def everything(self) -> Compacted:
-        """Merge all there is into as few files as may be."""
+        """Merge all files into as few as possible."""
         done = NOTHING_COMPACTED
         for below in ("", LATE):
             for level in range(LEVELS - 1):
@@ -123,7 +123,7 @@ class Compactor:
     # ------------------------------------------------------------ parts
 
     def _files(self, below: str, level: int) -> list[Path]:
-        """The files of a level that may be merged, in order."""
+        """The mergeable files of a level, in order."""
         folder, up_to = self.out / below, complete_up_to(self.out)
         if up_to is None or not folder.is_dir():
             return []
@@ -136,7 +136,7 @@ class Compactor:
         return sorted((path for path in found if path.stat().st_size < MERGED_BYTES), key=lambda path: path.name)
 
     def _merge(self, below: str, paths: list[Path], level: int) -> Compacted:
-        """Make one file of some. It is decided by one rename."""
+        """Merge some files into one. One rename decides it."""
         if len(paths) < 2 and not any(day_of_folder(path)[0] for path in paths):
             return NOTHING_COMPACTED
         began = time.monotonic()
@@ -159,7 +159,7 @@ class Compactor:
             files=((self._name(source), self._name(target)),),
             removed=tuple(map(self._name, paths)),
         )
-        self._put(decision)  # from here on it is so
+        self._put(decision)  # this rename decides
         self._carry_out(decision)
         return Compacted(len(paths), 1, time.monotonic() - began)
 
@@ -171,8 +171,10 @@ class Compactor:
             try:
                 (self.out / source).replace(self.out / target)
             except FileNotFoundError:
-                if not (self.out / target).exists():  # else it was moved before
-                    raise PipelineError(f"{self.out / source} is named in {self.out / DECIDED} and is gone") from None
+                if not (self.out / target).exists():  # otherwise it was moved before
+                    raise PipelineError(
+                        f"{self.out / source} is named in {self.out / DECIDED} and is missing"
+                    ) from None
         synced({(self.out / target).parent for _, target in decision.files})
         for path in (self.out / name for name in decision.removed):
             path.unlink(missing_ok=True)
@@ -187,7 +189,7 @@ class Compactor:
 
 
 def compact(out: str | Path) -> Compacted:
-    """Merge all files of a stream's output, that no stream writes to now, into as few as may be."""
+    """Merge all files of a stream's output into as few as possible; no stream may be running."""
     folder = Path(out)
     if complete_up_to(folder) is None:
         raise PipelineError(f"{out} is not the output of a stream: `godwit pipeline stream --out` makes one")
@@ -203,7 +205,7 @@ def has_day_folders(out: Path) -> bool:
 
 
 def settled_generation(out: Path) -> int:
-    """How many compactions there were, when none is under way. One whose process was killed is carried out. (rule 3)"""
+    """The number of compactions, when none is under way. One whose process was killed is completed. (rule 3)"""
     until = time.monotonic() + SETTLE_S
     while True:
         decision = _decision(out)
@@ -212,7 +214,7 @@ def settled_generation(out: Path) -> int:
         with (out / BATCHES / "lock").open("wb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:  # whoever decided it is alive, and carries it out now
+            except OSError:  # its process is alive, and completes it now
                 if time.monotonic() > until:
                     raise PipelineError(f"files of {out} are being exchanged for {SETTLE_S:.0f} s: try again") from None
                 threading.Event().wait(LOOK_EVERY_S)
@@ -230,13 +232,13 @@ def _decision(out: Path) -> Decision:
         raise PipelineError(f"{path} is not a record of a compaction: {error}") from None
     root = out.resolve()
     for name in (*found.removed, *(each for pair in found.files for each in pair)):
-        if not (out / name).parent.resolve().is_relative_to(root):  # it may have come from elsewhere
+        if not (out / name).parent.resolve().is_relative_to(root):  # the file may be from elsewhere
             raise PipelineError(f"{path} names {name!r}, which is not a file of {out}")
     return found
 
 
 def _portions(paths: list[Path]) -> Iterator[list[Path]]:
-    """Files, in order, as many together as one merge takes. (rule 4)"""
+    """Files in order, grouped by merges. (rule 4)"""
     some: list[Path] = []
     size = 0
     for path in paths:

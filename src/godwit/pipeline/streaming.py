@@ -1,23 +1,23 @@
-"""Matching a stream: events as they come, against subscriptions that change, each match written once.
+"""Matching a stream: events are matched as they arrive, with changing subscriptions, and each match is written once.
 
-*Theory.* Spark cuts a stream into batches and runs `foreachBatch` for each. What a batch is matched with is decided and
-written down first (`batch_ledger.py`): an index file, and before which time an event is late. Then one job matches it.
-The workers write the files of matches themselves, one for each task (`match_files.py`), and send back only what they
-are called and how many rows they hold; files of a task that is run twice, or of a driver that was killed, are named by
-nobody and go. So there is one job to a batch, no shuffle, and no second pass to count. Files of many batches are merged
-between batches (`stream_compaction.py`).
+*Theory.* Spark divides a stream into batches and runs `foreachBatch` for each. The plan of a batch is decided and
+stored first (`batch_ledger.py`): an index file, and the time before which an event is late. Then one job matches it.
+The workers write the files of matches themselves, one for each task (`match_files.py`), and return only the names and
+row counts of the files; files of a repeated task, or of a killed driver, are in no plan and are removed. So there is
+one job per batch, no shuffle, and no second pass to count. Files of many batches are merged between batches
+(`stream_compaction.py`).
 
-Subscriptions come from a `SubscriptionSource` (`subscription_sources.py`). Between two batches the driver asks it for
-its version; when that is another one, what has changed is changed in the index, and the index is saved as another file.
+Subscriptions come from a `SubscriptionSource` (`subscription_sources.py`). Between two batches the driver requests its
+version; if that has changed, the index is updated and saved as another file.
 
 *Rules.*
-1. Each event of the source is matched once, whatever is killed and whenever: the rows are those of `matching.match`
-   over the same events, with the subscriptions of the moment at which their batch began.
-2. An event is late when it was published more than `late_s` before the newest event of the batches before its own. It
-   goes to the table `OUT/_late`, unmatched and counted. All others have their own day, whenever they come. An event
-   from the future makes no other late: the newest counts only up to the time at which its batch began.
-3. Subscriptions that cannot be read while the stream runs leave it running with those it has, and it says so.
-4. `stop` ends the stream between two batches. A stream that fails says why in one sentence: `failure`.
+1. Each event of the source is matched once, whatever is killed: the rows are those of `matching.match` over the same
+   events, with the subscriptions at the beginning of their batch.
+2. An event is late if it was published more than `late_s` before the newest event of the earlier batches. It goes to
+   the table `OUT/_late`, unmatched and counted. All others get the day of their time. An event from the future makes no
+   other late: the newest time counts only up to the beginning of its batch.
+3. If subscriptions cannot be read while the stream runs, it continues with the last ones, and reports it.
+4. `stop` ends the stream between two batches. `failure` has the reason of a failed stream in one sentence.
 
 5. A batch has at most `TASKS_MAX` tasks, and each writes one file of matches and one of late events: an entry of the
    ledger is of bounded size, and the number of files does not depend on how many days the events are of.
@@ -55,6 +55,7 @@ from godwit.pipeline.batch_ledger import (
 )
 from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
 from godwit.pipeline.match_files import KEPT, MatchWriter
+from godwit.pipeline.match_sink import MatchSink, hand_over
 from godwit.pipeline.schemas import ABOUT, About, about, schema, write_about
 from godwit.pipeline.stream_compaction import (
     AFTER,
@@ -92,13 +93,13 @@ _REPORT = pa.schema(
 
 
 class SubscriptionSource(Protocol):
-    """Where subscriptions come from while a stream runs."""
+    """The source of subscriptions of a running stream."""
 
     def version(self) -> str:
-        """A text that is another one when the subscriptions are others. It is asked for before every batch."""
+        """A text that changes when the subscriptions change. It is requested before every batch."""
 
     def read(self) -> dict[str, Wanted]:
-        """What each subscription asks for, by its id."""
+        """The subscriptions by id."""
 
 
 # ---------------------------------------------------------------- the driver
@@ -119,18 +120,19 @@ def stream(
     on_batch: "Callable[[CompletedBatch], None] | None" = None,
     on_stage: Callable[[str], None] | None = None,
     learn: Callable[[SubscriptionIndex], None] | None = None,
+    sink: MatchSink | None = None,
 ) -> "Stream":
-    """Match a streaming DataFrame of events until `stop`, or with `once` until all that is there is matched.
+    """Match a streaming DataFrame of events until `stop`, or with `once` until all present events are matched.
 
-    `every_s`: batches begin at least so far apart. `rest`: a column with the JSON of attributes that have no column of
-    their own, for exact tests. `compact_after`: files are merged when so many are of one level; 0: never.
-    `before_batch` may raise an error and so end the stream; `on_batch` is told of every batch that is complete,
-    `on_stage` of what is being done. `learn` lays an index out for the events before it is saved. The checkpoint is in
-    the output's folder unless told otherwise.
+    `every_s`: shortest time between the starts of two batches. `rest`: a column with the JSON of attributes without a
+    column, for exact tests. `compact_after`: number of files of one level that are merged; 0: never. `before_batch` may
+    raise an error, which ends the stream; `on_batch` is called with every complete batch, `on_stage` with the present
+    activity. `learn` optimises the layout of an index for the events before it is saved. `sink` gets the matches of
+    each batch, too (`match_sink.py`). The checkpoint is in the output's folder by default.
     """
     folder = shared_folder(out)
     if not events.isStreaming:
-        raise PipelineError("stream() takes a streaming DataFrame, and matching.match() any other")
+        raise PipelineError("stream() needs a streaming DataFrame; use matching.match() for any other")
     lacking = [name for name in ("publisher", "sequence", "published_at") if name not in events.columns]
     if lacking:
         raise PipelineError(f"events need the columns publisher, sequence and published_at: {lacking[0]} is missing")
@@ -141,17 +143,17 @@ def stream(
         raise PipelineError(f"rest is {rest!r}, and events have no such column")
     place = shared_folder(checkpoint or folder / CHECKPOINT)
     hooks = Hooks(before_batch, on_batch, on_stage, learn)
-    found = Stream(folder, place, subscriptions, late_s, hooks, rest, compact_after)
+    found = Stream(folder, place, subscriptions, late_s, hooks, rest, compact_after, sink)
     found.start(events, once, every_s)
     return found
 
 
 @dataclass(frozen=True)
 class CompletedBatch:
-    """A batch that is complete: its entry, how long it took and how long its job ran, what was wrong meanwhile.
+    """A complete batch: its entry, its duration and that of its job, and problems meanwhile.
 
-    `lag_s`: how long ago its newest event was published when its matches could be read; None if no event has a time.
-    `compacted`: what was merged after it; that is not part of `took_s`.
+    `lag_s`: time from the publication of its newest event until its matches could be read; None if no event has a time.
+    `compacted`: the merge after it, which is not part of `took_s`.
     """
 
     entry: LedgerEntry
@@ -164,7 +166,7 @@ class CompletedBatch:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a stream calls, each if it is given."""
+    """The optional callbacks of a stream."""
 
     before_batch: Callable[[], None] | None = None
     on_batch: Callable[[CompletedBatch], None] | None = None
@@ -173,11 +175,11 @@ class Hooks:
 
 
 class Stopped(Exception):
-    """A batch that began when the stream was told to stop."""
+    """A batch that began after the stream was stopped."""
 
 
 class Stream:
-    """A stream that runs. Make one with `stream`."""
+    """A running stream. Make one with `stream`."""
 
     def __init__(
         self,
@@ -188,8 +190,9 @@ class Stream:
         hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
         rest: str = "",
         compact_after: int = AFTER,
+        sink: MatchSink | None = None,
     ) -> None:
-        self.out, self.checkpoint = out, checkpoint
+        self.out, self.checkpoint, self.sink = out, checkpoint, sink
         self.failure: Exception | None = None
         self.query: StreamingQuery | None = None
         self._ledger = BatchLedger(out)
@@ -202,11 +205,11 @@ class Stream:
     # ------------------------------------------------------------ from beginning to end
 
     def start(self, events: "DataFrame", once: bool, every_s: float) -> None:
-        """Begin, or go on where the checkpoint says."""
+        """Start, or continue from the checkpoint."""
         _check_folder(self.out)
-        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # it prints what `wait` raises
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # it also prints what `wait` raises
         with ExitStack() as held:
-            held.enter_context(self._ledger.held())  # before all else: a folder with a ledger is ours
+            held.enter_context(self._ledger.held())  # first: a folder with a ledger is the output of a stream
             self._compactor.settle()
             self._known.look(must=True)
             write_about(self.out, About("matches"))
@@ -223,7 +226,7 @@ class Stream:
             self._held = held.pop_all()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the stream has ended, or so long. Whether it has. Raises what it failed with."""
+        """Wait until the stream has ended, or for a timeout; returns whether it has ended. Raises its failure."""
         assert self.query is not None
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while self.query.isActive and (until is None or time.monotonic() < until):
@@ -231,14 +234,14 @@ class Stream:
         if self.query.isActive:
             return False
         self._held.close()
-        if isinstance(self.failure, GodwitError | OSError):  # in their own words, and not in those of Spark
+        if isinstance(self.failure, GodwitError | OSError):  # the original error, not that of Spark
             raise self.failure
         if (self.failure is not None or not self._stopping.is_set()) and (error := self.query.exception()) is not None:
             raise error
         return True
 
     def stop(self) -> None:
-        """End after the batch that runs now."""
+        """End after the running batch."""
         assert self.query is not None
         self._stopping.set()
         with self._busy:
@@ -264,7 +267,8 @@ class Stream:
             self._hooks.before_batch()
         self._tell(f"batch {batch}: reading the subscriptions")
         entry = self._ledger.begin(batch, _stream_id(self.checkpoint), self._plan)
-        if entry.state == "complete":  # Spark was killed before it took note
+        if entry.state == "complete":  # Spark was killed before it committed the batch
+            self._hand_over(entry, frame.sparkSession)
             return
         entry, index = self._usable(entry)
         needed = _needed(frame, index, whole=entry.plan.late_before_us is not None or index.tests > 0)
@@ -273,20 +277,30 @@ class Stream:
         work = _Work(self.out, attempt, tuple(needed), index, entry.plan.late_before_us, rest)
         job = time.monotonic()
         self._tell(f"batch {batch}: matching")
+        # Columns are numbered, because `mapInArrow` splits names at dots.
         numbered = frame.select([each.alias(f"c{place}") for place, each in enumerate(needed.values())])
-        reports = numbered.coalesce(TASKS_MAX).mapInArrow(work.done, REPORT).collect()  # takes no name with a dot in it
+        reports = numbered.coalesce(TASKS_MAX).mapInArrow(work.done, REPORT).collect()
         job_s = time.monotonic() - job
         self._tell(f"batch {batch}: committing")
         written = _written(reports, entry)
         done = self._ledger.complete(entry, written, _noted(self.checkpoint, batch))
         self._known.sweep(done.plan.index)
         lag_s = None if written.newest_us is None else max(0.0, (_now_us() - written.newest_us) / 1e6)
+        self._hand_over(done, frame.sparkSession)
         took_s = time.monotonic() - began
         self._tell(f"batch {batch}: merging files")
         compacted = self._compactor.after_batch()
         if self._hooks.on_batch is not None:
             self._hooks.on_batch(CompletedBatch(done, took_s, job_s, self._known.trouble, lag_s, compacted))
         self._tell("waiting for events")
+
+    def _hand_over(self, entry: LedgerEntry, spark: "SparkSession") -> None:
+        """Pass the matches of a batch to the sink, unless its files are merged: then the sink has had them."""
+        files = [self.out / target for _, target in entry.files if not target.startswith(f"{LATE}/")]
+        if self.sink is None or not files or not all(path.exists() for path in files):
+            return
+        self._tell(f"batch {entry.batch}: handing over to the sink")
+        hand_over(self.sink, entry.batch, spark.read.schema(schema("matches")).parquet(*map(str, files)))
 
     def _tell(self, stage: str) -> None:
         if self._hooks.on_stage is not None:
@@ -307,7 +321,7 @@ class Stream:
         )
 
     def _usable(self, entry: LedgerEntry) -> tuple[LedgerEntry, IndexFile]:
-        """The index that a batch began with; another when that is of an older Godwit, which cannot be opened."""
+        """The index of a batch's plan; a new one if that is of an older version, which cannot be opened."""
         index = self._known.at(entry.plan)
         try:
             index.open()
@@ -319,7 +333,7 @@ class Stream:
 
 
 class _Known:
-    """The subscriptions that the driver knows, their index, and its file."""
+    """The subscriptions of the driver, their index, and its file."""
 
     def __init__(
         self, source: SubscriptionSource, folder: Path, learn: Callable[[SubscriptionIndex], None] | None = None
@@ -330,7 +344,7 @@ class _Known:
         self._subscriptions = SubscriptionIndex()
 
     def look(self, must: bool = False) -> None:
-        """Change the index when the subscriptions have changed. What goes wrong is noted, or raised if it `must`."""
+        """Update the index if the subscriptions have changed. Errors are recorded, or raised if it `must`."""
         try:
             version = self._source.version()
             if version != self.version:
@@ -342,12 +356,12 @@ class _Known:
         except (GodwitError, OSError) as error:
             if must:
                 raise
-            self.trouble = f"the subscriptions are still those of before: {error}"
+            self.trouble = f"the subscriptions were not updated: {error}"
         else:
             self.trouble = ""
 
     def at(self, plan: BatchPlan) -> IndexFile:
-        """The index that a plan names."""
+        """The index of a plan."""
         return IndexFile(plan.index, str(self._folder.resolve()), plan.attributes, plan.subscriptions, plan.tests)
 
     def sweep(self, used: str) -> None:
@@ -362,7 +376,7 @@ class _Known:
 
 
 class _Work:
-    """What a task does with its events: match them, write files, report them. A row per file, and one of counts."""
+    """The work of a task: match its events, write files, and return a row per file and one of counts."""
 
     def __init__(
         self,
@@ -403,7 +417,7 @@ class _Work:
 
 
 class _LateWriter:
-    """Late events of a task, in one file; there is none if there are none."""
+    """Write the late events of a task to one file, if there are any."""
 
     def __init__(self, folder: Path) -> None:
         self.name, self.rows = f"{uuid.uuid4().hex}.parquet", 0
@@ -456,7 +470,7 @@ def _is_late(batch: Any, before_us: int) -> Any:
 
 
 def _written(reports: list[Any], entry: LedgerEntry) -> Written:
-    """What the tasks have reported, with the names that the files get."""
+    """The results of the tasks, with the final names of the files."""
     files = sorted((row.folder, row.file) for row in reports if row.file is not None)
     counts = [row for row in reports if row.file is None]
     times = [row.newest_us for row in counts if row.newest_us is not None]
@@ -471,7 +485,7 @@ def _written(reports: list[Any], entry: LedgerEntry) -> Written:
 
 
 def _check_folder(out: Path) -> None:
-    """`PipelineError` when there is something that is not a stream's output."""
+    """Raise `PipelineError` if the folder is not a stream's output."""
     if complete_up_to(out) is None and out.is_dir() and any(out.iterdir()):
         what = "holds a table that no stream has made" if (out / ABOUT).exists() else "is not empty"
         raise PipelineError(f"{out} {what}: name another folder")
@@ -483,7 +497,7 @@ def _check_folder(out: Path) -> None:
 
 
 def _noted(checkpoint: Path, batch: int) -> list[Path]:
-    """What Spark has written down before a batch ran: which events are in it, and that the one before is done."""
+    """Spark's files of a batch: the offsets of its events, and the commit of the batch before."""
     folders = [checkpoint / "offsets", *(checkpoint / "sources").glob("*")]
     names = [f"{dot}{batch}{more}" for more in ("", ".compact") for dot in ("", ".")]
     found = [folder / f"{name}.crc" if name[0] == "." else folder / name for folder in folders for name in names]
@@ -495,7 +509,7 @@ def _noted(checkpoint: Path, batch: int) -> list[Path]:
 
 
 def _stream_id(checkpoint: Path) -> str:
-    """By what Spark tells streams apart: it is made with the checkpoint, and stays."""
+    """The id of a stream in its checkpoint."""
     return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
 
 
@@ -511,8 +525,8 @@ def _about_events(events: "DataFrame") -> About:
 
 
 def _needed(frame: "DataFrame", index: IndexFile, whole: bool) -> "dict[str, Column]":
-    """The columns that a batch's job needs: all where late events are kept or tests look at any, else those that
-    filters name."""
+    """The columns that a batch's job needs: all if late events are kept or there are tests, else those that filters
+    use."""
     from pyspark.sql import functions
 
     wanted = {*KEPT, *map(column_of, index.attributes)}
@@ -529,10 +543,10 @@ def _now_us() -> int:
 
 
 def read_matches(spark: "SparkSession", out: str | Path) -> "DataFrame":
-    """The matches of a stream, those of complete batches only; of any other table of matches, all.
+    """The matches of a stream's complete batches; all matches of any other table.
 
-    It is safe while the stream runs. A job on the result that runs while files are merged may fail, since Spark listed
-    files that are gone by then: call this again.
+    It is safe while the stream runs. A job on the result may fail while files are merged, because Spark listed files
+    that were removed: call this again.
     """
     folder = Path(out)
     about(folder, "matches")
@@ -540,7 +554,7 @@ def read_matches(spark: "SparkSession", out: str | Path) -> "DataFrame":
 
 
 def read_late(spark: "SparkSession", out: str | Path) -> "DataFrame":
-    """The events that came too late to be matched."""
+    """The late events, which were not matched."""
     folder = Path(out)
     found = about(folder / LATE, "events")
     return _read(spark, folder, folder / LATE, schema("events", found.attributes))

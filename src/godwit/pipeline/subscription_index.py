@@ -1,21 +1,22 @@
-"""The index that workers match with: made by the driver, kept in files, mapped by every worker.
+"""The index for matching in workers: made by the driver, stored in files, and memory-mapped by every worker.
 
-*Theory.* Subscriptions with equal filters are one row of the matcher, so what is found is the number of a filter, and a
-run of subscriptions belongs to each. The driver writes two files: the matcher's own and one of Arrow with the ids in
-the order of those runs. Both are named by a hash of what they hold: a worker that has opened them keeps them open, and
-never mistakes one index for another. Where worker and driver share a file system the worker maps the driver's files;
-elsewhere Spark carries them there (`ship`).
+*Theory.* Subscriptions with equal filters are one row of the matcher, so a match is the number of a filter, to which a
+run of subscriptions belongs. The driver writes two files: that of the matcher, and an Arrow file with the ids in the
+order of those runs. Both are named by a hash of their content: a worker keeps them open, and never confuses two
+indexes. If worker and driver share a file system the worker maps the driver's files; otherwise Spark copies them
+(`ship`).
 
-A query in another language that has an exact test is a row of its own: its routable filter, and beside the ids its
-language and text, from which workers make the test (`exact_matching.py`). Equal queries are one row. A query without a
-test is its filter, and nothing more. Where there are tests, the file also says where the operators of users are defined
+A query in another language with an exact test is a separate row: its routable filter, and with the ids its language and
+text, from which workers make the test (`exact_matching.py`). Equal queries are one row. For a query without a test only
+its filter is stored. If there are tests, the file also has the modules of user-defined operators
 (`worker_operators.py`).
 
 *Rules.*
-1. One open index to a Python worker, not to a batch or a task; the pages of its file are shared by all of a machine.
-2. Whether filters are shared shows in nothing but the speed: adding, removing and replacing subscriptions are as ever.
-3. A file is whole or not there.
-4. Where no subscription has an exact test, matching does what it would do if there were no tests.
+1. There is one open index per Python worker, not per batch or task; the pages of its file are shared by all workers of
+   a machine.
+2. Sharing of filters affects only speed, not adding, removing and replacing of subscriptions.
+3. Files are written atomically.
+4. Without exact tests, matching has no cost for them.
 """
 
 import gc
@@ -48,17 +49,17 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexFile", "MatchPart", "OpenIndex", "SubscriptionIndex", "Wanted", "routable", "save_index"]
 
-PAIRS_MAX = 1 << 22  # that `OpenIndex.parts` gives at a time, unless a single event has more
+PAIRS_MAX = 1 << 22  # pairs per part of `OpenIndex.parts`, unless a single event has more
 OPEN_MAX = 4  # indexes that a worker keeps open
 Longs = npt.NDArray[np.int64]
 Wanted = Filter | Query
-"""What a subscription asks for: a filter, or a query in another language."""
+"""The content of a subscription: a filter, or a query in another language."""
 
 Row = Filter | tuple[Filter, QueryText]  # of the matcher: a filter, or the filter of a query with its exact test
 
 
 def routable(wanted: Wanted) -> Filter:
-    """The filter that lets through all that is wanted."""
+    """The routable filter."""
     return wanted.routable if isinstance(wanted, Query) else wanted
 
 
@@ -77,18 +78,18 @@ class MatchPart(NamedTuple):
 
     events: Longs
     offsets: npt.NDArray[np.int32]
-    members: npt.NDArray[Any]  # unsigned, of as many bytes as the last of them needs
+    members: npt.NDArray[Any]  # unsigned, with as many bytes as the largest needs
 
 
 class SubscriptionIndex:
-    """Subscriptions by id, as the driver keeps them: may be changed and saved again and again."""
+    """Subscriptions by id in the driver: may be changed and saved repeatedly."""
 
     def __init__(self, subscriptions: Mapping[str, Wanted] | Iterable[tuple[str, Wanted]] = ()) -> None:
         self._matcher = IndexMatcher()
         self._wanted: dict[str, Wanted] = {}
         self._numbers: dict[Row, int] = {}
         self._members: dict[int, dict[str, None]] = {}
-        self._given = 1  # numbers of filters; 0 is what the matcher calls those that are gone
+        self._given = 1  # numbers of filters; 0 stands for removed ones in the matcher
         self.add_many(subscriptions)
 
     def __len__(self) -> int:
@@ -99,26 +100,26 @@ class SubscriptionIndex:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that filters name."""
+        """The attributes that filters use."""
         return tuple(sorted(self._matcher.attributes))
 
     @property
     def distinct(self) -> int:
-        """How many different filters and tests there are: as many rows the matcher has."""
+        """The number of different filters and tests: the rows of the matcher."""
         return len(self._numbers)
 
     @property
     def tests(self) -> int:
-        """How many of them have an exact test."""
+        """The number of rows with an exact test."""
         return sum(isinstance(row, tuple) for row in self._numbers)
 
     @property
     def subscriptions(self) -> Mapping[str, Wanted]:
-        """What each subscription asks for."""
+        """The content of each subscription."""
         return self._wanted
 
     def add_many(self, subscriptions: Mapping[str, Wanted] | Iterable[tuple[str, Wanted]]) -> None:
-        """Subscribe each id to what it asks for: all of them, or none when one is an error."""
+        """Add subscriptions: all of them, or none if one is invalid."""
         new: dict[str, Wanted] = {}
         for id, wanted in subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions:
             if id in new or id in self._wanted:
@@ -146,7 +147,7 @@ class SubscriptionIndex:
             self._matcher.remove(number)
 
     def change_to(self, subscriptions: Mapping[str, Wanted]) -> int:
-        """Make these the subscriptions there are. Returns how many were added, removed or ask for something else."""
+        """Replace all subscriptions. Returns how many were added, removed or changed."""
         gone = [
             id for id, old in self._wanted.items() if id not in subscriptions or _row(subscriptions[id]) != _row(old)
         ]
@@ -157,9 +158,9 @@ class SubscriptionIndex:
         return len({*gone, *fresh})
 
     def learn(self, columns: Columns, length: int) -> None:
-        """Lay the index out for events like these, so that no worker has to.
+        """Optimise the layout for events like these, so that no worker has to.
 
-        What is found is the same; it is found sooner.
+        The results are the same, but faster.
         """
         if length:
             self._matcher.learn(columns, length)
@@ -204,11 +205,11 @@ def save_index(
 
 @dataclass(frozen=True)
 class IndexFile:
-    """An index in files: what the driver gives to the workers."""
+    """An index in files, as the driver passes it to the workers."""
 
-    name: str  # says what is in it
+    name: str  # a hash of its content
     folder: str
-    attributes: tuple[str, ...]  # that its filters name
+    attributes: tuple[str, ...]  # that its filters use
     subscriptions: int
     tests: int = 0  # exact tests: where there are some, workers need all columns of events
 
@@ -218,7 +219,7 @@ class IndexFile:
         return Path(self.folder) / self.name
 
     def ship(self, spark: "SparkSession") -> None:
-        """See to it that workers on other machines find it."""
+        """Make it available to workers on other machines."""
         if self.tests:
             ship_operators(spark)
         master = spark.sparkContext.master or "local"
@@ -229,7 +230,7 @@ class IndexFile:
                 spark.sparkContext.addFile(str(path))
 
     def open(self) -> "OpenIndex":
-        """The index, ready to match. It stays open: to open it again costs nothing."""
+        """Open the index. It stays open, so opening it again costs nothing."""
         return _opened(self.name, self.folder)
 
     def remove(self) -> None:
@@ -266,10 +267,10 @@ def _opened(name: str, folder: str) -> "OpenIndex":
 
 @cache
 def _spare_modules() -> None:
-    """Keep a worker's collector from what never becomes garbage.
+    """Exclude permanent objects from a worker's garbage collector.
 
-    Spark's workers collect after each task, and go through 175,000 objects of loaded modules for that, 75 ms long. What
-    is loaded before the first index is opened is not looked at again. Indexes are: they come and go.
+    Spark's workers collect after each task, and traverse 175,000 objects of loaded modules for that, in 75 ms. Objects
+    that exist before the first index is opened are frozen. Indexes are not, because they are replaced.
     """
     from pyspark import TaskContext
 
@@ -282,19 +283,20 @@ class OpenIndex:
 
     def __init__(self, matcher: IndexMatcher, ids: Any, starts: Any, tests: ExactTests | None = None) -> None:
         self.matcher = matcher
-        self.ids = ids  # of Arrow: of the subscriptions, in the order of `members`
-        self.starts: Longs = starts.to_numpy()  # where the members of each number start
+        self.ids = ids  # Arrow array of the subscriptions, in the order of `members`
+        self.starts: Longs = starts.to_numpy()  # offsets of the members of each number
         self.weights: Longs = np.diff(self.starts)
         self.attributes = matcher.attributes
         self._narrow = np.min_scalar_type(max(0, len(ids) - 1))
         self._tests = tests
 
     def testing(self, rest: str = "") -> Testing:
-        """The exact tests, for one task. `rest`: the column that holds attributes without a column, as JSON."""
+        """The exact tests, for one task. `rest`: the column with other attributes, as JSON."""
         return Testing(self._tests, self.weights, rest)
 
     def counts(self, columns: Columns, length: int, kept: Callable[[Found], Found] | None = None) -> Longs:
-        """How many subscriptions each event of a batch matches. `kept`: of which matches the exact tests hold."""
+        """The number of matching subscriptions of each event of a batch. `kept`: keeps matches whose exact tests
+        hold."""
         if kept is None:
             return self.matcher.count_weighted(columns, length, self.weights)
         totals = np.zeros(length, dtype=np.int64)
@@ -304,7 +306,7 @@ class OpenIndex:
         return totals
 
     def parts(self, columns: Columns, length: int, kept: Callable[[Found], Found] | None = None) -> Iterator[MatchPart]:
-        """The matches of a batch, piece by piece, in any order of events; only of events that have some."""
+        """The matches of a batch in parts, in any order of events; only of events with matches."""
         for found in self.matcher.parts(columns, length):
             events, starts, numbers = found if kept is None else kept(found)
             offsets = np.zeros(len(starts), dtype=np.int64)

@@ -1,16 +1,15 @@
-"""Where a stream's subscriptions come from: a file, a table, or a running broker, which may all change.
+"""Sources of a stream's subscriptions: a file, a table, or a running broker, which may all change.
 
-*Theory.* A stream asks for a version before each batch, and reads only when that is another one. A file's version is
-what the system notes of it, a table's is that of its files. A broker has no version: it is asked for its sessions and
-their subscriptions over HTTP, at most every `every_s`, and the version is a hash of what it says.
+*Theory.* A stream requests a version before each batch, and reads the subscriptions only if that has changed. A file's
+version is its metadata in the file system, a table's is that of its files. A broker has no version: its sessions and
+subscriptions are requested over HTTP, at most every `every_s`, and the version is a hash of the answer.
 
 *Rules.*
-1. A version is taken before what it stands for is read: a change in between is seen at the next look.
-2. A broker's subscription is named `client/subscription`. Its filter is the one that holds in the client's context of
-   that moment.
-3. Bounded: no answer of a broker is read beyond `ANSWER_MAX`, none is waited for longer than `ANSWER_S`.
+1. A version is taken before the subscriptions are read: a change in between is noticed at the next request.
+2. A broker's subscription is named `client/subscription`. Its filter is bound to the client's context of that moment.
+3. An answer of a broker has at most `ANSWER_MAX` bytes and `ANSWER_S` seconds.
 
-Replace a file of subscriptions by renaming another over it: one that is written in place is read half-written.
+Replace a file of subscriptions by renaming another over it: a file that is written in place may be read half-written.
 """
 
 import base64
@@ -48,16 +47,16 @@ ANSWER_S = 10.0
 ANSWER_MAX = 64 << 20
 SESSIONS_MAX = 100_000
 ASK_EVERY_S = 5.0
-READ_AT_MOST = 3  # times, when a file changes meanwhile
+READ_AT_MOST = 3  # attempts, if a file changes meanwhile
 
 
 def source_of(said: str) -> SubscriptionSource:
-    """The source that a text names: `http://host:port` is a broker, all else a file or the folder of a table."""
+    """The source of a text: `http://host:port` is a broker, everything else a file or the folder of a table."""
     return BrokerSubscriptions(said) if said.startswith(("http://", "https://")) else FileSubscriptions(said)
 
 
 class FixedSubscriptions:
-    """Subscriptions that do not change."""
+    """Fixed subscriptions."""
 
     def __init__(self, subscriptions: Mapping[str, Wanted]) -> None:
         self._subscriptions = dict(subscriptions)
@@ -70,7 +69,7 @@ class FixedSubscriptions:
 
 
 class RestrictedSubscriptions:
-    """Another source, whose filters may name these attributes only: a stream reads no others.
+    """A wrapper of another source, whose filters may use only these attributes: a stream reads no others.
 
     `has_tests`: the stream reads whole events, so that queries may have exact tests.
     """
@@ -96,7 +95,7 @@ class RestrictedSubscriptions:
 
 
 def named(wanted: Iterable[Wanted]) -> set[str]:
-    """The attributes that filters name."""
+    """The attributes that filters use."""
     return {literal.attribute for each in wanted for literal in literals(routable(each))}
 
 
@@ -127,12 +126,12 @@ class FileSubscriptions:
 
 
 class BrokerSubscriptions:
-    """The subscriptions of all clients that have a session at a broker, asked for over HTTP."""
+    """The subscriptions of all clients with a session at a broker, requested over HTTP."""
 
     def __init__(self, url: str, every_s: float = ASK_EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
         try:
             parts = urlsplit(url)
-            _ = parts.port  # which is read only when it is asked for
+            _ = parts.port  # imported only when needed
         except ValueError as error:
             raise PipelineError(f"a broker is asked at http://host:port, and this is none: {error}") from None
         self._url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
@@ -175,9 +174,7 @@ class BrokerSubscriptions:
     def _ask_all(self) -> dict[str, str]:
         answer = self._ask(f"/sessions?limit={SESSIONS_MAX}")
         if answer.get("more"):
-            raise PipelineError(
-                f"{self._url} has more than {SESSIONS_MAX} sessions, which is as many as can be asked for"
-            )
+            raise PipelineError(f"{self._url} has more than {SESSIONS_MAX} sessions, the most that can be requested")
         found: dict[str, str] = {}
         for short in answer["sessions"]:
             if not short["subscriptions"]:
@@ -206,7 +203,7 @@ class BrokerSubscriptions:
 
 
 class _Stay(HTTPRedirectHandler):
-    """Goes nowhere else: who asks is said in the headers."""
+    """Follows no redirect: the headers contain credentials."""
 
     def redirect_request(self, *about: Any) -> None:
         return None

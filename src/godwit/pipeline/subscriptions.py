@@ -1,15 +1,14 @@
 """Reading subscriptions: from a file of JSON lines, a file of PADRES filters, or a table.
 
-*Theory.* What a file holds is seen at its first line: `{` begins JSON, anything else is PADRES. A line of JSON is what
-`godwit match` reads: an id, a filter in the language or in its JSON form, and perhaps what is asked of the sender and
-the subscriber's own context. `language` names another language of subscriptions, in which the filter is written. A line
-of PADRES is called by its number, for it has no name of its own.
+*Theory.* The first line decides the format: `{` begins JSON, anything else is PADRES. A line of JSON is as for `godwit
+match`: an id, a filter as text or in its JSON form, and optionally a filter on the sender and the subscriber's own
+context. `language` names another language of the filter. A line of PADRES has no id, and is named by its number.
 
 *Rules.*
-1. Whatever is wrong is one `PipelineError` that names file and line.
+1. An error is a `PipelineError` that names file and line.
 2. Ids are texts, and no two subscriptions have the same.
-3. A query whose filter is exact is that filter; only others bring an exact test.
-4. Queries may call operators that this program has registered, as far as workers can import them.
+3. A query whose routable filter is exact is that filter; only others have an exact test.
+4. Queries may call registered operators, if workers can import them.
 """
 
 import json
@@ -44,7 +43,7 @@ COLUMNS = ("subscription", "filter", "language")
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """`{"id": 7, "filter": "price < 10"}`, and what else a subscription may say."""
+    """`{"id": 7, "filter": "price < 10"}`, and the optional fields of a subscription."""
 
     id: int | str
     filter: Any
@@ -78,7 +77,7 @@ def subscriptions_of(frame: "DataFrame") -> dict[str, Wanted]:
 
 
 def wanted_of(text: str, language: str = NATIVE) -> Wanted:
-    """What a text in a language asks for: a filter, or where that is not exact a query."""
+    """Parse a text in a language: a filter, or, if that is not exact, a query."""
     return _parsed(text, language)
 
 
@@ -170,7 +169,7 @@ def _context_filter(source: Any) -> Filter:
         return from_json(source)
     wanted = _parsed(source, NATIVE)
     if isinstance(wanted, Query):
-        raise PipelineError("'sender' is a filter that brokers decide by themselves: it has no exact test")
+        raise PipelineError("'sender' must be a filter without an exact test")
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""A table of events as the source of a stream, and what the stream's output knows of it."""
+"""A table of events as the source of a stream, and its description in the stream's output."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["TableEvents", "shared_folder"]
 
 SOURCE = "_source"
-MAX_FILE_AGE = "36500d"  # Spark leaves out files that are a week older than the newest: we leave out none
+MAX_FILE_AGE = "36500d"  # by default Spark ignores files that are a week older than the newest
 
 
 class TableEvents:
-    """A table of events as a stream: all that is in it, then the files that are added to it.
+    """A table of events as a stream: its present files, then added files.
 
-    A table whose attributes change while a stream reads it ends the stream with an error: a new attribute needs another
-    start, and where a column became wider, its files were written again and would come a second time.
+    If the attributes of a table change while a stream reads it, the stream ends with an error: a new attribute needs a
+    restart, and after a change of a column's form the rewritten files would be read a second time.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -31,27 +31,27 @@ class TableEvents:
         self.attributes = about(self.folder, "events").attributes
 
     def read(self, spark: "SparkSession", files_max: int | None = None) -> "DataFrame":
-        """The streaming DataFrame; with `files_max`, so many files in a batch at most."""
+        """The streaming DataFrame; `files_max`: largest number of files in a batch."""
         reader = spark.readStream.schema(schema("events", self.attributes)).option("maxFileAge", MAX_FILE_AGE)
         limited = reader if files_max is None else reader.option("maxFilesPerTrigger", files_max)
         return limited.parquet(str(self.folder))
 
     def learn(self, index: SubscriptionIndex) -> None:
-        """Lay an index out for the events that are in the table now: for `stream(learn=…)`."""
+        """Optimise an index for the present events of the table: for `stream(learn=…)`."""
         learn(index, self.folder)
 
     def check(self) -> None:
-        """`PipelineError` when the table is not what it was: for `stream(before_batch=…)`."""
+        """Raise `PipelineError` if the attributes of the table have changed: for `stream(before_batch=…)`."""
         finish(self.folder)
         if about(self.folder, "events").attributes != self.attributes:
             raise PipelineError(f"the attributes of {self.folder} have changed: start the stream again")
 
     def waiting(self, checkpoint: str | Path) -> int:
-        """How many files of the table no batch has read yet."""
+        """The number of files of the table that no batch has read yet."""
         return max(0, len(files(self.folder)) - _files_read(Path(checkpoint)))
 
     def check_output(self, out: str | Path) -> None:
-        """`PipelineError` when the table is not what it was when the stream that wrote to `out` ran last."""
+        """Raise `PipelineError` if the table has changed since the last run of the stream that writes to `out`."""
         noted = shared_folder(out) / SOURCE
         before = about(noted, "events").attributes if noted.exists() else {}
         for name, form in before.items():
@@ -62,24 +62,22 @@ class TableEvents:
                 )
 
     def note(self, out: str | Path) -> None:
-        """Note in the output what the table is."""
+        """Store the description of the table in the output."""
         noted = shared_folder(out) / SOURCE
         noted.mkdir(parents=True, exist_ok=True)
         write_about(noted, About("events", attributes=self.attributes))
 
 
 def shared_folder(path: str | Path) -> Path:
-    """The folder of a path; `PipelineError` when it is none that this machine and the workers share."""
+    """The folder of a path; `PipelineError` if it is not one that this machine and the workers share."""
     text = str(path).removeprefix("file://")
     if "://" in text:
-        raise PipelineError(
-            f"{path} is not a folder that this machine and the workers share: streams write to such a one"
-        )
+        raise PipelineError(f"{path} is not a folder that this machine and the workers share, which streams need")
     return Path(text).absolute()
 
 
 def _files_read(checkpoint: Path) -> int:
-    """How many files Spark notes as read, by all batches: one a line, after a line with the version."""
+    """The number of files in Spark's record of all batches: one per line, after a line with the version."""
     read = 0
     for folder in (checkpoint / "sources").glob("*"):
         notes = {path for path in folder.iterdir() if path.name.partition(".")[0].isdigit()}

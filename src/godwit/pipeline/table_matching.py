@@ -1,19 +1,19 @@
-"""Matching whole tables: the fast way, in which workers read and write Parquet by themselves.
+"""Matching whole tables: the fast way, in which workers read and write Parquet themselves.
 
 *Theory.* Between a scan in the JVM and a Python worker every row is copied and converted twice. Here a task is only the
-name of a file and some rows of its row groups. The worker reads the columns that filters name (texts as a dictionary
-and codes, as the file has them), matches, and either adds up how many pairs there are or writes them as a file of its
-own: an event and a list of subscriptions, which are numbers into a dictionary of ids and never become objects. The
-driver takes the files over into the table when all tasks are done. Where subscriptions have exact tests
-(`exact_matching.py`) the worker reads all columns, as a test may look at any.
+name of a file and some rows of its row groups. The worker reads the columns that filters use (texts as a dictionary and
+codes, as in the file), matches, and either counts the pairs or writes them to a separate file: an event and a list of
+subscriptions, which are numbers into a dictionary of ids and never become objects. The driver adds the files to the
+table when all tasks are done. If subscriptions have exact tests (`exact_matching.py`) the worker reads all columns,
+because a test may use any.
 
 *Rules.*
-1. A table of matches is there wholly or not at all (`tables.changing`), also when tasks fail and are tried again: only
-   files that a finished task names are taken over.
+1. A table of matches is written atomically (`tables.changing`), even if tasks fail and are retried: only files of
+   finished tasks are added.
 2. Memory is bounded: a row group, `index.PAIRS_MAX` pairs found, `match_files.PAIRS_WRITTEN` pairs waiting to be
    written.
-3. The result is that of `matching.match`, whichever way rows are cut into tasks.
-4. All workers must see the folders; one that does not says so.
+3. The result is that of `matching.match`, however rows are divided into tasks.
+4. All workers must see the folders; otherwise the job fails with that error.
 
 *Profile.* 245,190 quotes and 10,000 subscriptions, 214 million pairs: finding takes 0.65 s of a core, 7 ns for each
 pair of an event and a distinct filter; writing out who shares a filter 0.35 s, and to write all pairs (`parquet_lists`)
@@ -44,8 +44,8 @@ __all__ = ["Matched", "learn", "match_table"]
 
 ROWS_AT_ONCE = 1 << 15  # that are encoded and matched together
 WHOLE_ROWS_AT_ONCE = 1 << 12  # with all their columns
-TASK_ROWS_MIN = 125_000  # a task of Python's costs 45 ms besides
-TASK_ROWS_MAX = 2_000_000  # so that progress is seen, and what is tried again is not all
+TASK_ROWS_MIN = 125_000  # overhead of a Python task: 45 ms
+TASK_ROWS_MAX = 2_000_000  # so that progress is visible, and a retry repeats only a part
 ROWS_LEARNT = 256  # or some more
 COUNTED = ("events", "matched", "pairs", "residues", "undecided")
 RESULT = ", ".join([*(f"{name} bigint" for name in COUNTED), "file string, day string, reason string"])
@@ -53,8 +53,8 @@ RESULT = ", ".join([*(f"{name} bigint" for name in COUNTED), "file string, day s
 
 @dataclass(frozen=True)
 class Matched:
-    """What was done: events read, events with a match, pairs, files written; pairs that passed a filter and failed its
-    exact test, pairs whose test could not be decided, and why the first could not."""
+    """The result: events read, events with a match, pairs, files written; pairs that passed a filter and failed its
+    exact test, undecided pairs, and the reason of the first."""
 
     events: int
     matched: int
@@ -67,7 +67,7 @@ class Matched:
 
 
 class Done(NamedTuple):
-    """What a task did with the events of one day."""
+    """The result of a task for one day."""
 
     events: int
     matched: int
@@ -83,7 +83,7 @@ class RowRange(NamedTuple):
     """Some rows of a row group of a file."""
 
     path: str
-    day: str | None  # what the name of its folder says; None: a flat table has it in a column
+    day: str | None  # from the name of its folder; None: a flat table has it in a column
     group: int
     first: int
     last: int
@@ -96,12 +96,12 @@ def match_table(
     out: str | Path | None = None,
     mode: tables.Mode = "new",
 ) -> Matched:
-    """Match a table of events. The matches become a table `out`; without it they are only counted."""
+    """Match a table of events, and write the matches to the table `out`; without it they are only counted."""
     tables.finish(folder)
     found = about(folder, "events")
     root = Path(folder).resolve()
     if out is not None and Path(out).resolve() == root:
-        raise PipelineError(f"the matches of {folder} would take its own place: name another folder")
+        raise PipelineError(f"the matches of {folder} would replace it: use another folder")
     pieces = [_as_pieces(path, root) for path in tables.files(root)]
     if not any(pieces):
         raise PipelineError(f"the table {folder} has no events")
@@ -121,7 +121,7 @@ def match_table(
 
 
 def learn(index: SubscriptionIndex, folder: str | Path) -> None:
-    """Lay an index out for the events of a table, before it is saved: some of its rows are looked at."""
+    """Optimise an index for the events of a table, using some of its rows, before it is saved."""
     found = about(folder, "events")
     root = Path(folder).resolve()
     reader, left = ColumnReader(index.attributes), ROWS_LEARNT
@@ -146,7 +146,7 @@ def _as_pieces(path: Path, root: Path) -> list[RowRange]:
 
 
 def _as_tasks(pieces: Sequence[RowRange], slots: int) -> list[list[RowRange]]:
-    """Pieces cut and gathered into tasks."""
+    """Divide pieces into tasks."""
     sizes = _task_sizes(sum(piece.last for piece in pieces), slots)
     tasks: list[list[RowRange]] = []
     room = 0
@@ -164,8 +164,8 @@ def _as_tasks(pieces: Sequence[RowRange], slots: int) -> list[list[RowRange]]:
 
 
 def _task_sizes(rows: int, slots: int) -> Iterator[int]:
-    """Rows for each task, in the order in which they are done: all slots together take half of what is left, again and
-    again, so that tasks that end late are short ones, and no slot waits long for another. Few rows are one task a slot.
+    """The rows of each task, in order: all slots together repeatedly take half of the rest, so that the last tasks are
+    short, and no slot waits long for another. Few rows are one task per slot.
     """
     left, shortest = rows, max(TASK_ROWS_MIN, rows // (8 * slots))
     while left:
@@ -183,7 +183,7 @@ def _run(
     forms: dict[str, Form],
     out: str | None,
 ) -> tuple[Matched, list[tuple[str, str | None]]]:
-    """Do all tasks. Returns what was done, and the files that were written with the day of each."""
+    """Run all tasks. Returns the result, and the written files with the day of each."""
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -208,7 +208,7 @@ def _as_rows(results: Iterable[Done]) -> Any:
 
 
 def work_off(pieces: Sequence[RowRange], index: IndexFile, forms: dict[str, Form], out: str | None) -> Iterator[Done]:
-    """Match the rows of a task, day after day: how many events, matched events and pairs, and the file written."""
+    """Match the rows of a task, day by day: the numbers of events, matched events and pairs, and the written file."""
     opened, reader = index.open(), ColumnReader(index.attributes)
     for day, group in _by_day(pieces):
         testing, kept = opened.testing(), KEPT if out is not None else ()
@@ -246,15 +246,17 @@ def _batches(
     kept: tuple[str, ...],
     is_whole: bool = False,
 ) -> Iterator[Any]:
-    """The rows of pieces, in batches with the columns that filters name and those that are kept, or with all."""
+    """The rows of pieces, in batches with the columns that filters use and those that are kept, or with all."""
     for piece in pieces:
         if not Path(piece.path).exists():
-            raise PipelineError(f"a worker sees no {piece.path}: the table must be where all workers find it")
+            raise PipelineError(
+                f"a worker cannot find {piece.path}: the table must be in a folder that all workers share"
+            )
         names = pq.read_schema(piece.path).names
         wanted = [name for name in names if is_whole or name in reader.columns or name in kept]
         texts = [name for name in wanted if name in kept or forms.get(attribute_of(name) or "") == Form("text")]
         file = pq.ParquetFile(piece.path, read_dictionary=texts, coerce_int96_timestamp_unit="us")
-        if not wanted:  # no filter asks for what this file has
+        if not wanted:  # no filter uses a column of this file
             yield from _empty_batches(piece.last - piece.first)
             continue
         for batch in _rows_in_turn(file, piece, wanted) if is_whole else _rows_at_once(file, piece, wanted):
@@ -268,7 +270,7 @@ def _rows_at_once(file: Any, piece: RowRange, columns: list[str]) -> Iterator[An
 
 
 def _rows_in_turn(file: Any, piece: RowRange, columns: list[str]) -> Iterator[Any]:
-    """The same, for columns that may hold documents: not all of a row group are in memory at a time. (rule 2)"""
+    """The same, for columns that may have documents: a row group is not in memory as a whole. (rule 2)"""
     done = 0
     for batch in file.iter_batches(WHOLE_ROWS_AT_ONCE, [piece.group], columns, use_threads=False):
         first, last = max(piece.first - done, 0), min(piece.last - done, batch.num_rows)
@@ -285,7 +287,7 @@ def _empty_batches(rows: int) -> Iterator[Any]:
 
 
 def _as_said(forms: dict[str, Form], name: str, array: Any) -> Any:
-    """A column of the type that its table says: some writers note times without their zone, which is UTC."""
+    """A column with the type of its table: some writers store times without their zone, which is UTC."""
     attribute = attribute_of(name)
     type = arrow_type(forms[attribute]) if attribute in forms else array.type
     if name == "published_at":

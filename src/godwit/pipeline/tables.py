@@ -1,23 +1,22 @@
-"""Tables on disk: read, made, added to and replaced, wholly or not at all.
+"""Tables on disk: reading, creating, appending and replacing, with atomic changes.
 
-*Theory.* A writer puts its files into `_writing/new` within the table's folder, laid out as they shall stand. Then it
-writes `_commit.json`: which files of the table go, and what `_godwit.json` will say. From here on the change is made:
-renaming the files, removing those that go and writing `_godwit.json` can be done again as often as needed, by whoever
-comes next. A writer that is killed before leaves only a folder `_writing`, which the next one removes. What
-`_commit.json` says is on the disk before it is there, and what it asks for before it goes.
+*Theory.* A writer puts its files into `_writing/new` within the table's folder, in their final layout. Then it writes
+`_commit.json`: the files to remove, and the new content of `_godwit.json`. This decides the change: renaming the files,
+removing the old ones and writing `_godwit.json` can be repeated as often as needed, by any later process. A writer that
+is killed before leaves only a folder `_writing`, which the next one removes. All files of the change are on the disk
+before `_commit.json` is written, and its steps before it is removed.
 
 *Rules.*
-1. A change is there wholly or not at all, also when its writer is killed, interrupted or out of disk at any moment, or
-   the machine out of power.
+1. A change is atomic, even if its writer is killed, interrupted or out of disk space at any moment, or the power fails.
 2. There is one writer at a time; a second one is refused with an error. Reading needs no lock.
-3. A folder that is not a Godwit table is never written into nor removed, nor is what others put below a table. A table
-   that does not come to be leaves no folder behind that was not there.
-4. No file is given a name twice in the life of a table, so that a change that is made again does no harm.
-5. An attribute that gets other values than before has its column widened in all files; a file may lack the column of
-   an attribute that none of its events has, and readers take it for missing.
-6. The day of a row is the name of its folder, as Spark has it; a table of many days with few rows each is *flat*: its
-   files stand in the table's folder, and the day is a column in them. Spark reads both alike.
-7. What was refused stands beside the table, in its `_quarantine`, which is a table too and part of the same change.
+3. A folder that is not a Godwit table is never written to or removed, nor are other files below a table. A failed
+   creation leaves no new folder behind.
+4. File names are never reused in a table, so that a repeated change does no harm.
+5. If an attribute gets values of another form, its column is widened in all files; a file may lack the column of an
+   attribute that none of its events has, which readers treat as missing.
+6. The day of a row is the name of its folder, as in Spark; a table of many days with few rows each is *flat*: its files
+   are in the table's folder, and the day is a column. Spark reads both alike.
+7. Bad rows are in the `_quarantine` of the table, which is also a table and part of the same change.
 """
 
 import fcntl
@@ -68,9 +67,9 @@ __all__ = [
 ]
 
 Mode = Literal["new", "append", "overwrite"]
-NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows without a time, as Spark calls it
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows without a time, as in Spark
 QUARANTINE = "_quarantine"
-GROWING = ("events", "fixes", "trace")  # tables that more is added to
+GROWING = ("events", "fixes", "trace")  # tables that can be appended to
 GROUP_ROWS = 2**17
 _WRITING, _COMMIT, _LOCK = "_writing", "_commit.json", "_lock"
 _UNDECIDED = f"{_COMMIT}.new"
@@ -81,7 +80,7 @@ _NUMBERED = re.compile(r"(\d{6,})-\d{5,}\.parquet")
 
 
 def read(spark: "SparkSession", folder: str | Path, table: str | None = None) -> "DataFrame":
-    """The table in a folder, with the columns that it says it has; `PipelineError` when it is not a `table`."""
+    """The table in a folder, with its described columns; `PipelineError` if it is not a `table`."""
     finish(folder)
     found = about(folder, table)
     wanted = schema(found.table, found.attributes)
@@ -109,12 +108,12 @@ def plain(frame: "DataFrame") -> "DataFrame":
 
 
 def spark_path(path: str | Path) -> str:
-    """A path as Spark takes it for that very path, whatever characters are in it: brackets and stars are patterns."""
+    """A path escaped for Spark, in which brackets and stars are patterns."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
 
 def column(name: str) -> "Column":
-    """A column by its very name, whatever characters are in it."""
+    """A column by its exact name, with any characters."""
     from pyspark.sql import functions
 
     return functions.col("`" + name.replace("`", "``") + "`")
@@ -123,7 +122,7 @@ def column(name: str) -> "Column":
 def files(folder: str | Path) -> list[Path]:
     """The Parquet files of a table, in order: those in its folder and in those of its days, as Spark reads them.
 
-    What else is below is not of the table.
+    Other files below are not part of the table.
     """
     root = Path(folder)
     found = [*root.glob("*.parquet"), *root.glob("day=*/*.parquet")]
@@ -135,39 +134,39 @@ def files(folder: str | Path) -> list[Path]:
 
 @dataclass
 class TableChange:
-    """A change of a table that is being made: put files under `new`, name those that go, then `commit`."""
+    """A change of a table in progress: put files under `new`, name those to remove, then `commit`."""
 
     folder: Path
     table: str
-    before: About | None  # None: it is a new table, or what it was is replaced
-    number: int  # of this write in the life of the table
+    before: About | None  # None: the table is new, or replaced
+    number: int  # number of this write to the table
     removed: list[str] = field(default_factory=list)
     named: int = 0
 
     @property
     def new(self) -> Path:
-        """Where the files of this change are put, laid out as they shall stand in the table."""
+        """The folder for the files of this change, in their final layout."""
         return self.folder / _WRITING / "new"
 
     @property
     def staged(self) -> Path:
-        """Where files may be put that are needed only until the change is made."""
+        """The folder for temporary files of this change."""
         return self.folder / _WRITING / "staged"
 
     def is_flat(self, wish: bool) -> bool:
-        """Whether the files stand in no folders of days: as in the table before, and in a new one as is wished."""
+        """Whether the table has no folders of days: as before, and in a new table as requested."""
         if self.before is None or not (known := files(self.folder)):
             return wish
         return known[0].parent == self.folder
 
     def place(self, day: str | None = None) -> Path:
-        """Where the next file of this change is put; `day`: in the folder of that day."""
+        """The path of the next file of this change; `day`: in the folder of that day."""
         self.named += 1
         folder = self.new if day is None else self.new / f"day={day}"
         return folder / f"{self.number:06d}-{self.named:05d}.parquet"
 
     def commit(self, attributes: Mapping[str, Form] | None = None) -> None:
-        """Make the change, and say what the table is now."""
+        """Carry out the change, and write the new description of the table."""
         said = About(self.table, attributes=dict(attributes or {}))
         data = {
             "removed": self.removed,
@@ -175,17 +174,17 @@ class TableChange:
             "attributes": {name: str(form) for name, form in said.attributes.items()},
             "quarantine": (self.new / QUARANTINE).is_dir(),
         }
-        written = sorted(self.new.rglob("*"), reverse=True)  # files before the folders that they are in
+        written = sorted(self.new.rglob("*"), reverse=True)  # files before their folders
         synced([*written, self.new, self.new.parent])
         assert f"{_COMMIT}.new" == _UNDECIDED
         write_whole(self.folder / _COMMIT, json.dumps(data).encode())
         _carry_out(self.folder)
-        synced([self.folder.parent])  # which may have got its name just now
+        synced([self.folder.parent])  # which may be new
 
 
 @contextmanager
 def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[TableChange]:
-    """A change of the table in a folder, that is undone unless it is committed."""
+    """A change of the table in a folder, which is undone unless it is committed."""
     root = Path(folder)
     check(root, table, mode)  # before there is a lock in it
     made = [each for each in (root, *root.parents) if not each.exists()]
@@ -200,24 +199,27 @@ def changing(folder: str | Path, table: str, mode: Mode = "new") -> Iterator[Tab
         try:
             yield change
         finally:
-            if not (root / _COMMIT).exists():  # else it is decided, and what is left of it is for the next one to do
+            if not (root / _COMMIT).exists():  # otherwise it is decided, and the next process completes it
                 shutil.rmtree(root / _WRITING, ignore_errors=True)
                 if made and not (root / ABOUT).exists():
                     shutil.rmtree(root, ignore_errors=True)
                     for above in made[1:]:
-                        with suppress(OSError):  # somebody else has put something there
+                        with suppress(OSError):  # another process has put files there
                             above.rmdir()
 
 
 def check(folder: str | Path, table: str, mode: Mode = "new") -> None:
-    """`PipelineError` when such a change cannot be made in a folder, as far as can be seen. Nothing is touched."""
+    """Raise `PipelineError` if such a change is not possible in a folder, as far as can be checked. Nothing is
+    changed."""
     root = Path(folder)
     for above in root.resolve().parents:
         if (above / ABOUT).exists() and not root.resolve().relative_to(above).parts[0].startswith("_"):
-            raise PipelineError(f"{folder} is within the table {above}, whose rows these would be: take another folder")
+            raise PipelineError(
+                f"{folder} is within the table {above}, and would become part of it: use another folder"
+            )
     if root.exists() and not root.is_dir():
         raise PipelineError(f"cannot write a table to {folder}: it is not a folder")
-    if (root / _COMMIT).exists():  # what is decided says what will be there, and is carried out first
+    if (root / _COMMIT).exists():  # a decided change is carried out first
         return
     if (root / ABOUT).exists():
         if mode == "new":
@@ -229,7 +231,7 @@ def check(folder: str | Path, table: str, mode: Mode = "new") -> None:
 
 
 def finish(folder: str | Path) -> None:
-    """Carry out a change whose writer was killed after it was decided."""
+    """Complete a change whose writer was killed after it was decided."""
     root = Path(folder)
     if (root / _COMMIT).exists():
         with _locked(root, wait=True):
@@ -253,7 +255,7 @@ def _begun(root: Path, table: str, mode: Mode) -> TableChange:
 
 
 def _carry_out(root: Path) -> None:
-    """Do what `_commit.json` says, or the rest of it."""
+    """Carry out `_commit.json`, or the rest of it."""
     data = _decided(root)
     for path in (root / name for name in data["removed"]):
         path.unlink(missing_ok=True)
@@ -272,16 +274,16 @@ def _carry_out(root: Path) -> None:
         write_about(root / QUARANTINE, About("quarantine"))
     shutil.rmtree(root / _WRITING, ignore_errors=True)
     (root / _COMMIT).unlink(missing_ok=True)
-    synced([root])  # before there are other files under `_writing` that it would be about
+    synced([root])  # before other files under `_writing` could be confused with its files
 
 
 def _decided(root: Path) -> dict[str, Any]:
-    """What `_commit.json` says. It may have come with a table of somebody else, so only files of the table may go."""
+    """The content of `_commit.json`. It may come from elsewhere, so only files of the table may be removed."""
     try:
         data = json.loads((root / _COMMIT).read_text(encoding="utf-8"))
         folders = {(root / name).parent.resolve() for name in data["removed"]}
         if not all(folder.is_relative_to(root.resolve()) for folder in folders):
-            raise ValueError("it is about files that are not of the table")
+            raise ValueError("it names files that are not of the table")
         forms = {name: Form.parse(form) for name, form in data["attributes"].items()}
         return {
             "removed": data["removed"],
@@ -290,12 +292,12 @@ def _decided(root: Path) -> dict[str, Any]:
             "quarantine": data["quarantine"],
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PipelineError(f"{root / _COMMIT} says nothing that can be done: {error}") from None
+        raise PipelineError(f"{root / _COMMIT} is invalid: {error}") from None
 
 
 @contextmanager
 def _locked(root: Path, *, wait: bool = False) -> Iterator[None]:
-    """Only one process is in here at a time; a killed one is out."""
+    """Lock the table for this process; the lock ends with the process."""
     try:
         lock = (root / _LOCK).open("w")
     except OSError as error:
@@ -312,7 +314,7 @@ def _locked(root: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def write(frame: "DataFrame", folder: str | Path, table: str, mode: Mode = "new") -> None:
-    """Make a table of a DataFrame, add it to one, or put it in its place. Columns that it lacks are null."""
+    """Write a DataFrame as a table: create, append or replace. Missing columns are null."""
     from pyspark.sql import functions
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -354,7 +356,7 @@ def write(frame: "DataFrame", folder: str | Path, table: str, mode: Mode = "new"
 
 
 def widened(array: Any, name: str, form: Form) -> Any:
-    """A column as the same values in a wider form."""
+    """A column with the same values in a wider form."""
     if array.type == arrow_type(form):
         return array
     if pa.types.is_null(array.type):
@@ -369,9 +371,9 @@ def widen(
     forms: Mapping[str, tuple[Form, bool]],
     run: Callable[[Callable[[Any], Any], Sequence[Any]], Any],
 ) -> dict[str, Form]:
-    """The forms that the table has with what is added, whose forms are given with whether its ints are exact floats.
+    """The forms of the table with the added events; their forms are given with whether their ints are exact as floats.
 
-    Files of the table whose columns must be wider are written again; `run(function, items)` does that for all of them.
+    Files of the table whose columns must be wider are rewritten; `run(function, items)` does that for all of them.
     """
     old = change.before.attributes if change.before else {}
     there = files(change.folder)
@@ -396,7 +398,7 @@ def widen(
 
 
 def rewritten(item: tuple[str, str, dict[str, Form]]) -> None:
-    """Write a file again with some columns in wider forms."""
+    """Rewrite a file with some columns in wider forms."""
     path, target, forms = item
     found = pq.read_table(path, partitioning=None)
     for place, name in enumerate(found.schema.names):
@@ -412,7 +414,7 @@ def save(found: Any, target: str | Path) -> None:
 
 
 def _is_exact(paths: Sequence[Path], name: str) -> bool:
-    """Whether all ints of a column are floats too, by the extremes that the files note."""
+    """Whether all ints of a column are exact as floats, by the statistics of the files."""
     paths_of = (name, f"{name}.list.element", f"{name}.list.item")
     largest = 0
     for path in paths:

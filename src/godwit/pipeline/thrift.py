@@ -1,12 +1,12 @@
-"""Thrift's compact protocol, in which Parquet's metadata are: structures read and written field by field.
+"""Thrift's compact protocol, the format of Parquet's metadata: structures are read and written field by field.
 
-*Theory.* What is read is kept as it came: a structure is a dictionary of fields by number, a field its wire type and
-its value, a list the wire type of its items and these. So whoever takes over metadata that others wrote need not know
-every field of theirs, and writes those that he does not know as he found them.
+*Theory.* Everything is kept as read: a structure is a dictionary of fields by number, a field its wire type and its
+value, a list the wire type of its items and the items. So metadata of other writers can be copied without knowing every
+field.
 
 *Rules.*
-1. What is read and written again is the same bytes, as long as its writer used the shortest form of each number.
-2. What breaks off, or has a type that Parquet's metadata never have, is an error.
+1. Reading and writing gives the same bytes, if the writer used the shortest form of each number.
+2. Truncated data, or a type that Parquet's metadata never have, is an error.
 """
 
 from typing import Any
@@ -16,21 +16,21 @@ __all__ = ["BINARY", "I32", "I64", "LIST", "STRUCT", "Struct", "ThriftError", "r
 TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
 RAW_BYTES = {I8: 1, DOUBLE: 8}  # kept as bytes
 DEPTH_MAX = 32
-LONG_LIST = 15  # a list has fewer items, or a varint says how many
+LONG_LIST = 15  # a list has fewer items, or a varint with their number
 
 Struct = dict[int, tuple[int, Any]]
 
 
 class ThriftError(ValueError):
-    """Bytes that are no structure of Thrift's, or of a kind that is not known here."""
+    """Invalid bytes, or an unknown type."""
 
 
 def read(data: bytes) -> Struct:
-    """The structure that the bytes begin with."""
+    """The structure at the beginning of the bytes."""
     try:
         return _read_struct(data, 0, 0)[0]
     except IndexError:
-        raise ThriftError("a structure breaks off") from None
+        raise ThriftError("a structure is truncated") from None
 
 
 def _read_struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:

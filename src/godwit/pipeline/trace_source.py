@@ -1,4 +1,4 @@
-"""A simulation's trace as a table, read by workers themselves: a task for each row group of its file."""
+"""A simulation's trace as a table, read by workers: a task for each row group of its file."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,15 +1,14 @@
-"""Operators of users in Spark's workers: where they are defined, how workers get them, what is said where they cannot.
+"""User-defined operators in Spark's workers: their modules, how workers import them, and errors if they cannot.
 
-*Theory.* A worker is another process, perhaps on another machine. An operator is code, and code is not sent: what is
-sent is its name, the module that defines it and the name of the function there, and the worker imports it. Modules that
-are installed are expected to be installed everywhere. Others are shipped by Spark as files: a module, or the package
-that it is in.
+*Theory.* A worker is another process, perhaps on another machine. An operator is code, and code is not serialised: its
+name, its module and the name of the function are sent, and the worker imports it. Installed modules must be installed
+on all workers. Others are shipped by Spark as files: a module, or its package.
 
 *Rules.*
-1. Queries may call the operators that the driver has registered and that a worker can import. One that is defined in
-   the main program, within a function or by a lambda is unknown to queries, and the error says why.
-2. A worker imports when it reads a query. What it cannot import is an error when a query needs it, with the reason.
-3. Nothing that subscriptions say is imported: modules are named by the program that runs the job.
+1. Queries may call operators that the driver has registered and a worker can import. An operator that is defined in the
+   main program, within a function or by a lambda is unknown to queries, and the error says why.
+2. A worker imports when it parses a query. A failed import is an error when a query needs it, with the reason.
+3. Subscriptions cannot cause imports: modules are named by the program that runs the job.
 """
 
 import sys
@@ -30,16 +29,16 @@ from godwit.languages.operators import Operator, registered_operators
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["OperatorSource", "operator_sources", "parse_in_driver", "parse_in_worker", "ship_operators"]
+__all__ = ["OperatorSource", "operator_sources", "parse_in_driver", "parse_in_worker", "ship_modules", "ship_operators"]
 
 MAIN = "__main__"
 HOW = "put it into a module, and import that or name it: --operators module:function"
 
 
 class OperatorSource(NamedTuple):
-    """Where an operator is defined."""
+    """The definition of an operator."""
 
-    name: str  # by which queries call it
+    name: str  # its name in queries
     module: str
     function: str  # its qualified name in there
 
@@ -48,13 +47,13 @@ class OperatorSource(NamedTuple):
 
 
 def operator_sources() -> tuple[OperatorSource, ...]:
-    """Where the operators are defined that this program has registered, and that other processes can import."""
+    """The registered operators that other processes can import."""
     known = registered_operators().values()
     return tuple(_source(each) for each in known if not _why_not(each)) if known else ()
 
 
 def parse_in_driver(text: str, language: str, sources: Iterable[OperatorSource]) -> Query:
-    """The query that a text says, with the operators of these sources. (rule 1)"""
+    """Parse a query, with the operators of these sources. (rule 1)"""
     known = registered_operators()
     try:
         return parse_query(text, language, {source.name: known[source.name] for source in sources})
@@ -66,8 +65,13 @@ def parse_in_driver(text: str, language: str, sources: Iterable[OperatorSource])
 
 
 def ship_operators(spark: "SparkSession") -> None:
-    """See to it that workers can import the modules of operators."""
-    for top in {source.module.partition(".")[0] for source in operator_sources()}:
+    """Make the modules of operators importable in workers."""
+    ship_modules(spark, {source.module for source in operator_sources()})
+
+
+def ship_modules(spark: "SparkSession", modules: Iterable[str]) -> None:
+    """Send the files of these modules to workers, except installed ones."""
+    for top in {module.partition(".")[0] for module in modules}:
         path = _shipped_file(top)
         if path is None or (key := (str(spark.sparkContext.applicationId), path)) in _SHIPPED:
             continue
@@ -78,7 +82,7 @@ def ship_operators(spark: "SparkSession") -> None:
         _SHIPPED.add(key)
 
 
-_SHIPPED: set[tuple[str, str]] = set()  # what each application of Spark was given
+_SHIPPED: set[tuple[str, str]] = set()  # the modules sent to each Spark application
 
 
 def _source(operator: Operator) -> OperatorSource:
@@ -86,7 +90,7 @@ def _source(operator: Operator) -> OperatorSource:
 
 
 def _why_not(operator: Operator) -> str:
-    """Why other processes cannot import an operator; "": they can."""
+    """Why other processes cannot import an operator; "" if they can."""
     module, function = (getattr(operator.holds, name, "") for name in ("__module__", "__qualname__"))
     if not module or not function:
         return f"it is not a function of a module; {HOW}"
@@ -102,7 +106,7 @@ def _why_not(operator: Operator) -> str:
 
 
 def _shipped_file(top: str) -> str | None:
-    """The file of a module, or its package in a zip file, under a name that can be imported; None: it is installed."""
+    """The file of a module, or its package in a zip file, under an importable name; None if it is installed."""
     file = getattr(sys.modules[top], "__file__", None)
     folders = list(getattr(sys.modules[top], "__path__", ()))
     place = Path(folders[0] if folders else file or "").resolve()
@@ -138,7 +142,7 @@ def parse_in_worker(text: str, language: str, sources: tuple[OperatorSource, ...
 
 @cache
 def _imported(sources: tuple[OperatorSource, ...]) -> tuple[Mapping[str, Operator], Mapping[str, str]]:
-    """Operators by name; and why others are not there."""
+    """Operators by name; and the import errors of others."""
     found: dict[str, Operator] = {}
     missing: dict[str, str] = {}
     for name, module, function in sources:

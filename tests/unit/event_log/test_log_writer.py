@@ -73,7 +73,7 @@ def test_a_damaged_line_with_others_behind_it_is_said_and_nothing_is_cut(tmp_pat
     file = tmp_path / "00000001.jsonl"
     damaged = file.read_bytes().replace(b'{"n":2}', b'{"n":2]')
     file.write_bytes(damaged)
-    with pytest.raises(EventLogError, match=r"00000001\.jsonl: line 2 is not an event, and others stand behind it"):
+    with pytest.raises(EventLogError, match=r"00000001\.jsonl: line 2 is not an event, and there are others after it"):
         EventLog(tmp_path)
     assert file.read_bytes() == damaged
 
@@ -145,7 +145,7 @@ def test_how_far_it_is_published_is_there_again(tmp_path: Path) -> None:
     assert (again.publisher, again.first, again.events, again.position) == ("cab", 100, 3, Position(1, 20))
     again.close()
     (tmp_path / "_published.json").write_text("{}")
-    with pytest.raises(EventLogError, match="does not say how far the log is published"):
+    with pytest.raises(EventLogError, match="has no valid position"):
         PublishProgress(tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_a_log_says_the_name_and_the_version_of_its_format(tmp_path: Path) -> No
     written(tmp_path, [2])
     assert held(tmp_path) == [1, 2]
     about.write_text('{"kind": "another log", "format": 1}')
-    with pytest.raises(EventLogError, match="is of kind 'another log': this is no godwit event log"):
+    with pytest.raises(EventLogError, match="is of kind 'another log', not godwit event log"):
         EventLog(tmp_path)
     assert about.read_text() == '{"kind": "another log", "format": 1}'
 
@@ -196,7 +196,7 @@ def test_what_is_gone_from_a_log_before_it_was_read_is_missed(tmp_path: Path) ->
 
 def test_a_log_that_spark_fills_is_not_for_others(tmp_path: Path) -> None:
     (tmp_path / "_log.json").write_text('{"format": 1, "publisher": "spark"}')
-    with pytest.raises(EventLogError, match="is a log that Spark fills: take another folder"):
+    with pytest.raises(EventLogError, match="is a log that Spark fills: use another folder"):
         EventLog(tmp_path)
 
 

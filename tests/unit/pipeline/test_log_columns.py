@@ -192,7 +192,7 @@ def test_whatever_an_event_holds_comes_out_of_columns_and_rest(attributes: Any) 
 )
 def test_what_does_not_fit_is_said_or_goes_to_the_rest(tmp_path: Path, form: str, held: Any) -> None:
     log = filled(tmp_path, [Event({"a": held}, "p", 1)])
-    with pytest.raises(PipelineError, match=r"event p:1 has a = .*, which is no .*: say `a any`"):
+    with pytest.raises(PipelineError, match=r"event p:1 has a = .*, which is not .*: use `a any`"):
         read(log, START, end_of(log), Wanted.parse(f"a {form}"))
     [row] = read(log, START, end_of(log), Wanted.parse(f"a {form}", rest="more"))
     assert row["a"] is None

@@ -430,7 +430,7 @@ def test_the_files_are_read_by_those_whom_they_are_for(tmp_path: Path) -> None:
         (["--proxy-share", "1.1"], "a share of 1.1 of the time"),
         (["--brokers", "none.csv"], "none.csv: No such file"),
         (["absent"], "there is no absent"),
-        (["--out", "cab.txt"], "cab.txt is not a folder: take another --out"),
+        (["--out", "cab.txt"], "cab.txt is not a folder: use another --out"),
     ],
 )
 def test_a_wish_that_cannot_be_met_is_one_sentence_before_spark_starts(
@@ -445,5 +445,5 @@ def test_a_wish_that_cannot_be_met_is_one_sentence_before_spark_starts(
 
 def test_a_graph_of_too_many_places_is_refused() -> None:
     dwells = [{"place": f"{n},0"} for n in range(mined_files.PLACES_MAX + 1)]
-    with pytest.raises(PipelineError, match=r"a movement graph of 100,001 places: allowed are 100,000, so take larger"):
+    with pytest.raises(PipelineError, match=r"a movement graph of 100,001 places: allowed are 100,000, so use larger"):
         mined_files.movement(GridCells(0.001), dwells, [], 1)

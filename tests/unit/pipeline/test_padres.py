@@ -53,7 +53,7 @@ def test_what_else_a_publication_may_hold(line: str, attributes: dict[str, objec
         ("", "character 1: the line ends where"),
         ("price = 3", "character 1: 'price = 3' where"),
         ("[class,'STOCK'],", "character 17: the line ends where"),
-        ("[class,'STOCK'][a,1]", "character 16: '\\[a,1\\]' where the line should end"),
+        ("[class,'STOCK'][a,1]", "character 16: '\\[a,1\\]' where the end of the line"),
         ("[class,'STOCK],[a,1]", "character 1: "),
         ("[class,eq,'STOCK']", "character 1: "),
         ("[a,1e999]", "'a': inf is not a finite number"),

@@ -89,7 +89,7 @@ def test_another_stream_may_not_write_to_the_log(tmp_path: Path) -> None:
     written(LogStreamWriter(Target(log, checkpoint=first)), 0)
     with pytest.raises(PipelineError, match="was filled by another stream, or by this one before its checkpoint"):
         written(LogStreamWriter(Target(log, checkpoint=second)), 0)
-    with pytest.raises(PipelineError, match="is filled by a stream: take another folder for a table"):
+    with pytest.raises(PipelineError, match="is filled by a stream: use another folder for a table"):
         LogWriter(Target(log)).commit([])
     with pytest.raises(PipelineError, match=r"is the log of publisher 'spark-.*', and not 'x'"):
         written(LogStreamWriter(Target(log, "x", first)), 1)

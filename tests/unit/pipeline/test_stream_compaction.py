@@ -125,9 +125,8 @@ def test_a_batch_that_is_not_complete_is_not_merged(tmp_path: Path) -> None:
     put_batches(tmp_path, 3)
     with BatchLedger(tmp_path).held():
         BatchLedger(tmp_path).begin(3, STREAM, lambda _: BatchPlan(index="", version="", subscriptions=1, began_us=0))
-    write_matches(tmp_path, 15, ["x"])
-    stray = next(path for path in tmp_path.glob("*.parquet") if not path.name.startswith("b"))
-    stray.rename(tmp_path / file_name(3, 0))
+    stray = write_matches(tmp_path, 15, ["x"])
+    (tmp_path / stray).rename(tmp_path / file_name(3, 0))
     compact(tmp_path)
     assert [name[:1] for name in names(tmp_path)] == ["a", "b"]
 

@@ -180,7 +180,7 @@ def test_matches_never_take_the_place_of_their_events(tmp_path: Path) -> None:
     event_table(tmp_path / "events", [{"x": 1}])
     index, _ = index_of(tmp_path / "index", 3)
     nowhere: Any = None
-    with pytest.raises(PipelineError, match="would take its own place"):
+    with pytest.raises(PipelineError, match="would replace it"):
         match_table(nowhere, tmp_path / "events", index, tmp_path / "index" / ".." / "events", "overwrite")
 
 
@@ -195,5 +195,5 @@ def test_a_file_that_is_damaged_is_named(tmp_path: Path) -> None:
 def test_a_worker_that_does_not_see_the_table_says_so(tmp_path: Path) -> None:
     index, _ = index_of(tmp_path, 3)
     gone: list[Any] = [RowRange(str(tmp_path / "gone.parquet"), None, 0, 0, 5)]
-    with pytest.raises(PipelineError, match=r"a worker sees no .*gone\.parquet: the table must be where all"):
+    with pytest.raises(PipelineError, match=r"a worker cannot find .*gone\.parquet: the table must be in a folder"):
         list(work_off(gone, index, {}, None))

@@ -38,6 +38,11 @@ def leftovers(folder: Path) -> list[str]:
 KNOWN = ("_godwit.json", "_lock")
 
 
+def test_a_table_that_is_not_there_is_named_with_the_command_that_makes_one() -> None:
+    with pytest.raises(PipelineError, match="there is no table 'nowhere': `godwit pipeline ingest` makes tables"):
+        about("nowhere")
+
+
 def test_a_table_is_made_added_to_and_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "events"
     made(folder, [1, 2])
@@ -77,7 +82,7 @@ def test_a_table_is_not_made_among_the_rows_of_another(tmp_path: Path) -> None:
 def test_a_table_of_another_kind_is_not_added_to(tmp_path: Path) -> None:
     made(tmp_path, [1])
     with (
-        pytest.raises(PipelineError, match="is a table of events, and what is wanted is one of fixes"),
+        pytest.raises(PipelineError, match="is a table of events, not one of fixes"),
         tables.changing(tmp_path, "fixes", "append"),
     ):
         pass
@@ -190,7 +195,7 @@ def test_a_decision_of_somebody_else_removes_no_file_outside_of_the_table(tmp_pa
     }
     for text in (json.dumps(decision), "{}", "nonsense"):
         (folder / "_commit.json").write_text(text)
-        with pytest.raises(PipelineError, match=r"_commit.json says nothing that can be done"):
+        with pytest.raises(PipelineError, match=r"_commit.json is invalid"):
             tables.finish(folder)
     assert (tmp_path / "thesis.parquet").read_text() == "mine"
     assert rows(folder) == [1]

@@ -55,7 +55,7 @@ def test_a_point_of_a_gpx_track_is_a_fix_and_other_points_are_none(tmp_path: Pat
     found, bad = fixes(track_rows.gpx, tmp_path / "walk.gpx", text)
     assert found == [Fix("walk", AT, 116.318417, 39.984702, None)]
     assert len(bad) == 1
-    assert "there is no 'at'" in bad[0]
+    assert "there is no time ('at')" in bad[0]
 
 
 def test_an_rmc_sentence_is_a_fix_if_its_checksum_is_right_and_the_receiver_had_one(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_an_rmc_sentence_is_a_fix_if_its_checksum_is_right_and_the_receiver_had_
     assert (round(found[0].lat, 6), round(found[0].lon, 6)) == (48.1173, 11.516667)
     assert (round(found[1].lat, 6), round(found[1].lon, 6)) == (-48.1173, -11.516667)
     assert [reason.partition(": ")[2][:20] for reason in bad] == [
-        "the checksum is '6B'",
+        "the checksum '6B' is",
         "the receiver had no ",
         "'x' 'N' is not an an",
         "AIS messages in bina",

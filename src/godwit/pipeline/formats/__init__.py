@@ -1,4 +1,4 @@
-"""The formats that archives come in: each turns a piece of a file into rows, and says of a bad one what is wrong."""
+"""The input formats: each converts a piece of a file to rows, with the reason for each bad row."""
 
 from godwit.pipeline.formats.rows import BadRow, EventHeader, Options, Row
 from godwit.pipeline.formats.splits import Split

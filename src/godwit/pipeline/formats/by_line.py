@@ -1,11 +1,11 @@
 """Formats with a row on each line: JSON lines, event logs and the text of PADRES.
 
-*Theory.* A line of JSON is an event's attributes, nested or not, or an event as `godwit sub` prints one and event logs
-keep it: an object with `attributes` in it and nothing else than what an event says of itself (`LOG_FIELDS`).
+*Theory.* A line of JSON has an event's attributes, nested or not, or is an event as in event logs and in the output of
+`godwit sub`: an object with `attributes` and no other keys than the fields of an event (`LOG_FIELDS`).
 
 *Rules.*
 1. A blank line is no row.
-2. The last line of an event log has its end, or it has not been written wholly and is not there yet.
+2. The last line of an event log counts only if it ends with a newline: otherwise it is still being written.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,9 +63,9 @@ def of_json(line: bytes) -> Parsed:
 
 
 def of_data(data: Any) -> Parsed:
-    """The same, of what the JSON says."""
+    """The same, from decoded JSON."""
     if type(data) is not dict:
-        raise BadEvent(f"an event is an object in JSON, and this is {_word(data)}")
+        raise BadEvent(f"an event must be a JSON object, not {_word(data)}")
     attributes = data.get("attributes")
     if type(attributes) is not dict or not data.keys() <= LOG_FIELDS:
         return flattened(data), None

@@ -1,14 +1,14 @@
-"""CSV: a header, then a row on each line, or on several where a quoted cell has ends of lines in it.
+"""CSV: a header, then a row on each line, or on several if a quoted cell contains line breaks.
 
-*Theory.* Cells have no types, so each is read as what it looks like, as everywhere in Godwit: true and false, numbers
-as JSON has them, else texts; an empty one is a missing attribute. A piece of a file that does not begin at its head
-reads the header there first; only files without a quote are cut (`splits.counted`), for in those a line is a row.
+*Theory.* Cells have no types, so types are inferred, as everywhere in Godwit: true and false, numbers as in JSON, else
+texts; an empty cell is a missing attribute. A task whose piece does not begin at the start of the file reads the header
+first; only files without quotes are split (`splits.counted`), because in those a line is a row.
 
 *Rules.*
-1. A header names each column, and none twice; blank lines may stand before it, and so many others as are skipped. The
-   first name may be empty, as pandas writes it for its index: `Options.index` names that column.
-2. A row of more than `LINE_BYTES_MAX` bytes, on however many lines, is bad; what is left of it is read as other rows.
-3. A row of too few or too many cells is bad; one of too few whose line is blank is none.
+1. A header names each column, and none twice; blank lines may precede it, and the lines to skip. The first name may be
+   empty, as pandas writes it for its index: `Options.index` names that column.
+2. A row of more than `LINE_BYTES_MAX` bytes, on any number of lines, is bad; the rest of it is read as other rows.
+3. A row of too few or too many cells is bad; a blank line is not a row.
 """
 
 import csv
@@ -28,19 +28,19 @@ _cell = lru_cache(CELLS_REMEMBERED)(cell)
 
 
 class _Text:
-    """Lines for the csv module, as texts, and the number of the last one taken."""
+    """Lines for the csv module, as texts, and the number of the last line read."""
 
     def __init__(self, split: Split, skipped: int = 0) -> None:
         self._skipped = skipped
         self.number = self.first = split.lines_before
-        self.size = 0  # of the lines taken for a row
+        self.size = 0  # of the lines of a row
         self.faults: list[BadRow] = []
         self.texts: list[str] = []
         self._lines = lines(split)
 
     @property
     def row(self) -> str:
-        """The lines taken for a row, as they stand in the file."""
+        """The lines of a row, as they are in the file."""
         return "\n".join(self.texts)
 
     def __iter__(self) -> "_Text":
@@ -70,12 +70,12 @@ class _Text:
 
 
 def header(path: str, options: Options, given: str = "") -> list[str]:
-    """The names of the columns of a file; [] when it is empty. `given` is what the user calls it."""
+    """The names of the columns of a file; [] if it is empty. `given` is the user's path of it."""
     text, given = _Text(Split(path, ""), options.skip_lines), given or path
     try:
         found = next(filter(None, csv.reader(text, delimiter=options.delimiter, strict=True)), [])
     except TruncatedFile as error:
-        raise PipelineError(f"{given} is broken, or not packed as its name says: {error}") from None
+        raise PipelineError(f"{given} is damaged, or not compressed as its name says: {error}") from None
     except csv.Error as error:
         raise PipelineError(f"{given}:{text.number}: the header cannot be read: {error}") from None
     for fault in text.faults:
@@ -90,7 +90,7 @@ def header(path: str, options: Options, given: str = "") -> list[str]:
     for place, name in enumerate(found, start=1):
         if not name or name in found[: place - 1]:
             raise PipelineError(
-                f"{given}:{text.number}: column {place} of the header is {name!r}: each needs a name of its own"
+                f"{given}:{text.number}: column {place} of the header is {name!r}: each needs a different name"
             )
     return found
 

@@ -1,9 +1,9 @@
-"""Fixes: where something was at a time. The text of taxi archives, and rows of any other format that say as much.
+"""Fixes: positions of clients with times. The text format of taxi archives, and rows of other formats.
 
 *Theory.* A line of the text is `latitude longitude occupied seconds`, and the client is the name of the file. A file
-without a fault is read by Arrow at once, some hundred times as fast as line by line; one with a fault is read by line,
-so that the fault is found. Rows of other formats have attributes `client`, `at`, `lon`, `lat` and perhaps `occupied`,
-by these names or by those that the user gives them.
+without errors is read by Arrow at once, some hundred times as fast as line by line; a file with errors is read by line,
+to find them. Rows of other formats have attributes `client`, `at`, `lon`, `lat` and perhaps `occupied`, if necessary
+renamed by the user.
 
 *Rules.*
 1. Both ways of reading find the same fixes.
@@ -32,7 +32,7 @@ COLUMNS = {"lat": pa.float64(), "lon": pa.float64(), "occupied": pa.int8(), "at"
 
 
 class Fix(NamedTuple):
-    """Where a client was, when (in microseconds), and whether it had a passenger."""
+    """The position of a client, its time (in microseconds), and whether it had a passenger."""
 
     client: str
     at: int
@@ -47,7 +47,7 @@ def client_of(split: Split) -> str:
 
 
 def at_once(split: Split) -> Any:
-    """All fixes of a file as columns; None when some line of it needs a closer look."""
+    """All fixes of a file as columns; None if it has an invalid line."""
     if split.start or split.end is not None:
         return None
     try:
@@ -107,20 +107,18 @@ def _number(part: bytes) -> float:
 
 
 def fix_of(attributes: Attributes, when: int | None, client: str) -> Fix:
-    """The fix that a row of another format says; `BadValue` when it does not."""
+    """The fix of a row of another format; `BadValue` if it is invalid."""
     if when is None:
         if (at := attributes.get("at")) is None:
             raise BadValue(
-                "no fix: there is no 'at', which says when it was; `ingest --table fixes --time NAME` says what does"
+                "no fix: there is no time ('at'); `ingest --table fixes --time NAME` names the attribute that has it"
             )
         when = in_microseconds(at)
     position: Any = attributes.get("position")
     lon: Any = one_number(attributes.get("lon", getattr(position, "lon", None)))
     lat: Any = one_number(attributes.get("lat", getattr(position, "lat", None)))
     if lon is None or lat is None:
-        raise BadValue(
-            "no fix: there are no 'lon' and 'lat'; `ingest --table fixes --map OLD=NEW` calls what the file has so"
-        )
+        raise BadValue("no fix: there are no 'lon' and 'lat'; `ingest --table fixes --map OLD=NEW` renames attributes")
     try:
         point = Point(lon, lat)
     except BadValue as error:

@@ -1,11 +1,11 @@
-"""Rows as they come out of any format, and what is done to each: other names, points put together, its time.
+"""Rows of all formats, and their transformation: renamed attributes, combined points, the time.
 
-*Theory.* A format yields a `Row` for what it could read and a `BadRow` for what it could not; `Shaper` then does what
-the user asked for, the same for all formats, and a row that does not fit is a `BadRow` too.
+*Theory.* A format yields a `Row` for each valid row and a `BadRow` for each invalid one; `Shaper` then applies the
+user's options, the same for all formats, and a row that does not fit becomes a `BadRow`, too.
 
 *Rules.*
-1. Whatever a file holds, each of its rows comes out once, as a `Row` or as a `BadRow`.
-2. A reason is `what: more of it`, in our own words; rows are counted by `what`. The text is what stands in the file.
+1. Each row of a file is yielded once, as a `Row` or as a `BadRow`.
+2. A reason is `kind: details`; rows are counted by kind. The text is that of the file.
 3. A time without a zone is UTC.
 """
 
@@ -32,7 +32,7 @@ YEAR_MIN_US, YEAR_MAX_US = -62_135_596_800 * MICROSECONDS, 253_402_300_800 * MIC
 
 
 class EventHeader(TypedDict, total=False):
-    """What an event says of itself besides its attributes. Times are seconds since 1970."""
+    """The fields of an event besides its attributes. Times are seconds since 1970."""
 
     publisher: str
     sequence: int
@@ -44,15 +44,15 @@ class EventHeader(TypedDict, total=False):
 
 
 class Row(NamedTuple):
-    """An event: where it stood, as which number of its file, its attributes."""
+    """An event: its line, its number in the file, its attributes."""
 
     line: int
     number: int
     attributes: Attributes
     own: EventHeader | None = None
-    size: int = 0  # about how many bytes it has
-    text: str | bytes = ""  # as it stands in the file, or how that begins
-    time: Any = None  # what `Options.time` names, where attributes do not hold it as it is written
+    size: int = 0  # approximate size in bytes
+    text: str | bytes = ""  # the text in the file, or its beginning
+    time: Any = None  # the text of `Options.time`, if the attributes do not have it as written
 
 
 class BadRow(NamedTuple):
@@ -64,17 +64,17 @@ class BadRow(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it is counted as."""
+        """The kind of error, for counting."""
         return self.reason.partition(": ")[0]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for, of any format. `names`: old to new; an empty new one leaves the attribute out."""
+    """The user's options for all formats. `names`: old to new; an empty new name removes the attribute."""
 
     format: str
     row: str = ""  # the element that is a row of XML
-    time: str = ""  # the attribute that says when an event was published
+    time: str = ""  # the attribute with the publication time
     time_format: str = ""  # of strptime, or s, ms, us, ns since 1970; else ISO 8601, or seconds
     names: tuple[tuple[str, str], ...] = ()
     points: tuple[tuple[str, str, str], ...] = ()  # attributes of longitude and latitude, and of the point
@@ -85,7 +85,7 @@ class Options:
 
     @property
     def text(self) -> str:
-        """The attribute that is kept as it is written: a time in a format of its own, as 12.30 is not 12.3 there."""
+        """The attribute whose text is kept: a time in a custom format, in which 12.30 is not 12.3."""
         return self.time if self.time_format and self.time_format not in UNITS else ""
 
 
@@ -98,7 +98,7 @@ def refused(line: int, kind: str, error: object, text: str | bytes) -> BadRow:
 
 
 class Shaper:
-    """What is done to every row, as `options` say."""
+    """Applies `options` to every row."""
 
     def __init__(self, options: Options) -> None:
         self.names = dict(options.names)
@@ -107,7 +107,7 @@ class Shaper:
         self.time_format = options.time_format
 
     def __call__(self, row: Row) -> tuple[Attributes, int | None]:
-        """The attributes of a row as they are wanted, and when it was published, in microseconds."""
+        """The transformed attributes of a row, and its publication time in microseconds."""
         when, attributes, own = None, row.attributes, row.own
         if self.time:
             held = attributes.get(self.time) if row.time is None else row.time
@@ -147,7 +147,7 @@ class Shaper:
 
 
 def one_number(held: Any) -> Any:
-    """The number of a text of XML, which is held as a number and, written otherwise, as a text too; else what is held.
+    """The number of an XML text that is stored as a number and, if written differently, also as a text; else the value.
 
     Numbers that a reader of XML may have rounded differently are one number.
     """
@@ -158,7 +158,7 @@ def one_number(held: Any) -> Any:
 
 
 def in_microseconds(held: Any, format: str = "") -> int:
-    """A time in microseconds since 1970, out of what an attribute holds; `BadValue` when it says none."""
+    """A time in microseconds since 1970 from an attribute's value; `BadValue` if it is not a time."""
     try:
         when = _in_microseconds(held, format)
     except (ValueError, OverflowError, TypeError) as error:
@@ -191,10 +191,10 @@ def _in_microseconds(held: Any, format: str) -> int:
 def _no_time(held: str, format: str, said: str) -> str:
     shown = repr(held if len(held) <= HELD_SHOWN_MAX else f"{held[:HELD_SHOWN_MAX]}…")
     if not format:
-        return f"{shown} is not as ISO 8601 has it, like {EXAMPLE}; --time-format says how it is written"
+        return f"{shown} is not in the format of ISO 8601, such as {EXAMPLE}; set another with --time-format"
     if "directive" in said or "stray" in said:
         return f"{format!r} is not a format of times: {said}"
-    return f"{shown} is not as {format!r} has it"
+    return f"{shown} is not in the format {format!r}"
 
 
 def _scaled(number: float, unit: int) -> int:
@@ -212,7 +212,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def own_of(data: Mapping[str, Any]) -> EventHeader:
-    """The part of a line in the form of an event log that is not an attribute, checked."""
+    """The checked fields of a line of an event log besides the attributes."""
     from godwit.filters.language import parse, to_text  # a grammar, that few logs need
 
     own: EventHeader = {}

@@ -1,13 +1,13 @@
 """Pieces of files that tasks read, and the lines in them, each with its number.
 
-*Theory.* A file that is read by line is cut at any byte: a piece has the lines that begin in it. Which number its first
-line has follows from how many ends of lines are before it, which tasks count piece by piece beforehand; that is memory
-bandwidth, not parsing. A compressed file is one piece.
+*Theory.* A file that is read by line is split at any byte: a piece has the lines that begin in it. The number of its
+first line follows from the number of newlines before it, which tasks count beforehand; that costs memory bandwidth, not
+parsing. A compressed file is one piece.
 
 *Rules.*
-1. Each line of a file is in exactly one piece, wherever it is cut.
+1. Each line of a file is in exactly one piece, wherever it is split.
 2. A line longer than `LINE_BYTES_MAX` is None, and is not kept in memory.
-3. A file that breaks off in the middle of its compression raises `TruncatedFile` after its last whole line.
+3. A truncated compressed file raises `TruncatedFile` after its last complete line.
 """
 
 import bz2
@@ -43,20 +43,20 @@ SPLIT_BYTES_MIN = 4 * 2**20
 SPLIT_BYTES_MAX = 64 * 2**20
 READ_BYTES = 2**20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)  # what a file raises that cannot be read, or unpacked, further
-BROKEN_OFF = "broken off"  # what the rest of such a file is counted as, a single bad row
+BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)  # of a file that cannot be read or decompressed further
+BROKEN_OFF = "broken off"  # the rest of such a file counts as a single bad row of this kind
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 class TruncatedFile(Exception):
-    """A file cannot be read on from here."""
+    """The rest of a file cannot be read."""
 
 
 @dataclass(frozen=True)
 class Split:
     """A piece of a file: its bytes from `start` up to `end`, or all of it. `lines_before` are before `start`.
 
-    `given` is the path as the user wrote it, for what is said of the file.
+    `given` is the user's path, for messages.
     """
 
     path: str
@@ -68,7 +68,7 @@ class Split:
 
 
 def sources(given: Sequence[str]) -> list[Path]:
-    """The files that are meant: those given, and all in the folders given, but for names that begin with _ or a dot."""
+    """The files to read: those given, and all in the given folders, except names that begin with _ or a dot."""
     found: dict[Path, None] = {}
     for name in given:
         path = Path(name)
@@ -95,13 +95,13 @@ def sources(given: Sequence[str]) -> list[Path]:
 
 
 def names(paths: Sequence[Path]) -> list[str]:
-    """What each file is called: by its name, or by its whole path where two would be called the same."""
+    """A unique name for each file: its name, or its whole path if two have the same name."""
     found = [path.name for path in paths]
     return found if len(set(found)) == len(found) else [path.as_posix() for path in paths]
 
 
 def splits(paths: Sequence[Path], tasks: int, *, by_line: bool) -> list[Split]:
-    """The pieces of files, in order: about so many `tasks` where files are large and read by line."""
+    """The pieces of files, in order: about `tasks` pieces if files are large and read by line."""
     sizes = [path.stat().st_size for path in paths]
     wanted = min(max(sum(sizes) // max(tasks, 1) + 1, SPLIT_BYTES_MIN), SPLIT_BYTES_MAX)
     found = []
@@ -117,7 +117,7 @@ def splits(paths: Sequence[Path], tasks: int, *, by_line: bool) -> list[Split]:
 
 
 def counted(split: Split) -> tuple[int, int]:
-    """How many ends of lines are in a piece, and how many quotes."""
+    """The number of newlines and of quotes in a piece."""
     ends = quotes = 0
     with Path(split.path).open("rb") as file:
         file.seek(split.start)
@@ -130,7 +130,7 @@ def counted(split: Split) -> tuple[int, int]:
 
 
 def numbered(found: Sequence[Split], ends: Sequence[int]) -> list[Split]:
-    """Pieces with the number of ends of lines before each, out of how many are in each."""
+    """Pieces with the number of newlines before each, from the counts of each."""
     before: dict[str, int] = {}
     out = []
     for split, count in zip(found, ends, strict=True):
@@ -140,7 +140,7 @@ def numbered(found: Sequence[Split], ends: Sequence[int]) -> list[Split]:
 
 
 class _Unpacked(io.RawIOBase):
-    """What is in a packed file, for a buffer: so lines are cut in C, and all are given out before a fault is."""
+    """A buffered reader of a compressed file: lines are split in C, and all are returned before an error."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -159,7 +159,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def opened(path: str) -> IO[bytes]:
-    """A file, unpacked if its name says that it is packed."""
+    """Open a file, decompressed if its name says so."""
     unpack = COMPRESSED.get(Path(path).suffix)
     if unpack is None:
         return Path(path).open("rb")
@@ -167,16 +167,16 @@ def opened(path: str) -> IO[bytes]:
 
 
 def lines(split: Split, *, whole_only: bool = False) -> Iterator[tuple[int, bytes | None]]:
-    """The lines that begin in a piece, with their numbers and without their ends; None is one that is too long.
+    """The lines that begin in a piece, with their numbers and without newlines; None for a line that is too long.
 
-    `whole_only`: a last line without an end is left out.
+    `whole_only`: a last line without a newline is left out.
     """
     number = split.lines_before
     with opened(split.path) as file:
         at = split.start
         if at:
             file.seek(at - 1)
-            first, length = _line(file)  # the end of a line that begins before, or nothing but the end itself
+            first, length = _line(file)  # the rest of a line that begins before, or only its newline
             at += length - 1
             if not length or (first is not None and not first.endswith(b"\n")):
                 return
@@ -199,7 +199,7 @@ def lines(split: Split, *, whole_only: bool = False) -> Iterator[tuple[int, byte
 
 
 def _line(file: IO[bytes]) -> tuple[bytes | None, int]:
-    """The next line with its end, None if it is too long; and its length, 0 at the end of the file."""
+    """The next line with its newline, None if it is too long; and its length, 0 at the end of the file."""
     line = file.readline(LINE_BYTES_MAX)
     length = len(line)
     if length < LINE_BYTES_MAX or line.endswith(b"\n"):

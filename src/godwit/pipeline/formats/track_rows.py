@@ -1,4 +1,4 @@
-"""Tracks as devices and archives write them: GeoLife's PLT, GPX, NMEA sentences, and AIS messages as CSV.
+"""Formats of tracks: GeoLife's PLT, GPX, NMEA sentences, and AIS messages as CSV.
 
 *Theory.* Each format gives rows with the attributes of a fix (`client`, `at`, `lon`, `lat`), which `fixes_rows.fix_of`
 checks as it checks those of any other format.
@@ -11,8 +11,8 @@ checks as it checks those of any other format.
 | `ais` | a line of CSV with a header that names MMSI, time, latitude and longitude | the MMSI |
 
 *Rules.*
-1. A line that should be a fix and is none is a bad row with its reason. Sentences of NMEA other than RMC, and points of
-   GPX that are no part of a track, are no rows.
+1. An invalid fix is a bad row with its reason. NMEA sentences other than RMC, and GPX points outside tracks, are not
+   rows.
 2. An RMC sentence whose checksum is wrong, or whose receiver had no fix (status V), is bad.
 """
 
@@ -97,7 +97,7 @@ def ais(split: Split, options: Options) -> Iterator[Row | BadRow]:
 
 
 def ais_columns(header: Sequence[str], given: str) -> dict[str, str]:
-    """Which column of a file of AIS messages is which; `PipelineError` when one is missing."""
+    """The columns of a file of AIS messages; `PipelineError` if one is missing."""
     known = {name.strip().lower(): name for name in header}
     found = {}
     for ours, theirs in AIS_COLUMNS.items():
@@ -135,7 +135,7 @@ def _by_line(split: Split, parse: Parse, skipped: int = 0) -> Iterator[Row | Bad
 
 
 def _rmc(line: str) -> dict[str, Any] | None:
-    """The fix of an RMC sentence; None of any other."""
+    """The fix of an RMC sentence; None for any other."""
     line = line.strip()
     if line.startswith("!"):
         raise ValueError("AIS messages in binary form are not read: --format ais reads their CSV export")
@@ -143,7 +143,7 @@ def _rmc(line: str) -> dict[str, Any] | None:
         raise ValueError("a sentence of NMEA begins with $")
     said, star, checksum = line[1:].partition("*")
     if star and f"{reduce(xor, said.encode(), 0):02X}" != checksum.strip().upper():
-        raise ValueError(f"the checksum is {checksum.strip()!r}, and that of the sentence another")
+        raise ValueError(f"the checksum {checksum.strip()!r} is wrong")
     parts = said.split(",")
     if parts[0][2:] != "RMC":
         return None

@@ -1,13 +1,13 @@
-"""A row of XML as a document of its own, flattened as a broker flattens it.
+"""A row of XML as a separate document, flattened as a broker flattens it.
 
-*Theory.* `xml_rows.py` reads a file of any length and sees the rows pass by. Each is written here as a document, with
-the namespaces that are declared around it, so that it says by itself what it says within its file. That document is the
-event's payload, and is parsed and flattened by `languages/xml_documents.py` as a broker would: an archive holds what a
-broker would have been given, and a query in XQL or XPath finds the same in both.
+*Theory.* `xml_rows.py` streams a file of any length. Each row is written here as a document, with the namespaces that
+are declared around it, so that it has the same meaning alone. That document is the event's payload, and is parsed and
+flattened by `languages/xml_documents.py` as by a broker: so a query in XQL or XPath gives the same result on an archive
+as at a broker.
 
 *Rules.*
 1. `xml_event(payload)` has the attributes of the row.
-2. A prefix that is declared nowhere is left out: no document may have such a one.
+2. An undeclared prefix is removed: a document must not have one.
 3. Comments and processing instructions are left out.
 """
 
@@ -25,7 +25,7 @@ Scope = dict[str, str]  # declarations by their names: `xmlns`, `xmlns:n`
 
 
 class Namespaces:
-    """Which namespaces are declared at a place of a file: by each open element that declares some."""
+    """The namespace declarations of the open elements."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -33,7 +33,7 @@ class Namespaces:
 
     @property
     def here(self) -> Scope:
-        """All that are declared here."""
+        """All present declarations."""
         return self._scopes[-1][1]
 
     def start(self, attributes: dict[str, str]) -> None:
@@ -51,7 +51,7 @@ class Namespaces:
 
 
 class RowDocument:
-    """The document of the row that is open."""
+    """The document of the open row."""
 
     def __init__(self) -> None:
         self._written: list[str] = []
@@ -64,7 +64,7 @@ class RowDocument:
         self._written.append(f"<{_known(name, scope)}{own}>")
 
     def data(self, text: str) -> None:
-        """A text within the element that is open."""
+        """A text in the open element."""
         self._written.append(escape(text, {"\r": "&#13;"}))
 
     def end(self, name: str, scope: Scope) -> None:
@@ -72,14 +72,14 @@ class RowDocument:
         self._written.append(f"</{_known(name, scope)}>")
 
     def close(self) -> tuple[Any, Attributes, EventHeader]:
-        """The row's element, its attributes, and the document that is its payload. `BadEvent` where it is none."""
+        """The row's element, its attributes, and its document as payload. `BadEvent` if it is invalid."""
         payload = "".join(self._written).encode()
         root = parsed_document(payload)
         return root, flattened_document(root), {"content_type": CONTENT_TYPE, "payload": payload}
 
 
 def texts_at(root: Any, path: str) -> list[str]:
-    """The texts of an attribute as the document writes them."""
+    """The texts of an attribute, as written in the document."""
     first, *steps = path.split("/")
     found = [root] if local_name(root.tag) == first else []
     for step in steps:
@@ -94,6 +94,6 @@ def _is_declaration(name: str) -> bool:
 
 
 def _known(name: str, scope: Scope) -> str:
-    """A name without a prefix that is not declared. (rule 2)"""
+    """A name without an undeclared prefix. (rule 2)"""
     prefix, colon, local = name.partition(":")
     return name if not colon or prefix in ("xml", "xmlns") or scope.get(f"xmlns:{prefix}") else local

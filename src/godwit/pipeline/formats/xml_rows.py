@@ -1,19 +1,19 @@
 """XML: each element of one name is a row, flattened as brokers flatten documents.
 
-*Theory.* The file streams past; what is in memory is the row that is open (`xml_row_documents.py`). A row is an event
-as a publisher would have sent it: the element is a document of its own and becomes the payload, and the attributes are
-those that brokers give such a document, paths that begin with the name of the row's element. The text of the attribute
-that says when it was published is kept as it is written besides, for `Shaper`.
+*Theory.* The file is streamed; only the open row is in memory (`xml_row_documents.py`). A row is an event as a
+publisher would have sent it: the element is a document and becomes the payload, and the attributes are those that
+brokers extract from such a document, paths that begin with the name of the row's element. The text of the attribute
+with the publication time is kept as written, for `Shaper`.
 
 *Rules.*
-1. Nothing outside of the file is fetched, and a file that declares entities is refused: so none can blow up or leak.
-   Letters that HTML has names for (`&uuml;`) are known, as bibliographies use them: whichever DTD a file names, what is
-   read in its place is the list of these letters. A row with an entity that is not among them is bad: expat passes over
-   such a one within an attribute without a word, so the text of the tag is looked at.
+1. Nothing outside the file is fetched, and a file that declares entities is refused, which prevents expansion attacks
+   and leaks. The named letters of HTML (`&uuml;`) are known, because bibliographies use them: whichever DTD a file
+   names, the list of these letters is read instead. A row with another entity is bad: expat silently skips such an
+   entity in an attribute, so the text of the tag is checked.
 2. A row within a row belongs to the outer one.
-3. A file that is not well-formed is broken off there: rows before are good, the place is in the quarantine.
-4. A row that grows past `VALUES_MAX` values, `DEPTH_MAX` levels or `TEXT_MAX` characters is bad, and does not take
-   more memory, or time, than that. A tag or comment of more than `TAG_BYTES_MAX` bytes ends the file there.
+3. A file that is not well formed is read up to the error: rows before it are valid, the position is in the quarantine.
+4. A row with more than `VALUES_MAX` values, `DEPTH_MAX` levels or `TEXT_MAX` characters is bad, and uses no more memory
+   or time than that. A tag or comment of more than `TAG_BYTES_MAX` bytes ends the file there.
 """
 
 import codecs
@@ -72,13 +72,13 @@ def rows(split: Split, options: Options) -> Iterator[Row | BadRow]:
 
 
 def elements(path: str) -> list[str]:
-    """Names of elements that could be asked for as a row: those that come again next to each other and hold more than
-    a text, the commonest first; all of them where there are no such.
+    """Names of elements that could be rows: repeated siblings with more than a text, the most frequent first; all names
+    if there are none.
     """
     found: Counter[str] = Counter()
     again: set[str] = set()
     holding: set[str] = set()
-    open_ones: list[tuple[str, set[str]]] = [("", set())]  # the name of each, and those of the elements in it
+    open_ones: list[tuple[str, set[str]]] = [("", set())]  # the name of each, and those of its children
     parser = expat.ParserCreate()
 
     def start(name: str, attributes: Any) -> None:
@@ -107,11 +107,11 @@ class _Declares(Exception):
 
 
 class _TooLong(Exception):
-    """A tag or a comment takes more memory than it may."""
+    """A tag or a comment is too long."""
 
 
 class _Builder:
-    """What expat calls, and the rows that come of it."""
+    """The handlers of expat, and the resulting rows."""
 
     def __init__(self, options: Options) -> None:
         self.row, self.time = options.row, options.time
@@ -122,11 +122,11 @@ class _Builder:
         self.has_begun = False
         self._listen(expat.ParserCreate())
         self.has_dtd = False
-        self.read = bytearray()  # of the file, from the last that expat has told of
-        self.read_from = 0  # the byte at which that begins
+        self.read = bytearray()  # bytes of the file, since the last callback of expat
+        self.read_from = 0  # the offset of its first byte
         self.declares_letters = False
         self.namespaces = Namespaces()
-        self.document: RowDocument | None = None  # None: outside of a row
+        self.document: RowDocument | None = None  # None: outside a row
         self.depth = 0  # open elements of the row that are in its document
         self.values = 0
         self.deeper = 0  # open elements below the deepest level that is read
@@ -149,11 +149,11 @@ class _Builder:
         parser.SkippedEntityHandler = self.skipped
 
     def parse(self, data: bytes) -> None:
-        """Read on; b"" is the end of the file."""
+        """Parse more data; b"" is the end of the file."""
         is_last = not data
         if not self.has_begun:
             self.has_begun = True
-            if encoding := WIDE.get(data[:2]):  # so that tags can be looked at
+            if encoding := WIDE.get(data[:2]):  # so that tags can be checked
                 self.decoder = codecs.getincrementaldecoder(encoding)()
                 self._listen(expat.ParserCreate("utf-8"))
         if self.decoder is not None:
@@ -203,7 +203,7 @@ class _Builder:
         return f"the element is nested deeper than {DEPTH_MAX} levels" if self.depth == DEPTH_MAX else ""
 
     def _look_for_entities(self) -> None:
-        """Whether the tag that begins here names an entity that is not known. (rule 1)"""
+        """Whether the tag that begins here has an unknown entity. (rule 1)"""
         tag = TAG.match(self.read, self.told - self.read_from)
         for name in ENTITY.findall(tag[0]) if tag else ():
             if name not in KNOWN:
@@ -235,7 +235,7 @@ class _Builder:
         self.document = None
         self.number += 1
         here = self.told - self.read_from
-        is_tag = self.read.startswith(b"</", here)  # else the row was one tag, and it ends here
+        is_tag = self.read.startswith(b"</", here)  # otherwise the row was a single tag, and ends here
         self._keep_head(self.read_from + (self.read.find(b">", here) + 1 if is_tag else here))
         if self.fault:
             self.found.append(refused(self.line, "bad event", self.fault, self.head))
@@ -249,18 +249,18 @@ class _Builder:
         self.found.append(Row(self.line, self.number, attributes, own, size, self.head, self._time(root)))
 
     def _time(self, root: Any) -> Any:
-        """What the row says of its time, as it is written; None when it says nothing, or several things."""
+        """The text of the row's time; None if there is none, or several."""
         texts = texts_at(root, self.time) if self.time else []
         return None if len(texts) != 1 else texts[0] if self.is_time_text else cell(texts[0])
 
     def _keep_head(self, until: int) -> None:
-        """Keep how the row begins, of what was read up to a byte: the buffer forgets it."""
+        """Keep the beginning of the row, up to a byte, before the buffer drops it."""
         done = self.begins + len(self.head)
         last = min(until, self.begins + TEXT_BYTES_MAX)
         self.head += bytes(self.read[done - self.read_from : last - self.read_from]) if last > done else b""
 
     def external(self, context: str, *_: Any) -> int:
-        """Where another file is named: nothing is fetched. It can be a DTD only, as other entities are refused."""
+        """A reference to another file: nothing is fetched. It can only be a DTD, because other entities are refused."""
         self.declares_letters = True
         self.parser.ExternalEntityParserCreate(context).Parse(LETTERS, True)
         self.declares_letters = False

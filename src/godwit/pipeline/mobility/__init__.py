@@ -1,8 +1,8 @@
-"""Movement mined from positions: what of them to believe, where clients stay, where they go next.
+"""Mining of movements from positions: cleaning, stays, and the next place.
 
     fixes → cleaning → cells → visits → movement graph, dwell times, next-place model, proxy sets, coverage
 
-`mining.mine` is the whole way, and what `godwit pipeline mobility` runs; each module is one step of it.
+`mining.mine` runs all steps, and is what `godwit pipeline mobility` calls; each module is one step.
 """
 
 __all__: list[str] = []

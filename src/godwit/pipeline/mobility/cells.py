@@ -1,13 +1,12 @@
-"""Places: the cells that the globe is cut into, or the brokers of a placement.
+"""Places: cells of a grid over the globe, or the brokers of a placement.
 
-*Theory.* What is mined is where clients go from place to place, and there are two kinds of places. *Cells* lie next to
-each other without a hole: hexagons of H3, or a grid of degrees. *Brokers* stand somewhere and reach so far; a client is
-at the nearest broker that reaches it, or at none. Each kind also says in which finer cell a position lies: where within
-a place a client was last says much about which place is next.
+*Theory.* There are two kinds of places. *Cells* cover the globe without gaps: hexagons of H3, or a grid of degrees.
+*Brokers* have a position and a range; a client is at the nearest broker in range, or at none. Each kind also has finer
+cells: the last position of a client within a place helps to predict the next place.
 
 *Rules.*
 1. A place's name depends on the position only, and every position on the globe has a cell.
-2. Of brokers that are equally near, the first in the file is taken.
+2. Of equally near brokers, the first in the file is used.
 """
 
 import csv
@@ -34,16 +33,16 @@ BROKERS_AT_ONCE = 4_000_000  # distances of positions to brokers
 
 
 class PlaceMap(Protocol):
-    """Where a position is."""
+    """The place of positions."""
 
     def names(self, lons: Floats, lats: Floats) -> list[str | None]:
-        """The place of each position; None where there is none."""
+        """The place of each position, or None."""
 
     def details(self, lons: Floats, lats: Floats) -> list[str | None]:
         """The finer cell of each position."""
 
     def centre(self, name: str) -> tuple[float, float]:
-        """Where a place is, as (lon, lat)."""
+        """The position of a place, as (lon, lat)."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,8 @@ def _h3_names(lons: Floats, lats: Floats, resolution: int) -> list[str | None]:
 
 @dataclass(frozen=True)
 class GridCells:
-    """Squares of so many degrees; `3,-2` is the fourth to the east of Greenwich and the second south of the equator."""
+    """Squares of this many degrees; `3,-2` is the fourth to the east of Greenwich and the second south of the
+    equator."""
 
     degrees: float
 
@@ -101,16 +101,18 @@ class GridCells:
 
 
 Cells = H3Cells | GridCells
-"""The two ways to cut the globe into cells."""
+"""The two kinds of cells."""
 
 
 def cells_of(text: str) -> Cells:
-    """The cells that `h3:8` or `grid:0.01` stand for."""
+    """The cells of `h3:8` or `grid:0.01`."""
     kind, _, size = text.partition(":")
     try:
         if kind == "h3" and 0 <= int(size) <= H3_FINEST:
             if find_spec("h3") is None:
-                raise PipelineError("cells of H3 need h3, which is not installed: take grid:0.01, or godwit[pipeline]")
+                raise PipelineError(
+                    "cells of H3 need h3, which is not installed: use grid:0.01, or install godwit[pipeline]"
+                )
             return H3Cells(int(size))
         if kind == "grid" and GRID_DEGREES[0] <= float(size) <= GRID_DEGREES[1]:
             return GridCells(float(size))
@@ -127,7 +129,7 @@ def cells_of(text: str) -> Cells:
 
 @dataclass(frozen=True)
 class BrokerPlacement:
-    """Brokers at their positions, each with the metres that it reaches."""
+    """Brokers at their positions, each with its range in metres."""
 
     brokers: tuple[str, ...]
     lons: tuple[float, ...]
@@ -136,7 +138,7 @@ class BrokerPlacement:
     cells: Cells
 
     def names(self, lons: Floats, lats: Floats) -> list[str | None]:
-        """The nearest broker that reaches each position. (rule 2)"""
+        """The nearest broker in range of each position. (rule 2)"""
         at_once = max(1, BROKERS_AT_ONCE // len(self.brokers))
         found: list[str | None] = []
         for start in range(0, len(lons), at_once):
@@ -158,13 +160,13 @@ class BrokerPlacement:
         return self.cells.details(lons, lats)
 
     def centre(self, name: str) -> tuple[float, float]:
-        """Where a broker stands."""
+        """The position of a broker."""
         at = self.brokers.index(name)
         return self.lons[at], self.lats[at]
 
 
 def brokers_of(file: str, radius_m: float | None, cells: Cells) -> BrokerPlacement:
-    """A placement: a CSV with columns broker, lon and lat and perhaps radius_m, which `radius_m` stands in for."""
+    """A placement: a CSV with columns broker, lon and lat, and optionally radius_m (default: `radius_m`)."""
     try:
         with Path(file).open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream)

@@ -1,14 +1,15 @@
-"""Which fixes to believe, and which of them belong to one trip.
+"""Removal of implausible fixes, and division of the rest into trips.
 
-*Theory.* Receivers err: a fix may lie where nobody can have been. It is left out by the rule that the simulator has for
-traces: none of the two fixes before it and of the two after it can be got to, or come from, at `speed_max_kmh`. Two
-errors that agree with each other pass that rule, so a step that is too fast may be left; it ends a *trip*, as does a
-gap of more than `gap_s`. Nothing is learnt from what happens between two trips.
+*Theory.* Receivers have errors: a fix may be at an impossible position. It is left out by the same rule as in the
+simulator's traces: neither the two fixes before it nor the two after it can be reached at `speed_max_kmh`. Two errors
+that agree with each other pass that rule, so a step that is too fast may remain; it ends a *trip*, as does a gap of
+more than `gap_s`. Nothing is learnt from the time between two trips.
 
 *Rules.*
-1. No fix goes missing: each comes back, with the `fault` for which it is not used, or with its trip.
-2. Of several fixes of a client at one moment one is used, the least by lon and lat: order of files does not matter.
-3. Who has only impossible fixes keeps them, each a trip of its own; so does the simulator.
+1. No fix is dropped: each is returned, with the `fault` for which it is not used, or with its trip.
+2. Of several fixes of a client at one moment one is used, the smallest by lon and lat: the order of files does not
+   matter.
+3. If a client has only impossible fixes, they are kept, each as a separate trip, as in the simulator.
 4. Within a trip no step is longer than `gap_s` or faster than `speed_max_kmh`.
 5. Each step of a trip is known by its second fix: `elapsed_s`, and `east_m`, `north_m` that were gone meanwhile. The
    first fix of a trip has none.
@@ -42,7 +43,7 @@ SCHEMA = (
 
 @dataclass(frozen=True)
 class CleaningOptions:
-    """How fast a client can go, and how long it may be silent within a trip."""
+    """The highest speed of a client, and the longest gap within a trip."""
 
     speed_max_kmh: float = 200.0
     gap_s: float = 300.0
@@ -54,7 +55,7 @@ class CleaningOptions:
 
 
 def marked(fixes: "DataFrame", cleaning: CleaningOptions) -> "DataFrame":
-    """All fixes of each client, the oldest first, with `fault`, `trip` and the step that led there."""
+    """All fixes of each client, the oldest first, with `fault`, `trip` and the step from the fix before."""
     columns = fixes.select("client", "at", "lon", "lat", "occupied")
     return columns.groupBy("client").applyInArrow(lambda table: marked_table(table, cleaning), SCHEMA)
 
@@ -105,14 +106,14 @@ def _steps(at_s: Floats, lons: Floats, lats: Floats, trips: Any) -> dict[str, Fl
     same = trips[used] == trips[last]
     used, last = used[same], last[same]
     found["elapsed_s"][used] = at_s[used] - at_s[last]
-    degrees = (lons[used] - lons[last] + 180) % 360 - 180  # the short way round
+    degrees = (lons[used] - lons[last] + 180) % 360 - 180  # the shorter direction
     found["east_m"][used] = degrees * np.cos(np.radians(lats[used])) * DEGREE_M
     found["north_m"][used] = (lats[used] - lats[last]) * DEGREE_M
     return found
 
 
 def _possible(at_s: Floats, lons: Floats, lats: Floats, speed_max: float) -> Any:
-    """Which ones have a neighbour in time, or the next but one, within reach; all, when none has."""
+    """The fixes with a reachable neighbour among the two before and the two after; all, if there are none."""
     found = np.zeros(len(at_s), np.bool_)
     for apart in (1, 2):
         near = distances_m(lons[:-apart], lats[:-apart], lons[apart:], lats[apart:])

@@ -1,12 +1,12 @@
-"""What a placement of brokers would do: which share of positions it reaches, and how often clients change brokers.
+"""Evaluation of a placement of brokers: the share of positions in range, and the rate of handovers.
 
-*Theory.* A client is at the nearest broker that reaches it (`cells.Brokers`). So visits and transitions are mined for
-brokers as for cells, and with the same files as a result; here is what is asked of a placement besides. Handovers are
-counted as they were seen: a broker that is passed between two fixes is not noticed.
+*Theory.* A client is at the nearest broker in range (`cells.Brokers`). So visits and transitions are mined for brokers
+as for cells, with the same files as a result; this module computes the further figures of a placement. Only observed
+handovers are counted: a broker that is passed between two fixes is not noticed.
 
 *Rules.*
-1. Shares are of used fixes: what cleaning has left out is neither reached nor missed.
-2. An hour is one that a client was observed: gaps between trips do not count.
+1. Shares refer to used fixes: those that cleaning has left out do not count.
+2. Hours are the time in which clients were observed: gaps between trips do not count.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ __all__ = ["cells_to_brokers", "coverage"]
 
 
 def coverage(fixes: "DataFrame", visits: "DataFrame") -> dict[str, Any]:
-    """From fixes that are placed at brokers and the visits made of them: shares, hours and handovers."""
+    """Shares, hours and handovers, from fixes with brokers as places and their visits."""
     from pyspark.sql import functions as fn
 
     reached = fixes.agg(
@@ -43,7 +43,7 @@ def coverage(fixes: "DataFrame", visits: "DataFrame") -> dict[str, Any]:
 
 
 def cells_to_brokers(fixes: "DataFrame") -> "DataFrame":
-    """By `cell` and `broker` (null where none reaches), how many fixes there are, of fixes that have a `cell` too."""
+    """The number of fixes by `cell` and `broker` (null: none in range)."""
     from pyspark.sql import functions as fn
 
     return fixes.groupBy("cell", fn.col("place").alias("broker")).agg(fn.count("*").alias("fixes"))

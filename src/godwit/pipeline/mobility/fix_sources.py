@@ -1,12 +1,14 @@
-"""Fixes from tables that `ingest` has made, and from files of positions, which are ingested on the way.
+"""Fixes from tables of `ingest`, and from files of positions, which are ingested first.
 
-*Theory.* A *fix* is where a client was at a moment. Besides tables of fixes, two forms are read as they are: CSV with
-`time`, `id`, `lon`, `lat` and perhaps `occupied`, which is what the simulator's `trace` reads too; and the text of taxi
-archives, a file for each cab. They become a table beside what is mined. Any other form is for `ingest` first.
+*Theory.* A *fix* is the position of a client at a time. Besides tables of fixes, two formats are read directly: CSV
+with `time`, `id`, `lon`, `lat` and perhaps `occupied`, which is what the simulator's `trace` reads too; and the text of
+taxi archives, a file for each cab. They are converted to a table beside the results. For any other format use `ingest`
+first.
 
 *Rules.*
-1. The name of a file says its form: `.csv`, or `.csv` with the name of a compression, is CSV. All others are text.
-2. What cannot be read is in the quarantine of the table, and is counted.
+1. The name of a file determines its format: `.csv`, or `.csv` with a suffix of a compression, is CSV. All others are
+   text.
+2. Lines that cannot be read are in the quarantine of the table, and are counted.
 """
 
 from collections.abc import Sequence
@@ -31,13 +33,13 @@ COLUMNS = ("client", "at", "lon", "lat", "occupied")
 
 
 def read(spark: "SparkSession", sources: Sequence[str], folder: Path) -> "tuple[DataFrame, int]":
-    """The fixes in tables, files and folders of files, and how many lines could not be read.
+    """The fixes in tables, files and folders of files, and the number of unreadable lines.
 
-    What is not a table yet becomes one in `folder`.
+    Files are converted to a table in `folder`.
     """
     given, files = sorted_out(sources)
     if files and any(Path(table).resolve() == folder.resolve() for table in given):
-        raise PipelineError(f"{folder} is read, and would be replaced by what the files become: take another --out")
+        raise PipelineError(f"{folder} is read, and would be replaced by the result: use another --out")
     forms = ((TEXT, [file for file in files if not _is_csv(file)]), (CSV, [file for file in files if _is_csv(file)]))
     mode: tables.Mode = "overwrite"
     unread = 0
@@ -56,7 +58,7 @@ def read(spark: "SparkSession", sources: Sequence[str], folder: Path) -> "tuple[
 
 
 def sorted_out(sources: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Which are tables of fixes, and which files are meant by the others; `PipelineError` when one is neither."""
+    """The tables of fixes among the inputs, and the files of the others; `PipelineError` if one is neither."""
     given = [source for source in sources if (Path(source) / ABOUT).exists()]
     for table in given:
         about(table, "fixes")

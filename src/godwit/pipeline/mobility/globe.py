@@ -16,7 +16,7 @@ DEGREE_M = float(np.radians(EARTH_RADIUS_M))
 
 
 def distances_m(lons: Floats, lats: Floats, to_lons: Floats, to_lats: Floats) -> Floats:
-    """The great-circle distance of each pair, as `filters.regions.distance_m` has it."""
+    """The great-circle distance of each pair, equal to `filters.regions.distance_m`."""
     phi, to_phi = np.radians(lats), np.radians(to_lats)
     half_dphi, half_dlambda = (to_phi - phi) / 2, np.radians(to_lons - lons) / 2
     h = np.sin(half_dphi) ** 2 + np.cos(phi) * np.cos(to_phi) * np.sin(half_dlambda) ** 2

@@ -1,4 +1,4 @@
-"""The files that the simulator and brokers read: movement graphs, next-place models, dwell times, proxy sets.
+"""Files for the simulator and brokers: movement graphs, next-place models, dwell times, proxy sets.
 
 | file | is | who reads it |
 |---|---|---|
@@ -8,12 +8,12 @@
 | `proxies.json` | by client, the fewest places that hold so much of its time | people, to choose `proxies` |
 
 *Rules.*
-1. A step seen fewer than `steps_min` times is no edge: errors of receivers make rare steps. All places stay.
-2. The same visits give the same files, byte for byte: all is in order of name.
-3. A proxy set is the smallest there is: places are taken by time, the longest first, until the share is reached; of
+1. A step seen fewer than `steps_min` times is not an edge: receiver errors cause rare steps. All places are kept.
+2. The same visits give the same files, byte for byte: all is sorted by name.
+3. A proxy set is the smallest possible: places are added by time, the longest first, until the share is reached; of
    equally long ones the first by name.
-4. A model has at most `PAIRS_MAX` ways through a pair of places. If there are more, the rarest are left out: all that
-   were seen fewer times than the fewest that lets the rest fit in. What is left out is predicted by first order.
+4. A model has at most `PAIRS_MAX` transitions after a pair of places. If there are more, the rarest are left out, and
+   predicted by the first-order model: all with a count below the smallest threshold with which the rest fits.
 
 *Paper.* Movement graph: [rebeca §5.1, Fig. 7]. Next broker and proxies: [pubmob §3].
 """
@@ -39,20 +39,20 @@ PAIRS_MAX = 1_000_000
 def movement(
     places: PlaceMap, dwells: list[dict[str, Any]], steps: list[dict[str, Any]], steps_min: int
 ) -> dict[str, Any]:
-    """A movement graph: all places that were visited, and the steps that were seen often enough."""
+    """A movement graph: all visited places, and the steps that were seen often enough."""
     names = [row["place"] for row in dwells]
     edges = [[row["place"], row["to"]] for row in steps if row["count"] >= steps_min]
     for what, found, most in (("places", names, PLACES_MAX), ("steps", edges, EDGES_MAX)):
         if len(found) > most:
             raise PipelineError(
-                f"a movement graph of {len(found):,} {what}: allowed are {most:,}, so take larger cells, or --steps-min"
+                f"a movement graph of {len(found):,} {what}: allowed are {most:,}, so use larger cells, or --steps-min"
             )
     centres = {name: [round(degrees, 6) for degrees in places.centre(name)] for name in names}
     return {"one_way": True, "places": centres, "edges": edges}
 
 
 def model(steps: list[dict[str, Any]], pairs: list[dict[str, Any]]) -> dict[str, Any]:
-    """By place, how often clients went to which others; and by place before and place."""
+    """The counts of transitions by place, and by place before and place."""
     first: dict[str, dict[str, int]] = {}
     for row in steps:
         first.setdefault(row["place"], {})[row["to"]] = row["count"]
@@ -63,7 +63,7 @@ def model(steps: list[dict[str, Any]], pairs: list[dict[str, Any]]) -> dict[str,
 
 
 def commonest(pairs: "DataFrame", most: int = PAIRS_MAX) -> "DataFrame":
-    """All rows, or as many of those with the highest `count` as there is room for. (rule 4)"""
+    """All rows, or those with the highest `count` that fit. (rule 4)"""
     from pyspark.sql import functions as fn
 
     rows, least = 0, 1
@@ -76,7 +76,7 @@ def commonest(pairs: "DataFrame", most: int = PAIRS_MAX) -> "DataFrame":
 
 
 def proxies(visits: "DataFrame", share: float) -> "DataFrame":
-    """By client, the fewest `places` that hold at least `share` of its time, and the time in them. (rule 3)"""
+    """By client, the fewest `places` with at least `share` of its time, and the time in them. (rule 3)"""
     from pyspark.sql import Window
     from pyspark.sql import functions as fn
 
@@ -100,7 +100,7 @@ def proxies(visits: "DataFrame", share: float) -> "DataFrame":
 
 
 def check_share(share: float) -> None:
-    """`PipelineError` when nothing can have such a share."""
+    """Raise `PipelineError` if the share is invalid."""
     if not 0 < share <= 1:
         raise PipelineError(f"proxy sets for a share of {share:g} of the time: allowed is more than 0, and 1 at most")
 
@@ -122,7 +122,7 @@ def write(
     share: float,
     steps_min: int,
 ) -> dict[str, Any]:
-    """Write the four files; what the movement graph holds."""
+    """Write the four files; returns the size of the movement graph."""
     graph = movement(places, dwells, steps, steps_min)
     _write(folder / "movement.json", graph)
     _write(folder / "model.json", model(steps, pairs))
@@ -137,7 +137,7 @@ def _rounded(held: Any) -> Any:
 
 
 def _write(file: Path, data: Mapping[str, Any]) -> None:
-    """JSON, with an entry to a line: two files can be compared, and read."""
+    """JSON with one entry per line, so that files can be compared and read."""
     parts = []
     for name, held in data.items():
         if isinstance(held, dict | list) and held:

@@ -1,20 +1,20 @@
-"""The whole way from fixes to the files that the simulator and brokers read.
+"""All steps from fixes to the files for the simulator and brokers.
 
-*Theory.* Fixes are read and marked once, and kept by Spark. All that follows is done for cells and, when a placement is
-given, once more for brokers: a place is a place. What comes out, in a folder:
+*Theory.* Fixes are read and marked once, and cached by Spark. All further steps are done for cells and, if a placement
+is given, also for brokers. The results, in a folder:
 
 | file | is |
 |---|---|
 | `movement.json`, `model.json`, `dwell.json`, `proxies.json` | see `mined_files.py` |
-| `accuracy.json` | how well the next place is predicted, baseline beside (`prediction.py`) |
+| `accuracy.json` | accuracy of the next-place model and of a baseline (`prediction.py`) |
 | `tables/visits`, `tables/transitions`, `tables/pairs`, `tables/stays`, `tables/proxies` | Parquet |
-| `tables/fixes` | the table that files of positions have become, with a quarantine for what could not be read |
+| `tables/fixes` | the table of the input files, with a quarantine for unreadable lines |
 | `movement.png`, `accuracy.png` | plots, where matplotlib is installed |
 | `brokers/` | all of this for brokers, with `coverage.json` and `tables/cells` |
 
 *Rules.*
 1. Every line is accounted for: read = used + unread + left out, by reason.
-2. An input in which nothing can be used is an error, and so is one without a single transition.
+2. An input without a usable fix, or without a transition, is an error.
 """
 
 import json
@@ -39,7 +39,7 @@ __all__ = ["MiningSettings", "check_out", "mine"]
 
 @dataclass(frozen=True)
 class MiningSettings:
-    """What to mine with."""
+    """The settings of mining."""
 
     cells: Cells = field(default_factory=lambda: H3Cells(8))
     brokers: BrokerPlacement | None = None
@@ -61,7 +61,7 @@ def mine(
     settings: MiningSettings,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Mine fixes, write the files, and say in numbers what was found. `tell` hears what is done just now."""
+    """Mine fixes, write the files, and return the figures. `tell` is called with each step."""
     check_out(out)
     tell("reading positions")
     read, unread = fix_sources.read(spark, sources, out / "tables" / "fixes")
@@ -87,15 +87,15 @@ def mine(
 
 
 def check_out(out: Path) -> None:
-    """`PipelineError` when files are not to be put into a folder, or cannot be."""
+    """Raise `PipelineError` if files must not or cannot be written to a folder."""
     if (out / ABOUT).exists():
-        raise PipelineError(f"{out} is a table, and files of others are not put into it: take another --out")
+        raise PipelineError(f"{out} is a table: use another --out")
     if out.exists() and not out.is_dir():
-        raise PipelineError(f"{out} is not a folder: take another --out")
+        raise PipelineError(f"{out} is not a folder: use another --out")
 
 
 def _accounted(fixes: "DataFrame", unread: int) -> tuple[dict[str, Any], float]:
-    """What happened to each line (rule 1), and the median time between two fixes of a trip."""
+    """The counts of lines (rule 1), and the median time between two fixes of a trip."""
     from pyspark.sql import functions as fn
 
     begins = fn.count_if(fn.col("trip").isNotNull() & fn.col("elapsed_s").isNull())
@@ -124,7 +124,7 @@ def _mined(
     usual_s: float,
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Visits and all that follows from them, for cells or for brokers."""
+    """Visits and all results from them, for cells or for brokers."""
     tables = out / "tables"
     tell("visits")
     _save(visits.visits(fixes), tables / "visits")
@@ -141,7 +141,7 @@ def _mined(
     dwells = mined_files.rows(visits.dwells(visited), "place")
     if not steps:
         raise PipelineError(
-            "no client moved from one place to another: take smaller cells, longer traces, or more brokers"
+            "no client moved from one place to another: use smaller cells, longer traces, or more brokers"
         )
     made = mined_files.write(
         out,
@@ -183,7 +183,7 @@ def _covered(spark: "SparkSession", fixes: "DataFrame", out: Path) -> dict[str, 
 
 
 def _drawn(out: Path, made: dict[str, Any], steps: list[dict[str, Any]], found: dict[str, Any]) -> None:
-    """Plots, where there is something to plot with."""
+    """Draw plots, if matplotlib is installed."""
     try:
         from godwit.pipeline.mobility import plots
     except ImportError:

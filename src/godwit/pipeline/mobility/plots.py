@@ -1,4 +1,4 @@
-"""Two plots of what was mined: where clients go, and how well that is predicted. Importing it needs matplotlib."""
+"""Two plots: the movement graph, and the accuracy of prediction. Importing this module needs matplotlib."""
 
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 __all__ = ["accuracy", "movement"]
 
 STEPS_SHOWN = 5_000  # the most frequent
-SHARE_SHOWN = 0.99  # of steps, and what they span; a lost receiver would shrink all the others
+SHARE_SHOWN = 0.99  # share of steps that determines the extent of the map: outliers would shrink the rest
 DPI = 150
-NAMED_MAX = 60  # places whose names have room
+NAMED_MAX = 60  # number of places up to which names are drawn
 NAME_LETTERS_MAX = 12  # longer ones are cells, not brokers
 
 
@@ -44,7 +44,7 @@ def movement(file: Path, graph: dict[str, Any], steps: list[dict[str, Any]]) -> 
 
 
 def _name_places(axes: Any, at: dict[str, Any]) -> None:
-    """The names of places beside them, where they are few and short, as those of brokers are."""
+    """Draw the names of places, if they are few and short, as those of brokers are."""
     if len(at) > NAMED_MAX or any(len(name) > NAME_LETTERS_MAX for name in at):
         return
     for name, (lon, lat) in at.items():
@@ -56,7 +56,7 @@ def _name_places(axes: Any, at: dict[str, Any]) -> None:
 
 
 def _span(degrees: Any, weights: Any) -> tuple[float, float]:
-    """Between which values `SHARE_SHOWN` of the weight lies."""
+    """The interval with `SHARE_SHOWN` of the weight."""
     order = np.argsort(degrees)
     share = np.cumsum(weights[order]) / weights.sum()
     low, high = np.searchsorted(share, [(1 - SHARE_SHOWN) / 2, (1 + SHARE_SHOWN) / 2])
@@ -64,7 +64,7 @@ def _span(degrees: Any, weights: Any) -> tuple[float, float]:
 
 
 def accuracy(file: Path, found: dict[str, Any]) -> None:
-    """How often each model named the next place, first or among the first three."""
+    """The share of steps whose place was the first prediction of each model, or among the first three."""
     models = found["models"]
     names = list(models)[::-1]
     rows = np.arange(len(names))

@@ -1,28 +1,28 @@
-"""To which place does a client go next? First order as the baseline, and a model that knows more; judged on later days.
+"""Prediction of the next place: a first-order baseline and a richer model, evaluated on later data.
 
-*Theory.* A *context* is what is known of a client when it was last seen at a place: the place, and with it perhaps the
-place before, the hour, the direction. Spark counts, in one job, where clients went from each context: contexts are
-hashed to 64 bits, so that one table holds those of all kinds. The contexts of a *chain* are more and more special, and
-what the special one has seen little of is taken from the one before it:
+*Theory.* A *context* is the information about a client at its last fix in a place: the place, and optionally the place
+before, the hour, the direction. Spark counts, in one job, the next places for each context: contexts are hashed to 64
+bits, so that one table has those of all kinds. The contexts of a *chain* are more and more specific, and where a
+specific one has few observations, the one before it is used:
 
     P(to | c) = λ · n(c, to) / n(c)  +  (1 − λ) · P(to | c without its last detail),   λ = n(c) / (n(c) + kinds(c))
 
-where kinds(c) is to how many places clients went from c [Witten and Bell's back-off]. Every chain begins with the place
-alone, the first-order model. There a part of what was seen, `DISCOUNT` of each kind of step, is kept for places that
-nobody has gone to from here: together they are one more answer, *elsewhere*.
+where kinds(c) is the number of different next places after c [Witten and Bell's back-off]. Every chain begins with the
+place alone, the first-order model. There a part of the probability, `DISCOUNT` of each kind of step, is reserved for
+places that were never reached from here: together they are one more outcome, *elsewhere*.
 
-Chains are joined log-linearly: P(to) ∝ P₁(to) ^ w₀ · Π (P_chain(to) / P₁(to)) ^ w_chain. So what two chains know adds
-up, which a mean of probabilities would only blur, and a chain that repeats others is given a small weight. The weights
-are those that make what happened in a held-out part of the training most likely, found by Newton's method: the
-likelihood has one peak.
+Chains are combined log-linearly: P(to) ∝ P₁(to) ^ w₀ · Π (P_chain(to) / P₁(to)) ^ w_chain. So the evidence of chains
+adds up, which a mean of probabilities would blur, and a redundant chain gets a small weight. The weights maximise the
+likelihood of a held-out part of the training data; Newton's method finds them, because the likelihood has one peak.
 
 *Rules.*
-1. By client, the first 70 % of its transitions train and the rest tests: a prediction knows nothing of the future.
-   Weights are learnt from the last fifth of the training, with counts of the rest; the counts are then of all of it.
-2. A context holds nothing from after the last fix at the place. That the client leaves now, both models know.
-3. The baseline is judged by the same measure on the same transitions. Of equally likely answers the first by name is
-   taken.
-4. The logarithmic loss of a step to elsewhere is that of elsewhere, shared alike by all places.
+1. By client, the first 70 % of its transitions are for training and the rest for testing: no prediction uses the
+   future. Weights are learnt from the last fifth of the training, with counts of the rest; the counts are then of all
+   of it.
+2. A context uses nothing after the last fix at the place, except that the client leaves now, which both models know.
+3. The baseline is evaluated by the same measure on the same transitions. Of equally likely outcomes the first by name
+   is used.
+4. For the logarithmic loss, the probability of elsewhere is divided equally among all other places.
 
 *Paper.* [pubmob §4.1] "PREFETCHING assumes perfect mobility prediction": this is what can be had instead.
 """
@@ -63,7 +63,7 @@ CHAINS: dict[str, tuple[tuple[str, ...], ...]] = {
     "course": (("place", "ahead"), ("place", "ahead_detail")),
     "client": (("place", "client"),),
 }
-"""By what it knows: contexts, the more general first."""
+"""Chains by name: contexts, the more general first."""
 
 MODELS: dict[str, tuple[str, ...]] = {
     "first order": (),
@@ -71,7 +71,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "visits, hour, occupancy": ("order two", "hour", "occupancy"),
     "all": tuple(CHAINS),
 }
-"""The models that are judged: by name, their chains."""
+"""The evaluated models: their chains, by name."""
 
 KINDS: tuple[tuple[str, ...], ...] = (("place",), *dict.fromkeys(kind for chain in CHAINS.values() for kind in chain))
 """Each kind of context; its number is its place here."""
@@ -83,7 +83,8 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def contexts(visits: "DataFrame", places: PlaceMap, ahead_s: float) -> "DataFrame":
-    """Visits that led on: `part`, `nth`, `to` and a key for each of `KINDS`. `ahead_s`: how far a course is drawn."""
+    """Visits with a next place: `part`, `nth`, `to` and a key for each of `KINDS`. `ahead_s`: extrapolation time of
+    the course."""
     from pyspark.sql import functions as fn
 
     seen = _ahead(visits.where("to is not null"), places, ahead_s)
@@ -104,7 +105,7 @@ def contexts(visits: "DataFrame", places: PlaceMap, ahead_s: float) -> "DataFram
 
 
 def _ahead(transitions: "DataFrame", places: PlaceMap, ahead_s: float) -> "DataFrame":
-    """With `detail`, where within its place a client was; `ahead`, `ahead_detail`: where it gets to if it goes on."""
+    """With `detail`, the finer cell of a client; `ahead`, `ahead_detail`: the extrapolated position."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     def look(batches: Iterable[Any]) -> Iterator[Any]:
@@ -130,7 +131,7 @@ def _ahead(transitions: "DataFrame", places: PlaceMap, ahead_s: float) -> "DataF
 
 
 def outcomes(transitions: "DataFrame") -> "DataFrame":
-    """How often clients went `to` a place from each context: `kind`, `key`, `to`, `few` in part 0, `many` with 1."""
+    """The counts of next places for each context: `kind`, `key`, `to`, `few` in part 0, `many` with part 1."""
     from pyspark.sql import functions as fn
 
     keys = fn.array(
@@ -150,7 +151,7 @@ def _numbers() -> range:
 
 @dataclass(frozen=True)
 class Counted:
-    """Where clients went from the contexts of one kind: sorted keys with totals, and sorted pairs of key and place."""
+    """The counts for the contexts of one kind: sorted keys with totals, and sorted pairs of key and place."""
 
     keys: Ints
     totals: Ints
@@ -177,7 +178,7 @@ class Counted:
         return np.where(self.keys[at] == keys, at, -1)
 
     def count(self, numbers: Ints, to: Ints) -> Ints:
-        """How often clients went from a context to a place; 0 for the context -1 and for the place -1."""
+        """The counts of pairs of context and place; 0 for the context -1 and for the place -1."""
         if not len(self.pairs):
             return np.zeros(len(numbers), np.int64)
         wanted = numbers * self.places + to
@@ -197,7 +198,7 @@ class Steps:
 
 
 def steps_of(tables: Sequence[Counted], chains: Sequence[str], keys: Sequence[Ints], to: Ints) -> Steps:
-    """What the chains say of some transitions. `keys`: for each of `KINDS`, one for each transition."""
+    """The probabilities of the chains for some transitions. `keys`: for each of `KINDS`, one for each transition."""
     first = tables[0]
     numbers = first.find(keys[0])
     at = np.searchsorted(first.pairs, np.arange(len(first.keys) + 1) * first.places)
@@ -236,7 +237,7 @@ def _held(values: Ints, numbers: Ints) -> Ints:
 
 
 def likelihoods(steps: Steps, weights: Floats) -> Floats:
-    """How likely each outcome is; those of a transition add up to 1."""
+    """The probability of each outcome; those of a transition add up to 1."""
     scores = weights @ steps.features
     scores = np.exp(scores - np.maximum.reduceat(scores, steps.begins)[steps.rows])
     found: Floats = scores / np.add.reduceat(scores, steps.begins)[steps.rows]
@@ -244,12 +245,12 @@ def likelihoods(steps: Steps, weights: Floats) -> Floats:
 
 
 def fitted(steps: Steps) -> Floats:
-    """The weights under which what happened was most likely."""
+    """The weights with the highest likelihood."""
     features = steps.features
     weights = np.full(len(features), 1.0 / max(len(features) - 1, 1))
     weights[0] = 1.0
     if len(features) == 1 or not len(steps.rows):
-        return weights  # the baseline has nothing to weigh
+        return weights  # the baseline has no weights
     happened = features[:, steps.happened].sum(axis=1)
     for _ in range(ROUNDS_MAX):
         likely = likelihoods(steps, weights)
@@ -267,7 +268,7 @@ def fitted(steps: Steps) -> Floats:
 
 @dataclass(frozen=True)
 class Score:
-    """How well a model did on so many transitions."""
+    """The accuracy of a model on a number of transitions."""
 
     transitions: int = 0
     top_1: float = 0.0
@@ -310,7 +311,7 @@ def scored(steps: Steps, weights: Floats, places: int) -> Score:
 
 
 def accuracy(keyed: "DataFrame", places: Sequence[str]) -> dict[str, Any]:
-    """How well each of `MODELS` does on the test part of transitions that have `contexts`; and its weights."""
+    """The accuracy of each of `MODELS` on the test part of transitions with `contexts`; and its weights."""
     from pyspark.sql import functions as fn
 
     spark = keyed.sparkSession
@@ -335,7 +336,7 @@ def accuracy(keyed: "DataFrame", places: Sequence[str]) -> dict[str, Any]:
     finally:
         keyed.unpersist()
     if not scores["first order"].transitions:
-        raise PipelineError("there are too few transitions to judge a model by: 4 of one client are the least")
+        raise PipelineError("there are too few transitions to evaluate a model: at least 4 of one client are needed")
     return {
         "split": {"counted": PARTS[0], "weights": round(PARTS[1] - PARTS[0], 3), "test": round(1 - PARTS[1], 3)},
         "places": len(places),
@@ -351,7 +352,7 @@ def _named(weights: Floats, chains: Sequence[str]) -> Mapping[str, float]:
 
 
 def _tables(counts: Any, column: str, places: int) -> list[Counted]:
-    """For each of `KINDS`, what was counted."""
+    """The counts of each of `KINDS`."""
     kind, key, to, number = (counts[name].to_numpy() for name in ("kind", "key", "to", column))
     found = []
     for wanted in _numbers():
@@ -361,7 +362,7 @@ def _tables(counts: Any, column: str, places: int) -> list[Counted]:
 
 
 def _arrays(batch: Any) -> tuple[list[Ints], Ints]:
-    """The keys of transitions, and where they led."""
+    """The keys of transitions, and their next places."""
     return [batch[f"key_{number}"].to_numpy() for number in _numbers()], batch["to"].to_numpy()
 
 

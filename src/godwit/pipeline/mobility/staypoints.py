@@ -1,8 +1,8 @@
-"""Stay points: where a client has stayed within a radius for a time.
+"""Stay points: positions at which a client stayed within a radius for a time.
 
-*Theory.* From a fix on, those that follow and lie within `radius_m` of it belong to it. If the last of them came at
-least `stay_s` later, the client has stayed, at the mean of their positions, and the search goes on after them; if not,
-it goes on with the next fix. A stay lies within one trip: what happens in a gap nobody knows.
+*Theory.* The following fixes within `radius_m` of a fix belong to it. If the last of them is at least `stay_s` later,
+the client has stayed, at the mean of their positions, and the search continues after them; if not, it continues with
+the next fix. A stay is within one trip: positions in a gap are unknown.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ Stay = tuple[int, int]
 
 @dataclass(frozen=True)
 class StayOptions:
-    """How near, and for how long, is to stay."""
+    """The radius and the shortest duration of a stay."""
 
     radius_m: float = 200.0
     stay_s: float = 1_200.0
@@ -83,7 +83,7 @@ def stays(
     first, end = 0, len(at_s)
     while first < end:
         trip, lon, lat = trips[first], lons[first], lats[first]
-        east_m = DEGREE_M * cos(radians(lat))  # in a degree; near enough within the radius
+        east_m = DEGREE_M * cos(radians(lat))  # in a degree; accurate enough within the radius
         after = first + 1
         while (
             after < end

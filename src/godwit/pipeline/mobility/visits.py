@@ -1,20 +1,19 @@
-"""Visits: a client is at a place, has come from one, and goes on to the next.
+"""Visits: the stays of a client at places, with the place before and the next place.
 
-*Theory.* The fixes of a trip, one after the other, fall into runs at one place: *visits*. Between the last fix of a
-visit and the first of the next the client has crossed a border; when, nobody saw, so half of that time counts to
-either. A visit with a neighbour on both sides is *whole*, and only those say how long clients stay: the Δ of
-[rebeca §5.3].
+*Theory.* Consecutive fixes of a trip at one place are a *visit*. Between the last fix of a visit and the first of the
+next the client has crossed a border at an unknown time, so half of that time counts for either. A visit with a
+neighbour on both sides is *whole*, and only those determine dwell times: the Δ of [rebeca §5.3].
 
-Positions come once a minute, say, and who drives fast passes through cells in between unseen. Nothing is put in there:
-a straight line would be easier to predict than any driver is. So a movement graph has the steps that were seen, and a
-step may skip a cell.
+If there is, for example, one position per minute, fast clients pass through cells unseen. Nothing is interpolated: a
+straight line would be easier to predict than any driver. So a movement graph has the observed steps, and a step may
+skip a cell.
 
 *Rules.*
-1. Each used fix that has a place is in one visit. Visits of a trip follow each other, and two in a row differ in place.
-2. A visit knows nothing of what comes after its last fix but `to`: from the rest the next place is predicted.
-3. A client's transitions fall into `PARTS` by time: what a model learns lies before what it is tested with.
-4. Where no broker reaches, a client is at no place; if it turns up again within its trip, it has moved from the last
-   broker to the next, or not at all when they are the same.
+1. Each used fix with a place is in one visit. Two consecutive visits of a trip differ in place.
+2. A visit has no data from after its last fix except `to`: the next place is predicted from the rest.
+3. A client's transitions are divided into `PARTS` by time: training data is before test data.
+4. Out of range of all brokers a client is at no place; if it reappears within its trip, it has moved from the last
+   broker to the next, or not at all if they are the same.
 
 *Paper.* [rebeca §5.1, §5.3]. *Symbols.* Δ → `dwell_s`.
 """
@@ -47,7 +46,7 @@ LAST_SEEN = ("occupied", "lon", "lat", "elapsed_s", "east_m", "north_m")
 
 
 def placed(fixes: "DataFrame", places: PlaceMap) -> "DataFrame":
-    """Fixes with their `place`, null where there is none."""
+    """Fixes with their `place`, or null."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     def place(batches: "Iterable[Any]") -> "Iterator[Any]":
@@ -59,7 +58,7 @@ def placed(fixes: "DataFrame", places: PlaceMap) -> "DataFrame":
 
 
 def visits(fixes: "DataFrame") -> "DataFrame":
-    """The visits of each client, numbered in order of time, from fixes that are `placed`."""
+    """The visits of each client, numbered by time, from fixes that are `placed`."""
     return fixes.where("place is not null").groupBy("client").applyInArrow(visits_of, SCHEMA)
 
 
@@ -73,7 +72,7 @@ def visits_of(table: Any) -> Any:
     at_s, trip, place = seconds(table["at"]), trips[begins], numbers[begins]
 
     def beside(steps: int) -> Any:
-        """The place so many visits later in the same trip, or -1."""
+        """The place this many visits later in the same trip, or -1."""
         found, at = np.full(len(begins), -1, np.int32), np.arange(len(begins)) + steps
         inside = np.flatnonzero((at >= 0) & (at < len(begins)))
         inside = inside[trip[at[inside]] == trip[inside]]
@@ -81,7 +80,7 @@ def visits_of(table: Any) -> Any:
         return found
 
     before, to = beside(-1), beside(1)
-    middle_s = (at_s[ends[:-1]] + at_s[begins[1:]]) / 2  # when the border was crossed, as far as anybody knows
+    middle_s = (at_s[ends[:-1]] + at_s[begins[1:]]) / 2  # estimated time at which the border was crossed
     entered_s = np.where(before >= 0, np.concatenate([[0.0], middle_s]), at_s[begins])
     left_s = np.where(to >= 0, np.concatenate([middle_s, [0.0]]), at_s[ends])
 
@@ -110,7 +109,7 @@ def visits_of(table: Any) -> Any:
 
 
 def transitions(visits: "DataFrame") -> "DataFrame":
-    """How often clients went from place to place: `place`, `to`, `count` and how many `clients` did."""
+    """The counts of steps between places: `place`, `to`, `count` and the number of `clients`."""
     from pyspark.sql import functions as fn
 
     counts = (fn.count("*").alias("count"), fn.countDistinct("client").alias("clients"))
@@ -118,7 +117,7 @@ def transitions(visits: "DataFrame") -> "DataFrame":
 
 
 def pairs(visits: "DataFrame") -> "DataFrame":
-    """How often clients that had come from a place went on to another: `before`, `place`, `to`, `count`."""
+    """The counts of steps by place before: `before`, `place`, `to`, `count`."""
     from pyspark.sql import functions as fn
 
     return (
@@ -129,7 +128,7 @@ def pairs(visits: "DataFrame") -> "DataFrame":
 
 
 def dwells(visits: "DataFrame") -> "DataFrame":
-    """By place, how long clients stay: `visits`, whole ones, and seconds of these by quantile and on average."""
+    """Dwell times by place: `visits`, whole ones, and their seconds as quantiles and mean."""
     from pyspark.sql import functions as fn
 
     whole = fn.when(fn.col("before").isNotNull() & fn.col("to").isNotNull(), fn.col("dwell_s"))

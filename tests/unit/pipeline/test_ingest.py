@@ -14,14 +14,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from godwit.cli.pipeline.ingest_command import Format
+from godwit.cli.pipeline.ingest_command import ingest as ingest_command
 from godwit.errors import BadValue, PipelineError
 from godwit.filters.events import Attributes
 from godwit.languages.xml_documents import xml_event
@@ -156,7 +156,7 @@ def test_what_is_lost_on_purpose_is_noticed(tmp_path: Path, monkeypatch: pytest.
         ("", Options("jsonl"), r"x is empty: there is nothing to write"),
         ("\n\n", Options("padres"), "is empty"),
         ("a,b\n", Options("csv"), "is empty"),
-        ("a,a\n1,2", Options("csv"), r"x:1: column 2 of the header is 'a': each needs a name of its own"),
+        ("a,a\n1,2", Options("csv"), r"x:1: column 2 of the header is 'a': each needs a different name"),
         (
             "hello\nworld",
             Options("jsonl"),
@@ -166,10 +166,10 @@ def test_what_is_lost_on_purpose_is_noticed(tmp_path: Path, monkeypatch: pytest.
         ("<a><b/>", Options("xml", row="b", strict=True), r"x:1: broken off: .*not well-formed: no element found"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', Options("xml", row="a"), "declares the entity 'b'"),
         ("x", Options("trace"), "is not a trace"),
-        ("x", Options("trace", time="t"), "--time would say nothing: trace has no use for it"),
-        ("x", Options("fixes", names=(("a", "b"),)), "--map would say nothing: fixes has no use for it"),
-        ("x", Options("jsonl", row="b"), "--row would say nothing: jsonl has no use for it"),
-        ("x", Options("jsonl", time_format="ms"), "--time-format would say nothing: it needs --time"),
+        ("x", Options("trace", time="t"), "--time cannot be used: the format trace does not have it"),
+        ("x", Options("fixes", names=(("a", "b"),)), "--map cannot be used: the format fixes does not have it"),
+        ("x", Options("jsonl", row="b"), "--row cannot be used: the format jsonl does not have it"),
+        ("x", Options("jsonl", time_format="ms"), "--time-format cannot be used: it needs --time"),
         ("x", Options("xml"), "XML needs --row"),
         ("x", Options("yaml"), "'yaml' is not a format: allowed are jsonl, csv"),
     ],
@@ -310,9 +310,9 @@ def test_names_made_of_values_do_not_take_all_memory(tmp_path: Path, monkeypatch
     for name, first, number in (("a", 0, 5), ("b", 5, 1), ("c", 0, 6)):
         (tmp_path / name).write_text("\n".join(f'{{"k{n}": 1}}' for n in range(first, first + number)))
     ingest(run, [str(tmp_path / "a")], Options("jsonl"), tmp_path / "out")
-    with pytest.raises(PipelineError, match="6 attributes between them, and a table takes 5"):
+    with pytest.raises(PipelineError, match="6 different attributes, and a table has at most 5"):
         ingest(run, [str(tmp_path / "b")], Options("jsonl"), tmp_path / "out", "append")
-    with pytest.raises(PipelineError, match="the events of c have 6 attributes"):
+    with pytest.raises(PipelineError, match="the events of c have 6 different"):
         ingest(run, [str(tmp_path / "c")], Options("jsonl"), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -370,7 +370,9 @@ def test_a_file_is_called_as_the_user_calls_it(tmp_path: Path, monkeypatch: pyte
     for name, text in (("a/a.csv", "n\n1\n"), ("a/b.csv.gz", "n\n2\n"), ("c.csv", "n\n3,4\n")):
         Path(name).write_text(text)
     run: Any = Plain()
-    with pytest.raises(PipelineError, match=r"^a/b\.csv\.gz is broken, or not packed as its name says: Not a gzipped"):
+    with pytest.raises(
+        PipelineError, match=r"^a/b\.csv\.gz is damaged, or not compressed as its name says: Not a gzipped"
+    ):
         ingest(run, ["a"], Options("csv"), "out")
     with pytest.raises(PipelineError, match=r"^c\.csv:2: cells: 2 cells"):
         ingest(run, ["c.csv"], Options("csv", strict=True), "out")
@@ -379,7 +381,7 @@ def test_a_file_is_called_as_the_user_calls_it(tmp_path: Path, monkeypatch: pyte
 def test_positions_by_other_names_are_for_ingest(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("time,longitude,latitude\n2026-11-15,8.5,47.4\n")
     run: Any = Plain()
-    with pytest.raises(PipelineError, match=r"no 'lon' and 'lat'; `ingest --table fixes --map OLD=NEW` calls"):
+    with pytest.raises(PipelineError, match=r"no 'lon' and 'lat'; `ingest --table fixes --map OLD=NEW` renames"):
         ingest(run, [str(tmp_path / "a.csv")], Options("csv", time="time"), tmp_path / "zz" / "tables", "new", "fixes")
     assert not (tmp_path / "zz").exists()
 
@@ -556,8 +558,9 @@ def test_a_row_of_csv_is_bounded_on_however_many_lines(tmp_path: Path, monkeypat
 # ---------------------------------------------------------------- small parts
 
 
-def test_the_command_knows_every_format() -> None:
-    assert [each.value for each in Format] == list(FORMATS)
+def test_the_help_of_the_command_names_every_format() -> None:
+    (option,) = get_args(get_type_hints(ingest_command, include_extras=True)["format"])[1:]
+    assert option.help.startswith(f"Format of the files: {', '.join(FORMATS)}, ")
 
 
 @pytest.mark.parametrize(
@@ -635,7 +638,7 @@ def test_the_quarantine_has_the_row_as_it_stands_in_the_file(
     assert (report.written, report.quarantined) == (1, {"no time": 1})
     [held] = found(tmp_path / "out" / tables.QUARANTINE, ("line", "reason", "text"))
     assert (held[0], held[2]) == (line, row)
-    assert "is not as ISO 8601 has it, like 2026-11-15T18:00:00Z" in held[1]
+    assert "is not in the format of ISO 8601, such as 2026-11-15T18:00:00Z" in held[1]
     assert report.first_bad == f"a:{line}: {held[1]}"
 
 
@@ -653,8 +656,8 @@ def test_of_a_long_row_its_beginning_is_kept(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("held", "format", "said"),
     [
-        ("soon", "%d-%b-%y", "'soon' is not as '%d-%b-%y' has it"),
-        ("28-Dec-04 noon", "%d-%b-%y", "'28-Dec-04 noon' is not as '%d-%b-%y' has it"),
+        ("soon", "%d-%b-%y", "'soon' is not in the format '%d-%b-%y'"),
+        ("28-Dec-04 noon", "%d-%b-%y", "'28-Dec-04 noon' is not in the format '%d-%b-%y'"),
         ("soon", "%Q", "'%Q' is not a format of times: "),
         ("soon", "ms", "'soon' is not a number of ms since 1970"),
     ],
