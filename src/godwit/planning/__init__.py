@@ -1,4 +1,4 @@
-"""Planning a network: traces of moving clients and positions of brokers in, settings and their evidence out.
+"""Planning a network: settings, with evidence, from traces of moving clients and positions of brokers.
 
 See `docs/guides/plan.md`. `godwit plan` and the dashboard's page *Plan* run `plan.make_plan`.
 """

@@ -1,8 +1,8 @@
-"""What tallies say about a placement of brokers: coverage, hand-overs between brokers, and the load of each.
+"""Assessment of a placement of brokers from tallies: coverage, hand-overs, and the load of each broker.
 
 *Rules.*
-1. Shares are of used fixes: what cleaning has left out is neither reached nor missed.
-2. A rate per hour is over the whole time of the trace, a rate per client over the hours that clients were observed.
+1. Shares refer to used fixes: those that cleaning has left out do not count.
+2. A rate per hour refers to the whole time of the trace, a rate per client to the hours in which clients were observed.
 3. Load is predicted from the clients in the trace: if there will be more, multiply.
 """
 
@@ -21,14 +21,14 @@ PAIRS_MAX = 200
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """How much clients say and want."""
+    """The rates of clients."""
 
     events_per_s: float = 1.0  # that a client publishes
     wanted: float = 0.1  # share of all events that a client receives
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of the globe where clients were and no broker reaches."""
+    """A cell with clients and without a broker in range."""
 
     lon: float
     lat: float
@@ -37,7 +37,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker: what of the trace it reaches, and what it will have to do."""
+    """One broker: its share of the trace, and its expected load."""
 
     broker: str
     lon: float
@@ -68,7 +68,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a trace says about a placement."""
+    """The assessment of a placement."""
 
     fixes: int
     left_out: dict[str, int]
@@ -80,10 +80,10 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     gap_cell_m: int  # side of a cell of `gaps`
     gaps: tuple[Gap, ...]  # the largest first
     handovers: int
-    returns: int  # moves in the course of which a client was silent for long
+    returns: int  # moves after a long silence
     moves_per_hour: float
     moves_per_client_hour: float
-    busiest_hour_s: int  # when the hour with most moves begins, in seconds since 1970
+    busiest_hour_s: int  # start of the hour with most moves, in seconds since 1970
     busiest_hour_moves: int
     pairs: tuple[Pair, ...]  # those with most moves first
     brokers: tuple[BrokerLoad, ...]
@@ -92,7 +92,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def assess(tallies: Tallies, unread: int, placement: BrokerPlacement, cell_degrees: float, rates: Rates) -> Assessment:
-    """What the tallies of a whole trace come to."""
+    """The assessment from the tallies of a whole trace."""
     used = int(_total(tallies, "used"))
     left_out = {reason: int(tally.total) for (what, reason, _), tally in sorted(tallies.items()) if what == "left_out"}
     if not used:

@@ -1,8 +1,8 @@
-"""Which brokers get a link: a tree over all of them that keeps those near each other between which clients move.
+"""Links between brokers: a tree in which brokers with many moves between them are near each other.
 
 *Theory.* A relocation costs messages in proportion to the distance of the two brokers in hops, so brokers with many
 moves between them should be neighbours. Of all trees, the one whose links have most moves together is a maximum
-spanning tree; where nobody moves, the shortest way decides.
+spanning tree; without moves, the distance decides.
 """
 
 from collections.abc import Iterable, Sequence

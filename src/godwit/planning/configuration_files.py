@@ -1,9 +1,9 @@
-"""The configuration files of a plan: one for each broker, as `godwit serve` takes it.
+"""The configuration files of a plan: one for each broker, for `godwit serve`.
 
 *Rules.*
 1. Every file is checked by the code that reads it when a broker starts, before any is written.
-2. Brokers without an address in the file of positions are put on this machine, each with ports of its own, so that the
-   plan can be tried at once.
+2. Brokers without an address in the file of positions are placed on this machine, each with different ports, so that
+   the plan can be tried at once.
 """
 
 import csv
@@ -21,7 +21,7 @@ from godwit.runtime.configuration import load
 __all__ = ["addresses_of", "configuration_files"]
 
 PORT_FIRST, PORTS_EACH = 7100, 10
-HEADROOM = 4  # sessions for each client that the trace has at once, as sessions stay when clients have gone
+HEADROOM = 4  # sessions per simultaneous client of the trace, because sessions outlive connections
 BROKERS_MAX = (65_536 - PORT_FIRST) // PORTS_EACH
 
 
@@ -35,7 +35,7 @@ def addresses_of(file: str) -> dict[str, str]:
 def configuration_files(
     brokers: Sequence[BrokerLoad], links: Sequence[PlannedLink], addresses: Mapping[str, str], mode: str, reduction: str
 ) -> dict[str, str]:
-    """By file name, the text of each broker's configuration. GodwitError: one of them could not be used. (rule 1)"""
+    """By file name, the text of each broker's configuration. GodwitError if one of them is invalid. (rule 1)"""
     if len(brokers) > BROKERS_MAX and len(addresses) < len(brokers):
         raise BadValue(f"{len(brokers):,} brokers: without addresses of their own {BROKERS_MAX:,} are allowed")
     ports = {each.broker: PORT_FIRST + PORTS_EACH * number for number, each in enumerate(brokers)}
@@ -86,7 +86,7 @@ def _text(load: BrokerLoad, neighbours: Mapping[str, str], listen: Mapping[str, 
 
 
 def _quoted(text: str) -> str:
-    """A text as TOML has it: JSON's form is one of TOML's."""
+    """A text in TOML: JSON strings are valid TOML."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -5,7 +5,7 @@
 moves, events and filters in every run, so that rows differ by mode and reduction alone.
 
 *Rules.*
-1. The *gap* of a hand-over is from a client's connection to another broker to the moment when its session is there.
+1. The *gap* of a hand-over is the time from a client's connection to another broker until its session has arrived.
 2. A row is *safe* if nothing was lost, delivered twice or out of order, and no other law was broken.
 3. The scenario and its files stay in a folder: `godwit simulate` runs each row again.
 4. What was cut from the trace is in `Setup`: clients, brokers, time.
@@ -38,8 +38,8 @@ DURATION_S = 120.0
 SETTLE_S = 60.0
 EVENTS_MAX = 1_500  # of a run, published
 MARGIN_SHARE = 0.05  # of the range, by which another broker must be nearer
-ALIKE = 1.02  # two figures that differ by less say nothing
-SUBSCRIPTIONS = 4  # of each subscriber, who wants as much of them together as the plan says
+ALIKE = 1.02  # smaller differences are not significant
+SUBSCRIPTIONS = 4  # of each subscriber, with the planned selectivity together
 
 
 class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """What was simulated, and of how much."""
+    """The simulated part of the trace."""
 
     brokers: int
     brokers_of: int
@@ -79,7 +79,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """All runs, and what they were runs of."""
+    """All runs, and their setup."""
 
     setup: Setup | None
     rows: tuple[EvidenceRow, ...]
@@ -108,7 +108,7 @@ def gather(
     seed: int = 1,
     tell: Callable[[str, float], None] = lambda word, done: None,
 ) -> Evidence:
-    """Run every mode with every reduction. `tell` hears which one begins, and the share that is done."""
+    """Run every mode with every reduction. `tell` is called with each run that begins, and the progress."""
     seconds = min(float(HOUR_S), max(assessment.ends_s - assessment.begins_s, 1.0))
     begins_s = max(min(float(assessment.busiest_hour_s), assessment.ends_s - seconds), assessment.begins_s)
     fixes = reader.sample(begins_s, begins_s + seconds + 1, CLIENTS_MAX)
@@ -230,7 +230,7 @@ def _row(scenario: Scenario, mode: str, reduction: str, seed: int, folder: Path)
 
 
 class HandoverGaps:
-    """A sink that keeps nothing of a trace but the gaps of hand-overs. (rule 1)"""
+    """A sink that keeps only the gaps of hand-overs. (rule 1)"""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -248,9 +248,9 @@ class HandoverGaps:
 
 
 def chosen(evidence: Evidence) -> Choice | None:
-    """The mode with the shortest gap and the reduction with the fewest bytes, of what is safe; None: nothing is.
+    """The mode with the shortest gap and the reduction with the fewest bytes, of the safe ones; None if there are none.
 
-    A mode that promises less (`mobility/modes.py`) may have been lucky: it is taken only where no other is safe.
+    A mode with weaker guarantees (`mobility/modes.py`) may have been lucky: it is used only if no other is safe.
     """
     if evidence.setup is None:
         return Choice(

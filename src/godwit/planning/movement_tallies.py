@@ -1,14 +1,14 @@
-"""What one client's fixes say about a placement of brokers, as rows that can be added up over all clients.
+"""Tallies of one client's fixes for a placement of brokers: rows that can be summed over all clients.
 
 *Theory.* A *tally* is a row `what`, `a`, `b`, `number`. The fixes of one client become some tallies, without Spark.
-Adding up equal (`what`, `a`, `b`) over all clients gives what is known of the whole trace. So a small trace is tallied
-in this process and a large one by Spark, by the same function.
+The sums over all clients for equal (`what`, `a`, `b`) are the tallies of the whole trace. So a small trace is tallied
+in this process and a large one by Spark, with the same function.
 
 *Rules.*
-1. A client is at the nearest broker whose area has it, as in `pipeline mobility`.
-2. A *hand-over* is seen within a trip. A client that was silent for long and turns up at another broker has *returned*.
-3. Presence is counted by slots of `SLOT_S`: who was at a broker at any time in a slot counts for all of it. So the most
-   clients of a slot are an upper bound of those that are there at once.
+1. A client is at the nearest broker in range, as in `pipeline mobility`.
+2. A *hand-over* is within a trip. A client that appears at another broker after a long silence has *returned*.
+3. Presence is counted by slots of `SLOT_S`: a client that was at a broker at any time in a slot counts for all of it.
+   So the maximum over slots is an upper bound of simultaneous clients.
 
 | what | a | b | number |
 |---|---|---|---|
@@ -79,7 +79,7 @@ def tallies_of(table: Any, placement: BrokerPlacement, cleaning: CleaningOptions
 
 
 def _within(lons: Floats, lats: Floats, placement: BrokerPlacement) -> dict[str, int]:
-    """By broker, how many fixes lie in its area, whether or not another is nearer."""
+    """By broker, the number of fixes in its area, whether or not another is nearer."""
     to_lons, to_lats = np.array(placement.lons)[None, :], np.array(placement.lats)[None, :]
     radii_m = np.array(placement.radii_m)[None, :]
     counts = np.zeros(len(placement.brokers), np.int64)

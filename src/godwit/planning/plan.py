@@ -1,16 +1,16 @@
-"""A whole plan: from traces and positions to settings, their evidence, and configuration files.
+"""A complete plan: settings, their evidence, and configuration files, from traces and positions.
 
-*Theory.* Four steps: read and tally the traces, assess the placement, simulate the busiest hour, write the files. What
-comes out, in a folder:
+*Theory.* Four steps: read and tally the traces, assess the placement, simulate the busiest hour, write the files. The
+results, in a folder:
 
 | file | is |
 |---|---|
-| `plan.json` | everything that the plan says, as one document |
+| `plan.json` | the whole plan, as one document |
 | `brokers/NAME.toml` | the configuration of each broker |
 | `evidence/` | the scenario that was simulated, with its files |
 
 *Rules.*
-1. Nothing is written into a folder that holds files of others: it is empty, new, or has a `plan.json`.
+1. Nothing is written to a folder with other files: it must be empty, new, or have a `plan.json`.
 2. Configuration files of an earlier plan for other brokers are removed.
 """
 
@@ -44,11 +44,11 @@ BROKERS, EVIDENCE = "brokers", "evidence"
 CELLS_IN_RADIUS = 2  # cells of gaps along the radius of the smallest area
 
 Tell = Callable[[str, float], None]
-"""Hears what begins now, and which share of the plan is done."""
+"""Called with each step that begins, and the progress."""
 
 
 class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan is asked for, besides traces and positions."""
+    """The parameters of a plan, besides traces and positions."""
 
     rates: Rates = Rates()
     cleaning: CleaningOptions = msgspec.field(default_factory=CleaningOptions)
@@ -70,15 +70,15 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _modes() -> list[str]:
-    """Modes in which a subscriber can move, without anything that stays behind for a time."""
+    """Modes of mobile subscribers that leave nothing behind at the old broker."""
     return [name for name in mode_names() if mode_of(name).suits("subscribers") and mode_of(name).leaves == NOTHING]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes out. `choice` None: nothing that was simulated is safe."""
+    """The result. `choice` is None if no simulated setting is safe."""
 
     version: str
-    engine: Engine  # what has read the traces
+    engine: Engine  # the engine that read the traces
     assessment: Assessment
     links: tuple[PlannedLink, ...]
     evidence: Evidence
@@ -86,13 +86,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]  # by file name, the text of each broker's configuration
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data for JSON, with the names of the files in place of their texts."""
+        """Plain data for JSON, with the names of the files instead of their texts."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found | {"files": list(self.files)}
 
 
 def placement_of(file: str, radius_m: float | None) -> tuple[BrokerPlacement, float]:
-    """The placement in a CSV file, and the side in degrees of the cells that its gaps are counted by."""
+    """The placement in a CSV file, and the side in degrees of the cells for its gaps."""
     radii_m = brokers_of(file, radius_m, GridCells(1.0)).radii_m
     degrees = min(max(min(radii_m) / CELLS_IN_RADIUS / DEGREE_M, GRID_DEGREES[0]), GRID_DEGREES[1])
     return brokers_of(file, radius_m, GridCells(degrees)), degrees
@@ -114,7 +114,7 @@ def make_plan(
     assessment = assess(tallies, reader.unread, placement, degrees, settings.rates)
     links = planned_links(placement, assessment.pairs)
     addresses = addresses_of(brokers_file)
-    configuration_files(assessment.brokers, links, addresses, MODES[0], REDUCTIONS[0])  # faults are told before runs
+    configuration_files(assessment.brokers, links, addresses, MODES[0], REDUCTIONS[0])  # errors before long runs
     with TemporaryDirectory() as scratch:
         evidence = gather(
             reader,
@@ -150,11 +150,11 @@ def make_plan(
 
 
 def check_out(out: Path) -> None:
-    """BadValue when a plan is not to be put into a folder, or cannot be. (rule 1)"""
+    """Raise BadValue if a plan must not or cannot be written to a folder. (rule 1)"""
     if out.exists() and not out.is_dir():
-        raise BadValue(f"{out} is not a folder: take another --out")
+        raise BadValue(f"{out} is not a folder: use another --out")
     if out.is_dir() and any(out.iterdir()) and not (out / FILE).exists():
-        raise BadValue(f"{out} holds other files, and no {FILE}: take an empty folder, or a new one")
+        raise BadValue(f"{out} has other files, and no {FILE}: use an empty or new folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
         write_whole(out / FILE, b"{}\n")

@@ -1,12 +1,12 @@
-"""Reading the traces that a plan is made from: in this process when they are small, by Spark when they are large.
+"""Reading the traces of a plan: in this process if they are small, by Spark if they are large.
 
-*Theory.* Both readers answer two questions: the tallies of all clients added up (`movement_tallies.py`), and a sample
-of fixes in a window of time, for the simulator.
+*Theory.* Both readers return two things: the summed tallies of all clients (`movement_tallies.py`), and a sample of
+fixes in a time window, for the simulator.
 
 *Rules.*
 1. Files of CSV or Parquet with time, id, lon and lat, of `LOCAL_BYTES_MAX` together at most, are read in this process.
-   All else (tables of fixes, the text of taxi archives, compressed and large files) needs Spark.
-2. A row that cannot be read is an error in this process, and is counted by Spark, as everywhere in the pipeline.
+   Everything else (tables of fixes, the text of taxi archives, compressed and large files) needs Spark.
+2. An unreadable row is an error in this process, and is counted by Spark, as everywhere in the pipeline.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class Fix(NamedTuple):
-    """Where a client was, and when."""
+    """The position of a client at a time."""
 
     client: str
     at_s: float
@@ -61,14 +61,14 @@ class TraceReader(Protocol):
     unread: int  # rows
 
     def tally(self, placement: BrokerPlacement, cleaning: CleaningOptions) -> Tallies:
-        """What the traces say about a placement."""
+        """The tallies of the traces for a placement."""
 
     def sample(self, begins_s: float, ends_s: float, clients_max: int) -> list[Fix]:
-        """The fixes in a window of the clients that have most of them there."""
+        """The fixes in a time window, of the clients with the most fixes there."""
 
 
 def engine_for(sources: Sequence[str], wanted: str = "auto") -> Engine:
-    """How traces are to be read. PipelineError: it cannot be done so here. (rule 1)"""
+    """The reader for traces. PipelineError if they cannot be read in that way. (rule 1)"""
     tables, files = sorted_out(sources)
     size = sum(file.stat().st_size for file in files)
     why = ""
@@ -142,7 +142,7 @@ def _table(client: str, fixes: Fixes) -> Any:
 
 
 class SparkReader:
-    """Traces of any size. What is not a table yet becomes one in `folder`."""
+    """Traces of any size. Files are converted to a table in `folder`."""
 
     def __init__(self, spark: "SparkSession", sources: Sequence[str], folder: Path) -> None:
         self._frame, self.unread = read(spark, sources, folder)

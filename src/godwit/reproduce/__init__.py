@@ -1,4 +1,4 @@
-"""Reproduction: the papers' experiments run by our own code, and their claims held against what comes out.
+"""Reproduction: the papers' experiments run by Godwit's code, and their claims compared with the results.
 
 >>> from godwit.reproduce import PAPERS
 >>> sorted(PAPERS)

@@ -1,8 +1,7 @@
-"""[mobile §3.2, §4, §4.3]: quenching, broadcast against multicast, and what may leave a queue. Claims H2, H3 and H5.
+"""[mobile §3.2, §4, §4.3]: quenching, broadcast against multicast, and queue purging. Claims H2, H3 and H5.
 
 *Theory.* Each claim is decided by runs that differ in one thing and share a seed. Publishers, subscribers, filters,
-events, connections and their times are then the same, so what is delivered in one run and not in the other is what that
-one thing changed.
+events, connections and their times are then the same, so every difference in deliveries is caused by that one thing.
 """
 
 import json
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from godwit.reproduce.claims import Claim, Setting
+from godwit.reproduce.segment_multicast import draw_segments
 from godwit.reproduce.trace_tables import ID, counted, given, read
 from godwit.reproduce.traced_runs import traced
 from godwit.simulator.scenario import (
@@ -68,7 +68,8 @@ def _quenched(name: str, full: bool, *, quenching: bool, is_away: bool) -> Scena
 
 
 def quenching(setting: Setting) -> Claim:
-    """H2: what is dropped at the source is what nobody wants; a source that is away keeps what somebody may want."""
+    """H2: sources drop exactly the events that no subscription matches; a disconnected source keeps events that may
+    be wanted."""
     folders = {}
     for is_away in (False, True):
         for quenches in (True, False):
@@ -94,12 +95,14 @@ def quenching(setting: Setting) -> Claim:
         paper="exactly; never",
         ours=f"{found.quenched} of {found.sent + found.quenched} events dropped, {found.wrongly} wrongly; with "
         f"sources that go away {away.get('quenched', 0)} dropped, {missed} deliveries missed",
+        bound="no event dropped that somebody wants, none sent that nobody wants; no delivery missed by sources that "
+        "go away",
         holds=not found.wrongly and not missed and min(found.quenched, delivered, away.get("link_down", 0)) > 0,
     )
 
 
 def _events(trace: "DataFrame") -> "DataFrame":
-    """Of each event, whether it was `quenched` or `sent` with quenching, and `said` or `wanted` without."""
+    """For each event, whether it was `quenched` or `sent` with quenching, and `said` or `wanted` without."""
 
     def happened(run: str, kind: str) -> "Column":
         return _any((fn.col("run") == run) & (fn.col("kind") == kind))
@@ -116,7 +119,7 @@ def _events(trace: "DataFrame") -> "DataFrame":
 
 
 def broadcast_and_multicast(setting: Setting) -> Claim:
-    """H3: the same is delivered, in fewer messages."""
+    """H3: the same deliveries, with fewer messages."""
     found = {}
     for reduction in ("flooding", "covering"):
         scenario = Scenario(
@@ -142,11 +145,13 @@ def broadcast_and_multicast(setting: Setting) -> Claim:
         ours=f"{brokers - 1} hops for each of {published} events{'' if to_all else ' (NOT FOR ALL)'}; deliveries "
         f"{'the same' if same else 'DIFFERENT'}; {before:,} messages against {after:,}",
         holds=to_all and same and after < before,
+        bound="every event to every other broker; the same deliveries; fewer messages",
+        note=draw_segments(setting.folder, setting.seed),
     )
 
 
 def _hops(trace: "DataFrame", brokers: int) -> "DataFrame":
-    """By run, how many events were published, how many hops they made, and whether each came to all brokers."""
+    """By run, the number of published events, of their hops, and whether each reached all brokers."""
     is_hop = (fn.col("kind") == "handled") & (fn.col("message") == "Publish")  # clients publish by `Request`
     events = trace.groupBy("run", *ID).agg(
         fn.count_if(is_hop).alias("hops"), _any(fn.col("kind") == "published").alias("is_published")
@@ -171,7 +176,7 @@ RULES: dict[str, SessionsSection] = {
 
 
 def purging(setting: Setting) -> Claim:
-    """H5: what leaves a queue is what its rule says, on record, and all else is delivered."""
+    """H5: each rule purges only the events that it should, with a record, and all others are delivered."""
     _write_events(setting.folder, Random(setting.seed))
     folders = {}
     for rule, sessions in RULES.items():
@@ -207,12 +212,13 @@ def purging(setting: Setting) -> Claim:
         paper="described",
         ours=f"{purged}; {wrong} that the rule does not allow or that were not on record",
         holds=all(counts.values()) and not wrong,
+        bound="every rule removes some events, only those that it allows, and each is on record",
         note="Each run is compared with one without the rule: what is missing is what the trace says was purged.",
     )
 
 
 def _write_events(folder: Path, rng: Random) -> None:
-    """The events of the runs, in the order in which the one publisher says them."""
+    """The events of the runs, in the order of the one publisher."""
     folder.mkdir(parents=True, exist_ok=True)
     events = [{"key": rng.randrange(5), "value": rng.randrange(1_000_000)} for _ in range(1_000)]
     lines = (json.dumps({"id": number, "attributes": event}) for number, event in enumerate(events))
@@ -222,7 +228,7 @@ def _write_events(folder: Path, rng: Random) -> None:
 
 
 def _judged(trace: "DataFrame", events: Path) -> "DataFrame":
-    """By run, which is called as its rule is: how many were purged, and how many of them wrongly."""
+    """By run, named by its rule: the number of purged events, and of wrongly purged ones."""
     said = trace.sparkSession.read.schema("id bigint, attributes struct<key: bigint, value: bigint>").json(str(events))
     said = said.select((fn.col("id") + 1).alias("sequence"), "attributes.key", "attributes.value")
     published = trace.where("kind = 'published'").groupBy("run", *ID).agg(fn.max("at").alias("said_at"))
@@ -233,7 +239,7 @@ def _judged(trace: "DataFrame", events: Path) -> "DataFrame":
         {"sequence": "other", "said_at": "other_at", "key": "other_key", "value": "other_value"}
     )
     is_later = (fn.col("other") > fn.col("sequence")) & (fn.col("other_at") <= fn.col("at"))
-    is_before = fn.col("other") < fn.col("sequence")  # a higher one waited already, or came since
+    is_before = fn.col("other") < fn.col("sequence")  # a higher one was queued before, or arrived since
     allowed = (
         fn.when(fn.col("run") == "age", fn.col("at") - fn.col("said_at") >= AGE_S)
         .when(fn.col("run") == "newest_per", is_later & (fn.col("other_key") == fn.col("key")))
@@ -245,7 +251,7 @@ def _judged(trace: "DataFrame", events: Path) -> "DataFrame":
 
 
 def _unrecorded(trace: "DataFrame") -> "DataFrame":
-    """Deliveries of the run `none` that another lacks without a record that it was purged, or has in spite of one."""
+    """Deliveries of the run `none` that another run lacks without a record of purging, or has in spite of one."""
     rules = trace.select(fn.col("run").alias("rule")).where("rule != 'none'").distinct()
     owed = given(trace).where("run = 'none'").drop("run").crossJoin(rules)
     got = given(trace).withColumnRenamed("run", "rule").withColumn("is_given", fn.lit(True))

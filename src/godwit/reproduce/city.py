@@ -1,4 +1,4 @@
-"""The city of [pubmob §4.1], and what one run of it comes to.
+"""The city of [pubmob §4.1], and the figures of one run.
 
 *What the paper gives.* 85 brokers: a tree of height 4 and degree 4 whose 64 leaves stand along a street, 0.5 km each;
 256 kbps and 10 ms between brokers, 128 kbps to clients; each publisher one publication and an advertisement identical
@@ -32,7 +32,7 @@ PROXIES = 5
 
 
 class AnalysedRun:
-    """A run, and what its trace shows: Spark is asked when a figure is wanted first, for all runs since it was last."""
+    """A run and the figures of its trace: Spark computes them at the first use, for all new runs at once."""
 
     def __init__(self, scenario: Scenario, source: TraceSource, runs: "Runs") -> None:
         self.scenario, self.source = scenario, source
@@ -40,7 +40,7 @@ class AnalysedRun:
 
     @property
     def figures(self) -> PubmobFigures:
-        """All that its trace shows."""
+        """The figures of its trace."""
         return self._runs.figures(self.source.run)
 
     @property
@@ -57,6 +57,11 @@ class AnalysedRun:
     def each(self) -> float:
         """Tree-building cost of one move."""
         return self.total / max(self.moves, 1)
+
+    @property
+    def each_second(self) -> float:
+        """Tree-building cost of one second after the warm-up."""
+        return self.total / self.scenario.run.duration_s
 
     @property
     def entries(self) -> dict[str, float]:
@@ -80,7 +85,7 @@ class AnalysedRun:
 
 
 class Runs:
-    """The city with changes; what was run once is not run again."""
+    """The city with changes; the results of runs are cached."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -112,7 +117,7 @@ class Runs:
         return self._seen[scenario.name]
 
     def run_at_once(self, scenarios: Sequence[Scenario]) -> list[AnalysedRun]:
-        """Run scenarios that were not run yet, spread over processes; all of them in their order."""
+        """Run new scenarios in several processes; returns all results in order."""
         new = {each.name: each for each in scenarios if each.name not in self._seen}
         folders = traced_by_processes(list(new.values()), self.setting.seed, self.setting.folder, self.setting.progress)
         for scenario, folder in zip(new.values(), folders, strict=True):
@@ -129,7 +134,7 @@ class Runs:
         warmup_s: float = 40.0,
         changes: Mapping[str, Any] | None = None,
     ) -> Scenario:
-        """The scenario of such a run, named by all that makes it different from others."""
+        """The scenario of such a run, named by its differences from others."""
         changes = {**self.setting.changes, **(changes or {})}
         said = "".join(f" {key.rpartition('.')[2]} {value}" for key, value in changes.items())
         name = f"{mode} {publishers} of {subscribers} {duration_s:g} after {warmup_s:g} s{said}"
@@ -158,7 +163,7 @@ class Runs:
         return AnalysedRun(scenario, TraceSource(folder / FILE, scenario.name, scenario.run.warmup_s), self)
 
     def figures(self, run: str) -> PubmobFigures:
-        """What a run comes to."""
+        """The figures of a run."""
         if run not in self._figures:
             waiting = [seen.source for seen in self._seen.values() if seen.source.run not in self._figures]
             self.setting.progress(f"Spark reads {len(waiting)} traces", 1.0)

@@ -1,18 +1,17 @@
-"""Claims: what a paper says, what our run of its experiment gave, and whether the one bears out the other.
+"""Claims: the statement of a paper, the result of our run of its experiment, and whether the claim holds.
 
-*Theory.* An experiment runs scenarios, each with a trace in a folder of its own, and lets Spark read the traces
-(`pipeline/analytics.py`); all figures are what Spark returns, none come from inside a run. Some experiments
-leave no traces, and have nothing for Spark to read: R1 compares tables of the paper with the functions that brokers
-call, and those of `spcf` and `motion` count and time what routing machines, tiers and matchers do, and keep that as
-JSON.
+*Theory.* An experiment runs scenarios, each with a trace in a separate folder, and Spark reads the traces
+(`pipeline/analytics.py`); all figures are computed by Spark, none inside a run. Some experiments have no traces: R1
+compares tables of the paper with the functions that brokers call, and those of `spcf` and `motion` count and time
+routing machines, tiers and matchers directly, and store the results as JSON.
 
 *Rules.*
-1. A claim that does not hold is reported so, with a note of what was found out about why. It is never bent.
+1. A claim that does not hold is reported so, with a note on the cause. It is never bent.
    `holds` is judged by the plain reading of the paper's words. A bound that the words need is fixed in the code before
    the run, and written beside the claim (`bound`). Where another reading saves a claim, the grade names it, and the
    note says how the plain reading fails.
-2. `--full` takes the paper's parameters. `--quick` takes fewer clients or shorter times, and says in the claim's note
-   when that could matter.
+2. `--full` uses the paper's parameters. `--quick` uses fewer clients or shorter times, and the claim's note says when
+   that could matter.
 3. Every claim of a paper gives exactly one row, in the order of their keys.
 """
 
@@ -49,7 +48,7 @@ Grade = Literal["holds", "holds under a stated reading", "does not hold", "not d
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim and what became of it."""
+    """One claim and its result."""
 
     key: str
     where: str  # section, figure or table of the paper
@@ -58,7 +57,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     ours: str
     holds: bool  # by the plain reading of the paper's words
     note: str = ""
-    bound: str = ""  # what the plain reading asks for, fixed before the run, and the words that it comes from
+    bound: str = ""  # the bound of the plain reading, fixed before the run, with the paper's words
     reading: str = ""  # another reading, and how the plain one fails
     reading_holds: bool = False
     undecided: str = ""  # why this run cannot decide the claim, though a longer one can
@@ -74,7 +73,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """How the experiments are to be run."""
+    """The settings of the experiments."""
 
     folder: Path  # for traces and figures
     full: bool = False

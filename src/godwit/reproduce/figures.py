@@ -3,8 +3,8 @@
 *Rules.*
 1. The same data give the same SVG, byte for byte.
 2. No window is opened: figures go to files only.
-3. Titles and captions are broken into lines that fit. The legend stands beside the axes, never on the data.
-4. An axis of logarithms has plain numbers, and room for each of them.
+3. Titles and captions are wrapped. The legend is beside the axes, never on the data.
+4. A logarithmic axis has plain numbers that do not overlap.
 """
 
 import math
@@ -15,7 +15,22 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Area", "Look", "Series", "lines", "points"]
+__all__ = [
+    "DRAWING_FORMAT",
+    "DRAWING_SUFFIX",
+    "Area",
+    "Drawing",
+    "Look",
+    "PaperValue",
+    "Series",
+    "draw",
+    "lines",
+    "points",
+    "write_drawing",
+]
+
+DRAWING_FORMAT = 1  # of a drawing that is kept as JSON
+DRAWING_SUFFIX = ".drawing.json"
 
 STYLE: Any = {
     "axes.grid": True,
@@ -35,8 +50,10 @@ LEGEND_INCHES = 1.9  # the width that a legend takes beside the axes
 NAME_WIDTH = 26  # letters of a name in the legend, in a line
 TICKS_MAX = 10  # at the points themselves; with more, at round numbers
 DECADES_FEW = 2.5  # of an axis of logarithms, up to which 2 and 5 have room beside 1
+LOG_TICKS_MAX = 6  # the same, of an axis of logarithms
 TICKS_GAP = 0.035  # of the axis, below which two of them would run into each other
 LEGEND_USUAL = 5  # lines; with more the names are smaller
+PAPER_COLOURS = ("black", "0.45")
 TITLE_WIDTH, CAPTION_WIDTH = 62, 112  # letters
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
@@ -62,6 +79,44 @@ class Area(msgspec.Struct, frozen=True):
     top: float
 
 
+class PaperValue(msgspec.Struct, frozen=True):
+    """A value from the text of a paper: a point, or a line if only one coordinate is given."""
+
+    label: str
+    x: float | None = None
+    y: float | None = None
+
+
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+    """The data of a line chart."""
+
+    series: dict[str, tuple[tuple[float, float], ...]]
+    title: str
+    x: str
+    y: str
+    x_log: bool = False
+    y_log: bool = False
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float | None] | None = None
+    steps: bool = False
+    caption: str = ""
+    looks: dict[str, Look] = {}
+    level: float | None = None
+    paper: tuple[PaperValue, ...] = ()
+    seeds: tuple[int, ...] = ()
+    bands: dict[str, tuple[tuple[float, float], ...]] = {}  # by name, the least and the most at each point
+    format: int = DRAWING_FORMAT
+
+    @property
+    def said(self) -> str:
+        """The caption."""
+        if len(self.seeds) > 1:
+            seeds = f"Mean of {len(self.seeds)} seeds; a band goes from the least to the most of them."
+        else:
+            seeds = f"Seed {self.seeds[0]}." if self.seeds else ""
+        return f"{self.caption} {seeds}".strip()
+
+
 def lines(
     folder: Path,
     name: str,
@@ -78,44 +133,71 @@ def lines(
     caption: str = "",
     looks: Mapping[str, Look] | None = None,
     level: float | None = None,
+    paper: Sequence[PaperValue] = (),
+    seed: int | None = None,
 ) -> tuple[Path, Path]:
     """Lines through points, marked unless there are many; `steps` for distributions. The PNG and the SVG.
 
-    Later lines lie on top of earlier ones. `looks` says by name how a line is drawn, `level` draws a thin line across,
-    and `caption` stands small under it all.
+    Later lines are on top of earlier ones. `looks` has the style of lines by name, `level` draws a horizontal line,
+    `paper` has values from the paper's text, and `caption` is below the figure. With a seed, the drawing is also stored
+    as JSON, so that those of several seeds can be combined (`seed_figures.py`).
     """
+    drawing = Drawing(
+        series={label: _finite(points) for label, points in series.items()},
+        title=title,
+        x=x,
+        y=y,
+        x_log=x_log,
+        y_log=y_log,
+        x_range=x_range,
+        y_range=y_range,
+        steps=steps,
+        caption=caption,
+        looks=dict(looks) if looks else {},
+        level=level,
+        paper=tuple(paper),
+        seeds=() if seed is None else (seed,),
+    )
+    files = draw(folder, name, drawing)
+    if seed is not None:
+        write_drawing(folder, name, drawing)
+    return files
+
+
+def write_drawing(folder: Path, name: str, drawing: Drawing) -> Path:
+    """Keep a drawing as JSON."""
+    path = folder / f"{name}{DRAWING_SUFFIX}"
+    path.write_bytes(msgspec.json.encode(drawing) + b"\n")
+    return path
+
+
+def _finite(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Points without a missing value, where nothing was delivered."""
+    return tuple((float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y))
+
+
+def draw(folder: Path, name: str, drawing: Drawing) -> tuple[Path, Path]:
+    """Draw it. The PNG and the SVG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
+    series = drawing.series
     with mpl.rc_context(STYLE):
         figure = Figure(layout="constrained")
         axes = figure.add_subplot()
-        if level is not None:
-            axes.axhline(level, color="black", linewidth=0.8, linestyle=":")
+        if drawing.level is not None:
+            axes.axhline(drawing.level, color="black", linewidth=0.8, linestyle=":")
         few = len(series) <= LEGEND_USUAL
         for number, (label, points) in enumerate(series.items()):
             xs, ys = [point[0] for point in points], [point[1] for point in points]
-            drawstyle = "steps-post" if steps else "default"
-            axes.plot(xs, ys, label=label, drawstyle=drawstyle, **_look(number, label, len(points), looks, few))
-        axes.set(title=fill(title, TITLE_WIDTH), xlabel=x, ylabel=y)
-        places = sorted({point[0] for points in series.values() for point in points})
-        if x_log:
-            axes.set_xscale("log")
-            _plain_numbers(axes.xaxis)
-        elif len(places) <= TICKS_MAX:
-            axes.set_xticks(_apart(places))
-        elif all(float(place).is_integer() for place in places):
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-        if y_log:
-            axes.set_yscale("log")
-            _plain_numbers(axes.yaxis)
-        if x_range is not None:
-            axes.set_xlim(*x_range)
-        axes.margins(y=0.08)
-        if y_range is not None:
-            axes.set_ylim(*y_range)
-        if len(series) > 1:
+            drawstyle = "steps-post" if drawing.steps else "default"
+            look = _look(number, label, len(points), drawing.looks, few)
+            (line,) = axes.plot(xs, ys, label=label, drawstyle=drawstyle, **look)
+            _add_band(axes, drawing, label, line.get_color())
+        _add_paper_values(axes, drawing.paper)
+        axes.set(title=fill(drawing.title, TITLE_WIDTH), xlabel=drawing.x, ylabel=drawing.y)
+        _scale_axes(axes, drawing)
+        if len(series) + len(drawing.paper) > 1:
             size = None if few else 7.0
             handles, names = axes.get_legend_handles_labels()
             figure.legend(
@@ -123,13 +205,60 @@ def lines(
                 handlelength=3.2, fontsize=size,
             )  # fmt: skip
             figure.set_size_inches(figure.get_figwidth() + LEGEND_INCHES, figure.get_figheight())
-        if caption:
-            figure.supxlabel(fill(caption, CAPTION_WIDTH), fontsize=6.5, color="0.3")
+        if said := drawing.said:
+            figure.supxlabel(fill(said, CAPTION_WIDTH), fontsize=6.5, color="0.3")
         folder.mkdir(parents=True, exist_ok=True)
         png, svg = folder / f"{name}.png", folder / f"{name}.svg"
         figure.savefig(png)
         figure.savefig(svg, metadata={"Date": None})
     return png, svg
+
+
+def _add_band(axes: Any, drawing: Drawing, label: str, colour: Any) -> None:
+    """Draw a band from the minimum to the maximum of all seeds: of times in a distribution, else of values."""
+    band = drawing.bands.get(label)
+    if band is None:
+        return
+    low, high = [each[0] for each in band], [each[1] for each in band]
+    points = drawing.series[label]
+    if drawing.steps:
+        axes.fill_betweenx([point[1] for point in points], low, high, color=colour, alpha=0.2, linewidth=0)
+    else:
+        axes.fill_between([point[0] for point in points], low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def _add_paper_values(axes: Any, paper: Sequence[PaperValue]) -> None:
+    for number, value in enumerate(paper):
+        style = {"color": PAPER_COLOURS[number % len(PAPER_COLOURS)], "label": f"paper: {value.label}", "zorder": 9}
+        if value.x is not None and value.y is not None:
+            axes.plot([value.x], [value.y], "*", markersize=11, markeredgecolor="white", **style)
+        elif value.x is not None:
+            axes.axvline(value.x, linewidth=1.3, linestyle=(0, (1, 1)), **style)
+        elif value.y is not None:
+            axes.axhline(value.y, linewidth=1.3, linestyle=(0, (1, 1)), **style)
+
+
+def _scale_axes(axes: Any, drawing: Drawing) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    places = sorted({point[0] for points in drawing.series.values() for point in points})
+    if drawing.x_log:
+        axes.set_xscale("log")
+        _plain_numbers(axes.xaxis)
+        if len(places) <= LOG_TICKS_MAX:
+            axes.set_xticks(places)
+    elif len(places) <= TICKS_MAX:
+        axes.set_xticks(_apart(places))
+    elif all(float(place).is_integer() for place in places):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    if drawing.y_log:
+        axes.set_yscale("log")
+        _plain_numbers(axes.yaxis)
+    if drawing.x_range is not None:
+        axes.set_xlim(*drawing.x_range)
+    axes.margins(y=0.08)
+    if drawing.y_range is not None:
+        axes.set_ylim(*drawing.y_range)
 
 
 def _look(number: int, label: str, points: int, looks: Mapping[str, Look] | None, few: bool) -> dict[str, Any]:
@@ -143,7 +272,7 @@ def _look(number: int, label: str, points: int, looks: Mapping[str, Look] | None
             "markersize": 4.0 + look.width / 2,
             "markerfacecolor": "white",
         }
-    return {  # what lies beneath shows at the edges
+    return {  # lower layers show at the edges
         "linestyle": DASHES[number // COLOURS % len(DASHES)],
         "linewidth": max(4.0 - 0.7 * number, 0.8) if few else 1.2,
         "marker": MARKERS[number % len(MARKERS)] if points <= 40 else None,
@@ -164,7 +293,7 @@ def _plain_numbers(axis: Any) -> None:
 
 
 def _apart(places: list[float]) -> list[float]:
-    """Of places on an axis those that have room for a number."""
+    """The positions on an axis with room for a number."""
     found: list[float] = []
     gap = TICKS_GAP * (places[-1] - places[0]) if places else 0.0
     for place in places:
@@ -182,11 +311,11 @@ def points(
     x: str,
     y: str,
     area: Area,
-    y_near_zero: float,
+    y_near_zero: float | None = None,
 ) -> tuple[Path, Path]:
     """Points, and the area in which they were expected. The PNG and the SVG.
 
-    The y axis is linear up to `y_near_zero` and logarithmic above it.
+    The y axis is logarithmic. With `y_near_zero` it shows shares, and is linear up to there.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -202,11 +331,15 @@ def points(
             xs, ys = [point[0] for point in places], [point[1] for point in places]
             axes.plot(xs, ys, MARKERS[number], label=label, markersize=4.5, alpha=0.7, clip_on=False)
         axes.set(title=fill(title, TITLE_WIDTH), xlabel=x, ylabel=y)
-        axes.set_yscale("symlog", linthresh=y_near_zero)
-        axes.yaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value:.1%}" if value < 0.1 else f"{value:.0%}")
-        )
-        axes.set_ylim(0.0, 1.0)
+        if y_near_zero is None:
+            axes.set_yscale("log")
+            _plain_numbers(axes.yaxis)
+        else:
+            axes.set_yscale("symlog", linthresh=y_near_zero)
+            axes.yaxis.set_major_formatter(
+                FuncFormatter(lambda value, _: f"{value:.1%}" if value < 0.1 else f"{value:.0%}")
+            )
+            axes.set_ylim(0.0, 1.0)
         axes.set_xlim(left=0.0)
         figure.legend(loc="outside right upper", frameon=False)
         figure.set_size_inches(figure.get_figwidth() + LEGEND_INCHES, figure.get_figheight())

@@ -1,24 +1,23 @@
-"""What each way to move costs and loses, side by side; and how long a client that subscribes again is in the dark.
+"""Costs and losses of each mode of moving; and the blackout of a client that subscribes again.
 
-*Theory.* One scenario is run once for each way, with the same seed: publishers, subscribers, filters, events and moves
-are the same, and only how subscribers are followed differs. What was **lost** needs a reference, since a trace does not
-say what should have come. The reference is a twin run in which nobody moves. Its subscriptions settle before the first
-event and never change, so it delivers exactly what is owed; what the twin delivers to a client and the run does not is
-lost. What **came twice** and what came **out of order** (after a later event of the same publisher) is counted
-from the run's own deliveries. What a move **costs** is what the run needed more than its twin, by moves: messages of
-control and their bytes, hop by hop, between brokers and over the air.
+*Theory.* One scenario is run once for each mode, with the same seed: publishers, subscribers, filters, events and moves
+are the same, and only the mode differs. **Lost** events need a reference, since a trace does not have the expected
+deliveries. The reference is a twin run without moves. Its subscriptions settle before the first event and never change,
+so it delivers exactly what is owed; a delivery of the twin that the run does not have is lost. **Duplicates** and
+deliveries **out of order** (after a later event of the same publisher) are counted in the run itself. The **cost** of a
+move is the difference to the twin, divided by the number of moves: control messages and their bytes, hop by hop,
+between brokers and over the air.
 
-The **gap** is from a client's connection to a new broker to the first event that then comes to it; the gap to *new*
-events counts only events that entered the network after it connected, which a client that waits for its old session
-must wait longer for.
+The **gap** is the time from a client's connection to a new broker to its next delivery; the gap to *new* events counts
+only events that were published after it connected, for which a client that waits for its old session must wait longer.
 
-The **blackout** [rebeca §3.3, Fig. 3a] is from the moment that a new border broker has taken a subscription to the
-first event that comes for it; t_d is the time that a message takes between the border brokers of publisher and
-subscriber. Only subscriptions count that begin when the one before is gone everywhere: as long as events still flow to
-where the client was, they may pass where it is.
+The **blackout** [rebeca §3.3, Fig. 3a] is the time from the acceptance of a subscription by a new border broker to the
+first event for it; t_d is the time of a message between the border brokers of publisher and subscriber. Only
+subscriptions count that begin after the one before is removed everywhere: as long as events still flow to the old
+broker, they may pass the new one.
 
 *Rules.*
-1. All figures are what Spark returns of the traces, none come from inside a run. Runs that are compared are one table.
+1. All figures are computed by Spark from the traces, none inside a run. Compared runs are one table.
 """
 
 from collections.abc import Mapping
@@ -40,9 +39,11 @@ from godwit.simulator.workloads import WorkloadSpec
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["WAYS", "Blackout", "HandoffFigures", "blackouts", "compare", "figures", "scenario_of"]
+__all__ = ["WAYS", "Blackout", "HandoffFigures", "blackouts", "figures", "run_ways", "scenario_of"]
 
 EVENTS = ("Delivery", "Received")  # between a client and its broker
+MOVING_S = {True: 25.0, False: 20.0}  # in which subscribers move; full or not
+BLACKOUT_S = {True: 40.0, False: 30.0}  # in which one subscriber moves along a line
 SESSION_S = 30.0  # of what naive clients leave behind
 
 WAYS: dict[str, tuple[str, float]] = {
@@ -54,11 +55,11 @@ WAYS: dict[str, tuple[str, float]] = {
     "naive, unsubscribing": ("naive", 1.0),
     "naive, leaving": ("naive", 0.0),
 }
-"""What is compared: a name, the mode (`mobility/modes.py`), and the share of moves that are announced."""
+"""The compared modes: a name, the mode (`mobility/modes.py`), and the share of announced moves."""
 
 
 class HandoffFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run shows about a way to move."""
+    """The figures of a mode."""
 
     moves: int
     old_down: int  # of these, while the broker that the client came from was down
@@ -76,8 +77,8 @@ class HandoffFigures(msgspec.Struct, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- runs
 
 
-def scenario_of(way: str, *, full: bool, old_broker_down: bool = False) -> Scenario:
-    """The scenario of one way; of "" the twin in which nobody moves."""
+def scenario_of(way: str, *, full: bool, old_broker_down: bool = False, moving_s: float | None = None) -> Scenario:
+    """The scenario of one mode; "": the twin without moves."""
     mode, announced = WAYS.get(way, ("relocate", 1.0))
     height, degree = (4, 4) if full else (3, 3)
     roaming = Roaming(
@@ -101,7 +102,7 @@ def scenario_of(way: str, *, full: bool, old_broker_down: bool = False) -> Scena
             roaming=roaming,
         ),
         workload=WorkloadSpec(selectivity=0.5),
-        run=Run(duration_s=60 if full else 30, settle_s=90, leave=False, judge=False),
+        run=Run(duration_s=moving_s or MOVING_S[full], settle_s=90, leave=False, judge=False),
     )
     if not old_broker_down:
         return scenario
@@ -109,24 +110,28 @@ def scenario_of(way: str, *, full: bool, old_broker_down: bool = False) -> Scena
     return structs.replace(scenario, name=f"{scenario.name}-down", faults=structs.replace(scenario.faults, crash=crash))
 
 
-def compare(
-    setting: Setting, ways: Mapping[str, tuple[str, float]] = WAYS, *, old_broker_down: bool = False
-) -> dict[str, HandoffFigures]:
-    """Run every way, and the twin, and read off their traces what they lose, double and cost."""
+def run_ways(
+    setting: Setting,
+    ways: Mapping[str, tuple[str, float]] = WAYS,
+    *,
+    old_broker_down: bool = False,
+    moving_s: float | None = None,
+) -> dict[str, tuple[Path, Path]]:
+    """Run every way, and the twin. By way, its trace and that of the twin, for `figures`."""
 
     def trace_of(way: str) -> Path:
-        scenario = scenario_of(way, full=setting.full, old_broker_down=old_broker_down)
+        scenario = scenario_of(way, full=setting.full, old_broker_down=old_broker_down, moving_s=moving_s)
         return traced(scenario, setting.seed, setting.folder, setting.progress)[0]
 
     twin = trace_of("")
-    return figures(setting.spark(), {way: (trace_of(way), twin) for way in ways})
+    return {way: (trace_of(way), twin) for way in ways}
 
 
 # ---------------------------------------------------------------- figures
 
 
 def figures(spark: "SparkSession", pairs: Mapping[str, tuple[Path, Path]]) -> dict[str, HandoffFigures]:
-    """What the traces of runs show, each beside that of the twin in which nobody moves; of each pair: the run first."""
+    """The figures of runs compared with their twins; each pair has the run first."""
     twins = {str(twin): twin for _, twin in pairs.values()}
     trace = read(spark, {name: run for name, (run, _) in pairs.items()} | twins)
     beside = {name: str(twin) for name, (_, twin) in pairs.items()}
@@ -150,7 +155,7 @@ def _figures(
     moves = moved[run].moves if run in moved else 0
 
     def more(what: str) -> float:
-        """What the run needed more than its twin, for each move."""
+        """The additional cost of the run per move, compared with its twin."""
         ours, theirs = (spent[each][what] if each in spent else 0 for each in (run, twin))
         return float(ours - theirs) / max(moves, 1)
 
@@ -170,7 +175,7 @@ def _figures(
 
 
 def _lost(spark: "SparkSession", trace: "DataFrame", beside: Mapping[str, str]) -> "DataFrame":
-    """By run, what its twin has delivered to each client, and how much of that it has not."""
+    """By run, the number of deliveries of its twin, and of those that the run lacks."""
     pairs = spark.createDataFrame(list(beside.items()), "run string, twin string")
     got = given(trace)
     owed = got.withColumnRenamed("run", "twin").join(fn.broadcast(pairs), "twin")
@@ -214,7 +219,7 @@ class Blackout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def blackouts(setting: Setting, reduction: str = "simple", latency_ms: float = 50.0) -> list[Blackout]:
-    """Let a naive subscriber move along a line of brokers, at one of which a publisher speaks all the time.
+    """Run a naive subscriber that moves along a line of brokers, with a continuous publisher at one of them.
 
     It unsubscribes before it goes. The delays of clients' own connections are near zero.
     """
@@ -230,7 +235,7 @@ def blackouts(setting: Setting, reduction: str = "simple", latency_ms: float = 5
             roaming=Roaming(who="subscribers", per_s=0.4, away_s=2, subscriber_mode="naive", session_s=SESSION_S),
         ),
         workload=WorkloadSpec(kind="publications"),
-        run=Run(duration_s=60 if setting.full else 30, settle_s=40, leave=False),
+        run=Run(duration_s=BLACKOUT_S[setting.full], settle_s=40, leave=False),
     )
     folder, _ = traced(scenario, setting.seed, setting.folder, setting.progress)
     return _blackouts(setting.spark(), folder, latency_ms / 1_000, brokers)

@@ -1,11 +1,11 @@
-"""Figures of a run of `pubmob`, from its trace: what moving publishers cost, and what subscribers see of it.
+"""Figures of a run of `pubmob`, from its trace: the cost of moving publishers, and the deliveries to subscribers.
 
-*Theory.* Spark reads the traces of many runs as one table (`pipeline/analytics.py`), and what it returns is kept here
-as it is: counts by number of the probe, and the distribution of the time of delivery in points. Nothing is computed
-here but ratios of counts.
+*Theory.* Spark reads the traces of many runs as one table (`pipeline/analytics.py`), and its results are kept
+unchanged: counts by number of the probe, and points of the distribution of delivery times. Only ratios of counts are
+computed here.
 
 *Rules.*
-1. One call asks for all runs that are wanted, each question in one job.
+1. One call computes all runs, each figure in one job.
 2. What a run costs is counted after the warm-up; probes of three groups are kept apart: `all` of them, those at the
    `first` connection of their publisher, and those `measured`, after the warm-up and at brokers it has moved to.
 
@@ -33,7 +33,7 @@ TABLES = ("in_ads", "in_subs")  # [pubmob §4.2]: what brokers keep
 
 
 class ProbeCounts(msgspec.Struct):
-    """What happened to pairs of a probe and a subscriber that wants it."""
+    """The deliveries of probes to matching subscribers."""
 
     pairs: dict[int, tuple[int, int]] = {}  # by number since its publisher connected: pairs, and those that came
     mean: float = float("nan")  # seconds until they came
@@ -58,7 +58,7 @@ class ProbeCounts(msgspec.Struct):
 
 
 class PubmobFigures(msgspec.Struct):
-    """What one run comes to."""
+    """The figures of one run."""
 
     moves: int = 0  # after the warm-up
     cost: dict[str, int] = {}  # after the warm-up, by type of message
@@ -67,7 +67,7 @@ class PubmobFigures(msgspec.Struct):
 
 
 def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dict[str, PubmobFigures]:
-    """What each of these runs comes to, by its name."""
+    """The figures of these runs, by name."""
     trace = analytics.read(spark, runs)
     found = {
         each.run: PubmobFigures(probes={group: ProbeCounts() for group in ("all", "first", "measured")})

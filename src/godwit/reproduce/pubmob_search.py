@@ -1,4 +1,5 @@
-"""A search for a setting in which P2, P3 and P4 of `pubmob` hold at once, over what the paper leaves open.
+"""A search for a setting in which P2, P3 and P4 of `pubmob` hold at once, over the parameters that the paper leaves
+open.
 
 *Theory.* The paper does not say how large messages are, whether publishers move at the same moments, how long a broker
 works on a message, how the three speeds are shared out, how long the warm-up is, or whether what happens at first
@@ -46,7 +47,19 @@ from godwit.reproduce.pubmob_bounds import (
     time_conditions,
 )
 
-__all__ = ["AXES", "Choice", "Trial", "best", "conflicts", "met_at_once", "next_choices", "search", "show", "write"]
+__all__ = [
+    "AXES",
+    "Choice",
+    "Trial",
+    "best",
+    "conflicts",
+    "met_at_once",
+    "next_choices",
+    "search",
+    "show",
+    "trial_of",
+    "write",
+]
 
 SUBSCRIBERS = 500
 DURATION_S = 24.0
@@ -59,7 +72,7 @@ COUNTED: tuple[Counted, ...] = ("after the warm-up", "from the beginning")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting of what the paper leaves open."""
+    """One setting of the open parameters."""
 
     event_bytes: int = MESSAGE_BYTES
     control_bytes: int = MESSAGE_BYTES
@@ -84,8 +97,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AXES: dict[str, tuple[Any, ...]] = {
-    "event_bytes": (100, 200, 320, 400, 500, 600, 700),
-    "control_bytes": (100, 200, 320, 500, 700, 1_000, 1_500),
+    "event_bytes": (100, 160, 200, 240, 280, 320, 400, 500, 600, 700),
+    "control_bytes": (100, 160, 200, 240, 280, 320, 500, 700, 1_000, 1_500),
     "phase_s": (0.0, 2.0, 5.0, 10.0, None),
     "processing_ms": (0.0, 1.0, 2.0, 5.0),
     "speeds_kmh": ((50,), (5, 50, 100), (100,)),
@@ -102,7 +115,7 @@ BEGIN: tuple[Choice, ...] = (
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What the four runs of a choice came to, with one way to count."""
+    """The result of the four runs of a choice, with one way to count."""
 
     choice: Choice
     counted: Counted
@@ -114,7 +127,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shortfall(self) -> float:
-        """How far it is from meeting all conditions."""
+        """The sum of its shortfalls."""
         return sum(each.shortfall for each in self.conditions)
 
     def holds(self, claim: str) -> bool:
@@ -190,11 +203,12 @@ def _tried(setting: Setting, batch: Sequence[Choice]) -> Iterator[Trial]:
     for choice in batch:
         by_mode = {mode: next(seen) for mode in MODES}
         for counted in COUNTED:
-            yield _trial(choice, counted, by_mode)
+            yield trial_of(choice, counted, by_mode)
     shutil.rmtree(setting.folder / "traces")  # (rule 3)
 
 
-def _trial(choice: Choice, counted: Counted, seen: dict[str, AnalysedRun]) -> Trial:
+def trial_of(choice: Choice, counted: Counted, seen: dict[str, AnalysedRun]) -> Trial:
+    """The result of four runs of a choice, by mode."""
     probes = {mode: run.measured if counted == COUNTED[0] else run.probes for mode, run in seen.items()}
     cost = {mode: run.each for mode, run in seen.items()}
     return Trial(

@@ -49,7 +49,8 @@ def compare(
     changes: Sequence[str] = (),
     before_run: Callable[[int, int, str], None] = lambda number, total, name: None,
 ) -> list[Row]:
-    """A row for each scenario and reduction. `before_run` hears the number of the run, of how many, and its name."""
+    """A row for each scenario and reduction. `before_run` is called with the number of the run, their total, and its
+    name."""
     pairs = [(scenario, reduction) for scenario in scenarios for reduction in reductions]
     prepared = [_prepared(scenario, [*changes, f"routing.reduction={reduction}"]) for scenario, reduction in pairs]
     rows = []

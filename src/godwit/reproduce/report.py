@@ -14,7 +14,7 @@ from pathlib import Path
 
 from godwit.reproduce.claims import PAPERS, Claim, Grade
 
-__all__ = ["overall", "spread", "write_report"]
+__all__ = ["grades", "overall", "spread", "write_report"]
 
 WORST_FIRST: tuple[Grade, ...] = ("does not hold", "not decided", "holds under a stated reading", "holds")
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
@@ -43,7 +43,7 @@ def overall(grades: Sequence[Grade]) -> Grade:
 
 
 def spread(texts: Sequence[str]) -> str:
-    """What several runs gave, as one text with a range for each number that differs. (rule 2)"""
+    """The results of several runs as one text, with a range for each number that differs. (rule 2)"""
     if len(set(texts)) == 1:
         return texts[0]
     if len({NUMBER.sub("#", text) for text in texts}) > 1:
@@ -58,12 +58,13 @@ def _range(numbers: Sequence[str]) -> str:
     return in_order[0] if len(in_order) == 1 else f"{in_order[0]} to {in_order[-1]}"
 
 
-def write_report(folder: Path, papers: Mapping[str, Runs], full: bool, version: str) -> Path:
+def write_report(folder: Path, papers: Mapping[str, Runs], full: bool, version: str, took: str = "") -> Path:
     """Write `report.html` into a folder that has a subfolder with the figures of each paper."""
     kind = "the papers' parameters (--full)" if full else "small runs (--quick)"
     about = (
         f"<p>Godwit {escape(version)}, {kind}. A claim is judged by the plain reading of the paper's words, with a "
-        "bound that is fixed before the run; its grade over several seeds is the worst.</p>"
+        "bound that is fixed before the run; its grade over several seeds is the worst. Numbers that differ "
+        f"between seeds are shown as a range. {escape(took)}</p>"
     )
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Reproduction of the papers</title>",
@@ -78,6 +79,15 @@ def write_report(folder: Path, papers: Mapping[str, Runs], full: bool, version: 
     return path
 
 
+def grades(papers: Mapping[str, Runs]) -> dict[str, Grade]:
+    """By claim, its grade over all seeds."""
+    return {
+        key: overall([claim.grade for claim in claims])
+        for runs in papers.values()
+        for key, claims in _by_key(runs).items()
+    }
+
+
 def _by_key(runs: Runs) -> dict[str, list[Claim]]:
     found: dict[str, list[Claim]] = {}
     for claims in runs.values():
@@ -87,10 +97,16 @@ def _by_key(runs: Runs) -> dict[str, list[Claim]]:
 
 
 def _counts(papers: Mapping[str, Runs]) -> str:
-    grades = Counter(
-        overall([claim.grade for claim in claims]) for runs in papers.values() for claims in _by_key(runs).values()
-    )
-    return "<p>" + "; ".join(f"{grades[grade]} {grade}" for grade in reversed(WORST_FIRST) if grades[grade]) + ".</p>"
+    found: dict[Grade, list[str]] = {}
+    for key, grade in grades(papers).items():
+        found.setdefault(grade, []).append(key)
+    rows = [
+        f"<tr><td class='grade {CLASSES[grade]}'>{grade}</td><td>{len(found[grade])}</td>"
+        f"<td>{', '.join(found[grade])}</td></tr>"
+        for grade in reversed(WORST_FIRST)
+        if grade in found
+    ]
+    return "<table><tr><th>grade</th><th></th><th>claims</th></tr>" + "".join(rows) + "</table>"
 
 
 def _table(runs: Runs) -> str:
@@ -128,10 +144,9 @@ def _reasons(claim: Claim) -> tuple[tuple[str, str], ...]:
 
 
 def _figures(folder: Path, paper: str) -> str:
-    """The figures of the first seed."""
-    paths = sorted((folder / paper).glob("*.png")) or sorted((folder / paper).glob("seed_*/*.png"))
+    """The figures of all seeds together, and those that only single seeds have."""
     shown: dict[str, Path] = {}
-    for path in paths:
+    for path in (*sorted((folder / paper).glob("*.png")), *sorted((folder / paper).glob("seed_*/*.png"))):
         shown.setdefault(path.name, path)
     return "\n".join(
         f"<figure><img src='{escape(path.relative_to(folder).as_posix())}' alt='{escape(name)}'></figure>"

@@ -1,4 +1,4 @@
-"""The traces of an experiment as one table, and what several papers ask of it."""
+"""The traces of an experiment as one table, and queries that several papers use."""
 
 from collections.abc import Mapping
 from pathlib import Path

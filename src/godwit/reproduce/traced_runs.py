@@ -1,4 +1,4 @@
-"""Runs of scenarios whose traces stay on disk, one by one or spread over processes."""
+"""Runs of scenarios with stored traces, one by one or in several processes."""
 
 import multiprocessing
 import os
@@ -20,7 +20,7 @@ __all__ = ["traced", "traced_by_processes"]
 def traced(
     scenario: Scenario, seed: int, folder: Path, progress: Callable[[str, float], None] | None = None
 ) -> tuple[Path, Summary]:
-    """Run a scenario, with its trace in a folder of `folder` that is named after it. Where that is, and the summary."""
+    """Run a scenario, with its trace in a subfolder of `folder` named after it; returns that path and the summary."""
     where = folder / "traces" / scenario.name
     if where.exists():
         shutil.rmtree(where)
@@ -34,17 +34,17 @@ def traced(
 def traced_by_processes(
     scenarios: Sequence[Scenario], seed: int, folder: Path, progress: Callable[[str, float], None] | None = None
 ) -> list[Path]:
-    """Run scenarios with one process for each processor. Where their traces are, in the order of the scenarios.
+    """Run scenarios with one process for each processor; returns the paths of their traces, in order.
 
     A process begins afresh, and so shares nothing with a Spark session that runs here.
     """
     workers = max(1, min(os.cpu_count() or 1, len(scenarios)))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        runs = {pool.submit(_trace_folder, scenario, seed, folder): scenario.name for scenario in scenarios}
+        runs = [pool.submit(_trace_folder, scenario, seed, folder) for scenario in scenarios]
         for done, run in enumerate(as_completed(runs), start=1):
             run.result()  # what went wrong there is raised here
             if progress is not None:
-                progress(runs[run], done / len(runs))
+                progress(f"{done} of {len(runs)} runs done", done / len(runs))
         return [run.result() for run in runs]
 
 

@@ -80,7 +80,7 @@ def test_a_plan_is_replaced_and_other_folders_are_left_alone(
     (tmp_path / "mine.txt").write_text("keep")
     found = plan(FERRIES, "--brokers", PIERS, *quick, tmp_path)
     assert found.exit_code == 2
-    assert "holds other files" in found.stderr
+    assert "has other files" in found.stderr
 
 
 def test_addresses_in_the_file_of_positions_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

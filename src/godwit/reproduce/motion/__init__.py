@@ -3,7 +3,7 @@
 | module | subject |
 |---|---|
 | `tier_claims` | claims M1 and M2: no tier loses an event; the listings and tables |
-| `residue_claims` | claims M3 and M6: what is forwarded in vain |
+| `residue_claims` | claims M3 and M6: events that are forwarded needlessly |
 | `matching_claims` | claims M4 and M5: speed, and subscriptions that expire |
 | `profiles`, `profile_queries` | drawn profiles, and subscriptions to what they say |
 | `residues` | what each tier forwards, and what of it is wanted |

@@ -1,4 +1,4 @@
-"""Profiles of the MOTION platform: XML documents about users, communities and artefacts, drawn from a seed.
+"""Profiles of the MOTION platform: random XML documents about users, communities and artefacts.
 
 *Theory.* In MOTION "XML Meta-data (called profiles in MOTION) about each artefact is also stored" [motion §2]. The
 paper's experiment draws subscriptions from the profiles of users, communities and artefacts, and publishes profiles of

@@ -1,4 +1,4 @@
-"""[motion §6 Fig. 5]: how much is forwarded in vain, and what that is for a peer. Claims M3 and M6.
+"""[motion §6 Fig. 5]: the share of needless forwarding, and the load of a peer. Claims M3 and M6.
 
 *Rules.*
 1. M3 is decided for SPEAR's tier, which is the paper's: at every size negative residues are at most `NEGATIVE_MAX` of
@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from godwit.reproduce.claims import Claim, Setting
 from godwit.reproduce.figures import Look, lines
-from godwit.reproduce.motion.residues import PEERS, Residues, Workload, residues
-from godwit.reproduce.motion.run_sizes import Scale
+from godwit.reproduce.motion.residues import PEERS, ProfileWorkload, Residues, residues
+from godwit.reproduce.motion.run_sizes import RunSizes
 
 __all__ = ["NEGATIVE_MAX", "RATIO_MIN", "Rows", "load_on_a_peer", "measured_residues", "residue_shares"]
 
@@ -36,17 +36,17 @@ Rows = Mapping[int, tuple[Residues, Residues]]
 """By number of subscriptions, what SPEAR's tier and ours did."""
 
 
-def measured_residues(setting: Setting, scale: Scale) -> tuple[Rows, Residues]:
+def measured_residues(setting: Setting, scale: RunSizes) -> tuple[Rows, Residues]:
     """All rows of Fig. 5; and SPEAR's row of the smallest size with an operator that no tier can translate."""
 
     def tell(what: str, share: float) -> None:
         setting.progress(f"residues, {what}", 0.9 * share)
 
-    workload = Workload(setting.seed, scale.subscriptions[-1], scale.publications)
+    workload = ProfileWorkload(setting.seed, scale.subscriptions[-1], scale.publications)
     found = residues(workload, scale.subscriptions, tell)
     setting.progress("residues, with an operator that no tier knows", 0.9)
     smallest = scale.subscriptions[0]
-    other = Workload(setting.seed, smallest, scale.publications, has_unknown=True)
+    other = ProfileWorkload(setting.seed, smallest, scale.publications, has_unknown=True)
     unknown, _ = residues(other, [smallest], lambda *_: None)[smallest]
     return found, unknown
 
@@ -81,6 +81,8 @@ def residue_shares(setting: Setting, rows: Rows, unknown: Residues) -> Claim:
         paper="2.7 % to 3.6 % negative, 3.3 % to 11.8 % positive, three to one",
         ours=f"{min(rows):,} to {max(rows):,} subscriptions; {'; '.join(said)}; {lost} lost",
         holds=holds,
+        bound=f"at every size: negative residues at most {NEGATIVE_MAX:.1%} (twice the paper's largest share), "
+        f"positive ones at least {RATIO_MIN:g} times as many ('three to one'), and no event lost",
         note=f"{_table(rows)}\n"
         "A residue is a pair of an event and a subscription that the subscriber has to decide, as the translation is "
         "not exact for it: the one reading in which the paper's columns add up. The paper does not print its profiles; "
@@ -125,11 +127,12 @@ def _draw(setting: Setting, rows: Rows) -> None:
         looks=LOOKS,
         caption="Artefact profiles published, subscriptions drawn from profiles of users, communities and artefacts. "
         "Each pair that a tier forwards is decided by the exact test. [motion Fig. 5]",
+        seed=setting.seed,
     )
 
 
 def load_on_a_peer(rows: Rows, publications: int) -> Claim:
-    """M6: what a peer receives in an hour, and how much of it in vain."""
+    """M6: the notifications of a peer in an hour, and the discarded ones."""
     size = max(rows)
     spear, ours = rows[size]
 
@@ -151,6 +154,8 @@ def load_on_a_peer(rows: Rows, publications: int) -> Claim:
         "peer, of which 2 to 3 are discarded; the load is negligible",
         paper="66 an hour, 2 to 3 discarded (3.16 %)",
         ours=f"{size:,} subscriptions, {publications:,} events a minute; {'; '.join(said)}",
+        bound=f"66 notifications an hour follow from the paper's own figures, and at most {NEGATIVE_MAX:.1%} of ours "
+        "are discarded",
         holds=follows == PAPER_NOTIFICATIONS and max(discarded) <= NEGATIVE_MAX and spear.matched > 0,
         note=f"What follows from the paper's figures: {paper_matched:,} matches a minute are "
         f"{paper_matched * MINUTES:,} an hour and {follows:.0f} for each of {PEERS:,} peers, if every minute is like "

@@ -1,4 +1,4 @@
-"""How much a bottom tier forwards, and how much of that its subscribers discard. [motion §6]
+"""The events that a bottom tier forwards, and the share that its subscribers discard. [motion §6]
 
 *Theory.* Subscriptions are matched by their translation, and every pair that is forwarded is decided by the exact test
 at the subscriber. Two bottom tiers do the same work on the same subscriptions and publications: *SPEAR*, SEL and SSL by
@@ -33,7 +33,7 @@ from godwit.matching import BddMatcher, IndexMatcher
 from godwit.reproduce.motion.profile_queries import profile_queries
 from godwit.reproduce.motion.profiles import Profiles
 
-__all__ = ["OURS", "SPEAR", "Residues", "Workload", "residues"]
+__all__ = ["OURS", "SPEAR", "ProfileWorkload", "Residues", "residues"]
 
 SPEAR, OURS = "SPEAR", "ours"
 PEERS = 1_000  # [motion §6]
@@ -60,7 +60,7 @@ class Residues(msgspec.Struct, frozen=True):
 _profiles = lru_cache(maxsize=1)(Profiles)
 
 
-class Workload:
+class ProfileWorkload:
     """Subscriptions and publications of one size, with what is derived from each once."""
 
     def __init__(self, seed: int, subscriptions: int, publications: int, *, has_unknown: bool = False) -> None:
@@ -96,7 +96,7 @@ class Workload:
 
 
 def residues(
-    workload: Workload, sizes: Sequence[int], tell: Callable[[str, float], None]
+    workload: ProfileWorkload, sizes: Sequence[int], tell: Callable[[str, float], None]
 ) -> dict[int, tuple[Residues, Residues]]:
     """By number of subscriptions, what each of the two tiers does; the smaller ones are the first of the larger."""
     spear, ours = BddMatcher(), IndexMatcher()
@@ -126,7 +126,7 @@ def _pairs(matcher: Any, events: Sequence[Event]) -> list[tuple[int, int]]:
     return [(number, id) for number, event in enumerate(events) for id in matcher.match(event)]
 
 
-def _decide(workload: Workload, pairs: set[tuple[int, int]], decided: dict[tuple[int, int], bool]) -> None:
+def _decide(workload: ProfileWorkload, pairs: set[tuple[int, int]], decided: dict[tuple[int, int], bool]) -> None:
     """Run the exact test of each pair; a document is parsed once."""
     subjects: dict[int, Subject] = {}
     for event, id in sorted(pairs):
@@ -137,7 +137,7 @@ def _decide(workload: Workload, pairs: set[tuple[int, int]], decided: dict[tuple
 
 
 def _row(
-    workload: Workload,
+    workload: ProfileWorkload,
     tier: str,
     size: int,
     pairs: list[tuple[int, int]],
@@ -162,7 +162,7 @@ def _row(
     )
 
 
-def _spear_negation(workload: Workload) -> Callable[[int, int], bool]:
+def _spear_negation(workload: ProfileWorkload) -> Callable[[int, int], bool]:
     """Whether SPEAR's tier lets the negation of a query through: then its own match was not sure."""
     known: dict[int, Any] = {}
 
@@ -174,7 +174,7 @@ def _spear_negation(workload: Workload) -> Callable[[int, int], bool]:
     return lets_through
 
 
-def _our_negation(workload: Workload) -> Callable[[int, int], bool]:
+def _our_negation(workload: ProfileWorkload) -> Callable[[int, int], bool]:
     known: dict[int, Filter] = {}
 
     def lets_through(event: int, id: int) -> bool:

@@ -4,10 +4,10 @@ import msgspec
 
 from godwit.reproduce.claims import Setting
 
-__all__ = ["Scale", "scale_of"]
+__all__ = ["RunSizes", "scale_of"]
 
 
-class Scale(msgspec.Struct, frozen=True, kw_only=True):
+class RunSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of the experiments."""
 
     documents: int  # M1: each is held against `queries` of its own
@@ -20,17 +20,17 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int  # M5: how often matching is timed
 
 
-FULL = Scale(
-    documents=5_000,
+FULL = RunSizes(
+    documents=1_000,
     queries=20,
     subscriptions=(5_000, 10_000, 15_000, 20_000),
     publications=1_000,
     matched_subscriptions=100_000,
     matched_publications=1_000,
-    expiring=10_000,
-    rounds=9,
+    expiring=5_000,
+    rounds=5,
 )
-QUICK = Scale(
+QUICK = RunSizes(
     documents=400,
     queries=10,
     subscriptions=(500, 1_000, 1_500, 2_000),
@@ -42,6 +42,6 @@ QUICK = Scale(
 )
 
 
-def scale_of(setting: Setting) -> Scale:
+def scale_of(setting: Setting) -> RunSizes:
     """What the setting asks for."""
     return FULL if setting.full else QUICK

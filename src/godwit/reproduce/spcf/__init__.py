@@ -9,7 +9,7 @@
 | `workload` | drawn clients, contexts and filters |
 | `forwarding` | what forwarding an event costs |
 | `routing_cost` | what subscriptions and changes of context cost |
-| `bloom_rates` | how often Bloom filters let a packet through in vain |
+| `bloom_rates` | how often Bloom filters cause a needless packet |
 | `scale` | how large a quick and a full run are |
 | `strategy_figures` | how a strategy looks in figures |
 """

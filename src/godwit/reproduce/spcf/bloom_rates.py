@@ -3,7 +3,7 @@
 *Theory.* The filter holds the contexts that a publisher's filter matches. A context that was put in is found; one that
 was not is found at a stated rate, and then a packet may go on where nobody is meant. The last broker tests the exact
 context, so nobody is given what is not for him. Each rate is measured twice: on the filter itself, with contexts that
-were put in and others; and in a network, where packets in vain have no other cause than the filter.
+were put in and others; and in a network, where needless packets have no other cause than the filter.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Bloom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def blooms(size: WorkloadSize, messages: int, seed: int, tell: Callable[[str, float], None]) -> list[Bloom]:
-    """By rate, what the filter itself does, and what becomes of messages."""
+    """By rate, the false positives of the filter, and the deliveries of messages."""
     workload = Workload(size, seed, content=1.0, context=CONTEXT, asks="publications")
     events = workload.events(messages)
     meant = workload.meant(events)

@@ -2,7 +2,7 @@
 
 *Theory.* Sprinklers, smoke detectors, signals and a planner stand in a building, each at the broker of its floor and
 side. Smoke makes a detector publish an alert; the sprinklers of that floor within 30 m along both axes open; the
-planner hears of it and tells the signals west of the fire to point west, and those east of it to point east.
+planner receives it and orders the signals west of the fire to point west, and those east of it to point east.
 
 In the *context-aware* interface (Table 2) places are contexts: sprinklers ask about the sender's, and the planner says
 whose it means. In the *traditional* one (Table 1) places are content. That is plain for sprinklers. For signals Table 1

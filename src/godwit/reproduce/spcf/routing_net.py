@@ -1,4 +1,4 @@
-"""A network in one process, for what [spcf §4] measures: routing machines and nothing else.
+"""A network of routing machines only, in one process, for the measurements of [spcf §4].
 
 *Theory.* One routing machine (`broker/routing.py`) stands for each broker. What one answers with `Forward` is put at
 the end of one queue, and the neighbour's `on_message` is called when its turn comes; so links are reliable and in
@@ -7,9 +7,9 @@ same whatever the routing. A `Net` is one strategy; nets over the same overlay a
 else.
 
 What is counted for an operation: *packets*, each hop of each; *handled*, how often a broker had one in hand; the
-clients that were given an event; packets *in vain*, which no client at or behind the broker they came to was given; and
-the processor's *work* in each machine. The last broker tests whom the publisher means (`Event.to`) against its clients'
-contexts, in every strategy, as `broker/sessions.py` does; that is work too.
+clients that were given an event; *needless* packets, which led to no delivery at or behind the broker that they
+reached; and the processor's *work* in each machine. The last broker tests whom the publisher means (`Event.to`) against
+its clients' contexts, in every strategy, as `broker/sessions.py` does; that is work too.
 
 *Rules.*
 1. The same calls give the same counts; only the times differ.

@@ -9,7 +9,6 @@
 import msgspec
 
 from godwit.reproduce.claims import Setting
-from godwit.reproduce.spcf.forwarding import SCENARIOS
 from godwit.reproduce.spcf.workload import Locality, WorkloadSize
 
 __all__ = ["ALL", "AT_SOURCE", "LOCALITIES", "PAPERS_OWN", "Scale", "scale_of"]
@@ -47,11 +46,11 @@ FULL = Scale(
     forwarding=(0.02, 0.1, 0.3, 0.8),
     routing=(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0),
     messages=24,
-    rounds=9,
-    indexed=SCENARIOS,
-    newcomers=40,
-    changes=60,
-    devices=(200, 100, 50),
+    rounds=5,
+    indexed=("content",),
+    newcomers=15,
+    changes=24,
+    devices=(100, 50, 25),
 )
 QUICK = Scale(
     size=WorkloadSize(brokers=12, degree=4, clients=48, subscriptions=18),

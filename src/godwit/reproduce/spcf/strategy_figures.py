@@ -9,7 +9,7 @@
 from collections.abc import Mapping, Sequence
 
 from godwit.reproduce.claims import Setting
-from godwit.reproduce.figures import Look, Series, lines
+from godwit.reproduce.figures import Look, PaperValue, Series, lines
 from godwit.reproduce.spcf.scale import Scale
 
 __all__ = ["LOOKS", "SELECTIVITY", "draw", "percent"]
@@ -45,12 +45,13 @@ def draw(
     looks: Mapping[str, Look] | None = None,
     logarithmic: str = "",
     level: float | None = None,
+    paper: Sequence[PaperValue] = (),
 ) -> None:
     """One figure; `said` goes under it, and `logarithmic` names the axes that are."""
     chosen = LOOKS if looks is None else looks
     drawn = {label: points for label, points in series.items() if label not in chosen}
     drawn |= {label: series[label] for label in chosen if label in series}
-    caption = f"{'Full' if setting.full else 'Quick'} run: {scale}; seed {setting.seed}."
+    caption = f"{'Full' if setting.full else 'Quick'} run: {scale}."
     lines(
         setting.folder,
         name,
@@ -64,4 +65,6 @@ def draw(
         caption=f"{caption} {said}".strip(),
         looks=chosen,
         level=level,
+        paper=paper,
+        seed=setting.seed,
     )

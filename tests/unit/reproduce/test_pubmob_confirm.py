@@ -1,0 +1,50 @@
+"""Settings that are repeated: every seed counts, and the figure has a point for each."""
+
+from pathlib import Path
+
+import msgspec
+
+from godwit.reproduce.pubmob_bounds import MODES, Condition
+from godwit.reproduce.pubmob_confirm import SETTINGS, SeedTrial, met_by_seed, show, spans, write
+from godwit.reproduce.pubmob_search import COUNTED, Choice, Trial
+from godwit.simulator.scenario import named, with_changes
+
+
+def repeated(key: str, seed: int, median_s: float, shortfall: float) -> SeedTrial:
+    figures = dict.fromkeys(MODES, median_s)
+    trial = Trial(
+        choice=Choice(),
+        counted=COUNTED[0],
+        cost=figures,
+        stands_after_s=figures,
+        first_delivered=figures,
+        median_s=figures,
+        conditions=(Condition("P4", "STANDARD is slowest", shortfall),),
+    )
+    return SeedTrial(key=key, seed=seed, trial=trial)
+
+
+FOUND = [repeated("A", 1, 0.2, 0.0), repeated("A", 2, 0.6, 0.5), repeated("A", 3, 0.4, 0.0), repeated("B", 1, 1.0, 1.0)]
+
+
+def test_every_setting_has_a_key_of_its_own_and_is_a_scenario() -> None:
+    assert len({each.key for each in SETTINGS}) == len(SETTINGS)
+    for each in SETTINGS:
+        made = with_changes(named("city"), [f"{key}={value}" for key, value in each.choice.changes().items()])
+        assert made.overlay.event_bytes == each.choice.event_bytes
+
+
+def test_a_condition_is_counted_by_the_seeds_that_meet_it() -> None:
+    assert met_by_seed(FOUND) == {"A": {"STANDARD is slowest": 2}, "B": {"STANDARD is slowest": 0}}
+
+
+def test_a_figure_is_told_as_its_median_and_its_extremes() -> None:
+    assert spans(FOUND, "A", lambda trial: trial.median_s) == dict.fromkeys(MODES, "0.40 (0.20 to 0.60)")
+
+
+def test_what_is_kept_has_all_trials_and_the_figure_has_both_settings(tmp_path: Path) -> None:
+    kept = msgspec.json.decode(write(tmp_path, FOUND).read_bytes())
+    assert [each["seed"] for each in kept["trials"]] == [1, 2, 3, 1]
+    assert kept["format"] == 1
+    _, svg = show(tmp_path, FOUND)
+    assert all(f"setting {key}" in svg.read_text() for key in "AB")
