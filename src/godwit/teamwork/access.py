@@ -19,15 +19,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from godwit.broker.client_rights import left_of
 from godwit.errors import GodwitError, Refused
-from godwit.languages import Query, parse_query
+from godwit.languages import Query
 from godwit.teamwork.machine.governance import ROLES, Governance, Role
 from godwit.teamwork.machine.records import Record
+from godwit.teamwork.query_languages import full_name, parse_profile_query
 from godwit.teamwork.team_peer import TeamRecords
 
-__all__ = ["SETTINGS", "Access", "Grant", "RecordTest", "checked_grants"]
+__all__ = ["SETTINGS", "Access", "Grant", "RecordTest", "checked_grants", "grants_of"]
 
 GRANTS_MAX = 100
 SHOWN_KINDS = frozenset({"artefact"})
@@ -61,14 +63,14 @@ def checked_grants(grants: Iterable[Grant | str]) -> list[Any]:
         if grant.role not in ROLES:
             raise Refused(f"a role is one of {', '.join(ROLES)}, not {grant.role!r}")
         for text in filter(None, (grant.query, grant.what)):
-            parse_query(text, grant.language)
-        written.append(msgspec.to_builtins(grant))
+            parse_profile_query(grant.language, text)
+        written.append(msgspec.to_builtins(replace(grant, language=full_name(grant.language))))
     if len(written) > GRANTS_MAX:
         raise Refused(f"at most {GRANTS_MAX} grants are allowed, not {len(written)}")
     return written
 
 
-def _grants(field: Any) -> list[Grant]:
+def grants_of(field: Any) -> list[Grant]:
     """The grants that a field holds. (rule 3)"""
     found = []
     for each in field[:GRANTS_MAX] if isinstance(field, list | tuple) else ():
@@ -114,9 +116,9 @@ class Access:
         record = self._records.record(scope, name)
         if record is None or record.fields.get("deleted"):
             return False
-        if any(self.is_for(grant, user) for grant in _grants(record.fields.get("shown_to"))):
+        if any(self.is_for(grant, user) for grant in grants_of(record.fields.get("shown_to"))):
             return True
-        of_scope = [grant for grant in _grants(self._settings(scope).get("shown_to")) if self.is_for(grant, user)]
+        of_scope = [grant for grant in grants_of(self._settings(scope).get("shown_to")) if self.is_for(grant, user)]
         return any(not grant.what or self._is_match(grant.language, grant.what, record) for grant in of_scope)
 
     def may_read_content(self, user: str, scope: str, name: str, content: str) -> bool:
@@ -135,7 +137,7 @@ class Access:
         limits = self._settings(self._team).get(right)
         if limits is None:
             return
-        for grant in _grants(limits):
+        for grant in grants_of(limits):
             if self.is_for(grant, user) and (not grant.what or _covers(grant, query)):
                 return
         raise Refused(f"the team does not let {user} ask for this: no grant of {right} covers it")
@@ -168,7 +170,7 @@ def _covers(grant: Grant, query: Query | None) -> bool:
     if query is None:
         return False  # words alone may be found in anything
     try:
-        within = parse_query(grant.what, grant.language)
+        within = parse_profile_query(grant.language, grant.what)
     except GodwitError:
         return False
     return within.test is None and left_of(query.routable, within.routable, "refuse") is not None

@@ -46,7 +46,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
     user: str
     """To whom."""
     way: str
-    """search, file, view (by a thin client), notification, member (a role, which shows all of a scope)"""
+    """search, file, view (by a thin client), member (a role, which shows all of a scope), refused (nothing shown)"""
     scope: str
     record: str
     detail: str = ""
@@ -96,10 +96,13 @@ class AuditLog:
         self._viewed[user, scope, record] = now
         return False
 
-    def entries(self, since: int = 0, *, user: str = "", count: int = ENTRIES_AT_ONCE) -> list[AuditEntry]:
-        """Entries after a number, the earliest first; of one user, if told."""
+    def entries(
+        self, since: int = 0, *, user: str = "", count: int = ENTRIES_AT_ONCE, newest: bool = False
+    ) -> list[AuditEntry]:
+        """Entries after a number, the earliest first; of one user, if told. `newest`: the latest first."""
         of_user, values = (" AND user = ?", [since, user, count]) if user else ("", [since, count])
-        statement = f"SELECT * FROM entries WHERE number > ?{of_user} ORDER BY number LIMIT ?"
+        order = "number DESC" if newest else "number"
+        statement = f"SELECT * FROM entries WHERE number > ?{of_user} ORDER BY {order} LIMIT ?"
         return [AuditEntry(*row) for row in self._file.rows(statement, values)]
 
     @property

@@ -1,12 +1,12 @@
 """Commands to the peer that has a folder: one line of JSON to it, lines of JSON back, over a port of this machine.
 
 *Theory.* A folder is used by one process. While `godwit team serve` runs, other commands hand their work to it. Where
-it listens, and a token that is drawn at each start, are in a file of the folder that its owner alone can read; so
-whoever can read the folder can give commands, and nobody else.
+it listens, and a token that is drawn at each start, are in a file of the folder that its owner alone can read; so only
+those who can read the folder can give commands.
 
 A request is `{"token", "command", "arguments"}`. What comes back is `{"taken": true}`, before anything is done; then
-`{"answer": …}`, any number of them and each as soon as it is there; then `{"done": true}` or `{"error": "…"}`. So
-whoever has not seen `taken` may give the command to somebody else: nothing is done twice. A connection carries one
+`{"answer": …}`, any number of them and each as soon as it is there; then `{"done": true}` or `{"error": "…"}`. So a
+client that has not seen `taken` may give the command elsewhere: nothing is done twice. A connection carries one
 request.
 
 *Rules.*
@@ -14,8 +14,8 @@ request.
 2. A connection that the asker closes ends its command.
 3. A request without the token learns nothing, not even which commands there are. One that does not come within
    `REQUEST_S` is dropped, and no more than `COMMANDS_MAX` are under way at a time.
-4. The file is removed when the channel closes. One that a killed process has left leads to a port where nobody answers
-   to its token; it is replaced by the next start.
+4. The file is removed when the channel closes. One that a killed process has left leads to a port where no peer accepts
+   its token; it is replaced by the next start.
 """
 
 import asyncio

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from godwit.errors import GodwitError, Refused
-from godwit.languages import parse_query
 from godwit.teamwork.machine.governance import (
     ASKING,
     INVITED,
@@ -20,10 +19,14 @@ from godwit.teamwork.machine.governance import (
     LEFT,
     Role,
 )
+from godwit.teamwork.machine.listings import listing_fields, listing_name
 from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow
 from godwit.teamwork.machine.quotas import problem_of_quota
 from godwit.teamwork.names import new_id, not_there
+from godwit.teamwork.profile_schema import STANDARD, Schema
 from godwit.teamwork.profiles import checked_fields
+from godwit.teamwork.query_languages import DEFAULT, full_name, parse_profile_query
+from godwit.teamwork.record_history import HistoryEntry, history_of
 from godwit.teamwork.team_peer import TeamPeer
 
 __all__ = ["Communities", "Community"]
@@ -31,8 +34,6 @@ __all__ = ["Communities", "Community"]
 WAYS_TO_JOIN = (JOIN_OPEN, JOIN_BY_APPROVAL, JOIN_BY_RULE)
 TITLE_CHARS_MAX = 200
 QUOTAS = ("quota", "user_quota")
-LISTED = ("name", "description", "topic", "place", "join", "archived")
-"""What the team may know of a community."""
 
 
 class Community(msgspec.Struct, frozen=True):
@@ -47,13 +48,16 @@ class Community(msgspec.Struct, frozen=True):
     is_archived: bool
     members: dict[str, str]
     """By user, the role; empty where this user is not a member."""
+    asking: tuple[str, ...] = ()
+    """Users who want to join, and wait for an owner to add them; for members."""
 
 
 class Communities:
     """The communities of a team."""
 
-    def __init__(self, peer: TeamPeer) -> None:
-        self._peer = peer
+    def __init__(self, peer: TeamPeer, schema: Schema = STANDARD) -> None:
+        """`schema`: the elements that profiles may have."""
+        self._peer, self._schema = peer, schema
 
     # ------------------------------------------------------------ seeing
 
@@ -84,7 +88,14 @@ class Communities:
             bool(settings.get("sealed")),
             bool(settings.get("archived")),
             {user: role.name.lower() for user, role in governance.members().items()} if is_member else {},
+            governance.asking() if is_member else (),
         )
+
+    def history(self, id: str) -> list[HistoryEntry]:
+        """All changes of settings and members of a community, in the order that decides. For members."""
+        self.get(id)
+        members = [record.name for record in self._peer.repository.records(id, "member")]
+        return history_of(self._peer.repository, id, ["scope/self", *members])
 
     # ------------------------------------------------------------ changing
 
@@ -95,7 +106,7 @@ class Communities:
         description: str = "",
         join: str = JOIN_BY_APPROVAL,
         rule: str = "",
-        language: str = "xql",
+        language: str = DEFAULT,
         sealed: bool = True,
         listed: bool = True,
     ) -> str:
@@ -118,9 +129,6 @@ class Communities:
         known = self._peer.machine.governance(id).settings
         checked = self._checked(fields, known)
         self._change(id, "scope/self", checked)
-        listing = self._peer.repository.record(self._peer.team, f"listing/{id.partition('/')[2]}")
-        if listing is not None:
-            self._list(id, known | checked)
 
     def archive(self, id: str) -> None:
         """Let nobody change anything in it any more, until it is opened again by `change(id, archived=False)`."""
@@ -146,7 +154,7 @@ class Communities:
         if listing is not None:
             clock = listing.fields.get("clock")
             if reason := self._peer.machine.log(id).raise_clock(clock if type(clock) is int else 0):
-                raise Refused(f"the listing of the community cannot be right: {reason}")
+                raise Refused(f"the listing of the community is wrong: {reason}")
         self._peer.do(Follow(id))
         user = self._peer.identity.user
         if self._peer.machine.governance(id).role(user) is Role.NONE:  # another device of the user may have joined
@@ -173,16 +181,16 @@ class Communities:
         self._peer.do(ChangeRecord(id, record, fields))
 
     def _list(self, id: str, settings: dict[str, Any]) -> None:
-        shown = {name: settings.get(name) for name in LISTED}
-        listing = {**shown, "id": id, "author": self._peer.identity.user, "clock": self._peer.repository.clock(id)}
-        self._peer.do(ChangeRecord(self._peer.team, f"listing/{id.partition('/')[2]}", listing))
+        listing = listing_fields(id, settings, self._peer.identity.user, self._peer.repository.clock(id))
+        self._peer.do(ChangeRecord(self._peer.team, listing_name(id), listing))
 
     def _checked(self, fields: dict[str, Any], known: dict[str, Any] | None = None) -> dict[str, Any]:
         allowed = ("name", "description", "topic", "place", "join", "rule", "language", "sealed", "archived", *QUOTAS)
         if unknown := fields.keys() - set(allowed):
             raise Refused(f"a community has no {min(unknown)!r}; it has {', '.join(allowed)}")
         about = {"about": fields["description"]} if fields.get("description") else {}
-        checked_fields("community", {name: fields[name] for name in ("topic", "place") if name in fields} | about)
+        listed = {name: fields[name] for name in ("topic", "place") if name in fields}
+        checked_fields("community", listed | about, self._schema)
         settings = (known or {}) | fields
         name = settings.get("name")
         if not isinstance(name, str) or not name.strip() or len(name) > TITLE_CHARS_MAX or not name.isprintable():
@@ -196,10 +204,10 @@ class Communities:
             raise Refused(f"join must be one of {', '.join(WAYS_TO_JOIN)}, not {settings.get('join')!r}")
         if settings["join"] == JOIN_BY_RULE:
             try:
-                parse_query(str(settings.get("rule", "")), str(settings.get("language", "xql")))
+                parse_profile_query(str(settings.get("language", DEFAULT)), str(settings.get("rule", "")))
             except GodwitError as error:
                 raise Refused(f"the rule of a community must be a query over profiles of users: {error}") from error
-        return fields
+        return fields | {"language": full_name(fields["language"])} if "language" in fields else fields
 
 
 def _rule(join: str, rule: str, language: str) -> dict[str, str]:

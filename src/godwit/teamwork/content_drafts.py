@@ -90,6 +90,11 @@ class Draft:
     # ------------------------------------------------------------ what is there
 
     @property
+    def is_open(self) -> bool:
+        """Whether somebody may still write to it."""
+        return self._handle >= 0
+
+    @property
     def bytes_written(self) -> int:
         """The bytes of all chunks that are there."""
         return self._bytes_written

@@ -16,7 +16,8 @@ other peers, in any order; one without is a file or stream that is stored here.
 3. A chunk that has another hash than the manifest says is refused: the draft stays as it was.
 4. A full disk, or a limit, is a `ContentError`; what was stored before stays, and nothing is half there.
 5. Contents that nobody names are removed by `collect`, and by nothing else. One that is just being stored is kept for
-   `stored_before`: the change that names it may not be written yet.
+   `stored_before`: the change that names it may not be written yet. A draft stays for `DRAFT_S` after it was last
+   opened or synced, and as long as it is open.
 6. A folder is used by one process (the repository's lock), from any thread: a lock is held while something changes,
    never while data is read or hashed.
 """
@@ -29,6 +30,7 @@ from pathlib import Path
 from threading import RLock
 from time import time
 from typing import BinaryIO, NamedTuple
+from weakref import WeakSet
 
 from godwit.errors import ContentError
 from godwit.teamwork.content_drafts import Draft, named_errors, stored_chunks
@@ -38,6 +40,7 @@ from godwit.teamwork.sqlite_file import Layout, SqliteFile
 __all__ = ["ContentFiles", "Limits"]
 
 FORMAT = 1
+DRAFT_S = 7 * 86_400.0  # for which a transfer that was interrupted can be taken up again
 FILE = "contents.sqlite"
 LAYOUT = Layout(
     "godwit: contents of a peer",
@@ -77,6 +80,7 @@ class ContentFiles:
         self.folder, self.limits = folder, limits
         self._drafts = folder / "drafts"
         self._lock = RLock()
+        self._in_use: WeakSet[Draft] = WeakSet()
         with named_errors(folder):
             self._drafts.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = SqliteFile(folder / FILE, LAYOUT, durable=False)
@@ -186,7 +190,10 @@ class ContentFiles:
                 if manifest is not None and manifest != known:
                     raise ContentError(f"the draft {key!r} is of another content: discard it first")
                 manifest = known
-            return Draft(self, self._file, self._lock, number, key, self._drafts / str(number), manifest)
+                self._file.run("UPDATE drafts SET touched = ? WHERE number = ?", (time(), number))
+            draft = Draft(self, self._file, self._lock, number, key, self._drafts / str(number), manifest)
+            self._in_use.add(draft)
+            return draft
 
     def _begin(self, key: str, manifest: Manifest | None) -> int:
         if manifest is not None:
@@ -208,7 +215,7 @@ class ContentFiles:
         """Refuse what goes beyond the limits. (rule 4)"""
         total, single = self.limits
         if single is not None and of_one > single:
-            raise ContentError(f"a file of {of_one:,} bytes or more: at most {single:,} are allowed")
+            raise ContentError(f"the file has at least {of_one:,} bytes; {single:,} are allowed")
         if total is not None and self._used + more > total:
             raise ContentError(
                 f"there is no room for {more:,} more bytes: {self._used:,} of {total:,} are used; "
@@ -221,11 +228,12 @@ class ContentFiles:
 
     # ------------------------------------------------------------ removing
 
-    def collect(self, named: Collection[bytes], stored_before: float) -> int:
+    def collect(self, named: Collection[bytes], stored_before: float, drafts_before: float | None = None) -> int:
         """Remove contents that are not named and were stored before a time; the bytes that are free now. (rule 5)
 
-        Drafts that nobody has touched since then go, too.
+        Drafts that are not open and were last used before `drafts_before` (default: `DRAFT_S` ago) go, too.
         """
+        drafts_before = time() - DRAFT_S if drafts_before is None else drafts_before
         freed = 0
         kept = set(named)
         with self._lock:
@@ -236,7 +244,11 @@ class ContentFiles:
                     self.path(name).unlink(missing_ok=True)
                     freed += size
             self._used -= freed
-            for (key,) in self._file.rows("SELECT key FROM drafts WHERE touched < ?", [stored_before]):
+            in_use = {draft.number for draft in self._in_use if draft.is_open}
+            old_drafts = self._file.rows("SELECT number, key FROM drafts WHERE touched < ?", [drafts_before])
+            for number, key in old_drafts:
+                if number in in_use:
+                    continue
                 draft = self.draft(key)
                 freed += draft.bytes_written
                 draft.discard()

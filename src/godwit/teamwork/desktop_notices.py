@@ -1,7 +1,7 @@
 """Notifications on the user's desktop, by the program `notify-send` of freedesktop.org, where it is installed.
 
 Browsers show them, too, if a page of the peer is open. A desktop that does not take a notice is reported, and hinders
-nobody: what was told is in the list of notifications anyway.
+nobody: the notice is in the list of notifications anyway.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from html import escape
 from types import TracebackType
 from typing import Self
 
+from godwit.teamwork.machine.notification_rules import how_to_end
 from godwit.teamwork.notification_channels import summary
 from godwit.teamwork.notification_queue import Batch
 from godwit.teamwork.notifier import Notifier
@@ -50,10 +51,11 @@ class DesktopNotices:
 
     async def _show(self, batch: Batch) -> None:
         titles = [escape(each.title) for each in batch.notifications[:SHOWN_MAX]]  # it may have markup
+        lines = [*titles, f"To end it: {escape(how_to_end(batch.subscription.id))}"]
         assert self._program is not None
         try:
             shown = await asyncio.create_subprocess_exec(
-                *(self._program, "--app-name=godwit", "--", summary(batch), "\n".join(titles)),
+                *(self._program, "--app-name=godwit", "--", summary(batch), "\n".join(lines)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,

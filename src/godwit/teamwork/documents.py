@@ -12,11 +12,11 @@ its manifest, so a peer that fetches it can check each part as it comes.
 3. A lock keeps everybody but its holder, and owners, from changing a document. It is a change like any other: one that
    was made elsewhere before the lock was known there still counts if it comes earlier in the order.
 4. What a user has given stays when a new version of the file says something else.
-5. A deleted document stays deleted, whoever changes it meanwhile. Its history stays; its contents are removed by
+5. A deleted document stays deleted, even if it is changed meanwhile. Its history stays; its contents are removed by
    `collect`, and so are versions that are older than the last `versions_kept`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeGuard
 
@@ -32,9 +32,20 @@ from godwit.teamwork.manifests import Manifest
 from godwit.teamwork.names import new_id, not_there
 from godwit.teamwork.profile_schema import STANDARD, Schema
 from godwit.teamwork.profiles import checked_fields
+from godwit.teamwork.record_history import HistoryEntry, history_of
 from godwit.teamwork.team_peer import ShowingPeer, TeamRecords
 
-__all__ = ["Document", "Documents", "Fetch", "FoundDocument", "HistoryEntry", "Stored", "Texts", "Version", "collect"]
+__all__ = [
+    "Document",
+    "Documents",
+    "Fetch",
+    "FoundDocument",
+    "Stored",
+    "Texts",
+    "Version",
+    "check_documents",
+    "collect",
+]
 
 NAME_CHARS_MAX = 255
 OF_THE_FILE = ("title", "author", "keyword", "subject", "language", "description", "created")
@@ -87,19 +98,6 @@ class Document(msgspec.Struct, frozen=True):
     """Numbers of versions that lost and nobody has looked at since."""
     problem: str = ""
     """Why title, author or text could not be read from the file; only from `add` and `change`."""
-
-
-class HistoryEntry(msgspec.Struct, frozen=True):
-    """One change of a document."""
-
-    user: str
-    device: str
-    time: float
-    fields: dict[str, Any]
-    refused: str = ""
-    """Why it set nothing."""
-    lost: tuple[str, ...] = ()
-    """Fields that a change without knowledge of it has decided otherwise."""
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -174,18 +172,7 @@ class Documents:
         record = self._peer.repository.record(scope, f"{KIND}/{id}")
         if record is None:
             raise not_there("document", id, [])
-        reasons = {each.change: each.reason for each in record.refused}
-        return [
-            HistoryEntry(
-                change.user,
-                change.device,
-                change.time,
-                dict(change.fields),
-                reasons.get(change.id, ""),
-                tuple(each.field for each in record.conflicts if each.lost == change.id),
-            )
-            for change in _ordered(self._peer.repository, scope, record)
-        ]
+        return history_of(self._peer.repository, scope, [record.name])
 
     def open(self, scope: str, id: str, version: int | None = None) -> Path:
         """The file of a version, the current one unless told. It may be read; nobody may write to it."""
@@ -202,6 +189,25 @@ class Documents:
             content, root = bytes.fromhex(wanted.content), bytes.fromhex(wanted.root)
             await self._fetch(scope, f"{KIND}/{id}", content, root, progress)
         return self.open(scope, id, version)
+
+    def of_found(self, found: FoundDocument) -> Document:
+        """A document that a search has found, as its profile describes it."""
+        fields, id = found.fields, found.record.partition("/")[2]
+        record = self._peer.repository.record(found.scope, found.record)
+        if record is not None and _is_there(record):
+            return self._document(found.scope, record)
+        size, version, content = fields.get("size"), fields.get("version"), fields.get("content")
+        if not _is_hash(content):
+            raise not_there("document", id, [])
+        return Document(
+            *(id, found.scope, str(fields.get("name", "")), str(fields.get("type", ""))),
+            size=size if type(size) is int else 0,
+            fields=dict(fields),
+            content=content,
+            version=version if type(version) is int else 1,
+            locked_by="",
+            is_here=bytes.fromhex(content) in self._contents,
+        )
 
     async def fetch_found(self, found: FoundDocument, progress: Progress | None = None) -> Path:
         """The current version of a document that a search has found, also of one that is shown to this user alone.
@@ -269,7 +275,7 @@ class Documents:
         checked = checked_fields(KIND, fields, self._schema)
         _check_given(checked)
         if checked.get("name") is None and "name" in checked:
-            raise Refused("a document has a name always: give another one")
+            raise Refused("a document must have a name: give another one")
         if "name" in checked:
             _check_file_name(checked["name"])
         before = _given(record)
@@ -399,6 +405,14 @@ class Documents:
             bytes.fromhex(content) in self._contents,
             tuple(each.number for each in lost),
         )
+
+
+def check_documents(records: TeamRecords, scope: str, ids: Sequence[str]) -> None:
+    """Refuse identifiers that are not those of documents of a scope: its members could not open them."""
+    for id in ids:
+        record = records.record(scope, f"{KIND}/{id}")
+        if record is None or not _is_there(record):
+            raise Refused(f"there is no document {id!r} in {scope}: move or add it there first")
 
 
 def collect(

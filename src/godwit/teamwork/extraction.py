@@ -2,7 +2,7 @@
 
 *Theory.* Name, type, size and times are known without reading the file. Title, authors, languages and keywords, and the
 text for full-text search, are read by `document_texts.py` in another process, with limits on time, memory and output:
-documents come from anybody, and libraries that read them may take for ever, or all memory there is. What goes wrong
+documents come from anybody, and libraries that read them may take unlimited time or memory. What goes wrong
 there ends in a profile without those fields, and a message.
 
 *Rules.*

@@ -7,7 +7,8 @@ on another connection; and a peer that was asked cannot pass the request on to a
 
 *Rules.*
 1. Every request is signed by itself. A signature for one file or range is none for another.
-2. A manifest is sent as the bytes that its root is the SHA-256 of: whoever knows the root checks it before using it.
+2. A manifest is sent as the bytes that its root is the SHA-256 of: a peer that knows the root checks it before using
+   it.
 3. The sealed form of a file is a row of boxes, one for each chunk, that the asking device alone can open. So it goes by
    chunks; the plain form goes by bytes.
 
@@ -60,7 +61,7 @@ class WantedFile(msgspec.Struct, frozen=True):
 
     scope: str
     record: str
-    """The document that the file is a version of: whoever has a right to it may read the file."""
+    """The document that the file is a version of: users with a right to it may read the file."""
     name: bytes
     """SHA-256 of the content."""
     root: bytes
@@ -85,7 +86,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class Form(StrEnum):
-    """What is asked for of a file."""
+    """The requested part of a file."""
 
     FILE = "file"
     MANIFEST = "manifest"

@@ -53,7 +53,7 @@ DEFAULT_LIMITS = ServerLimits()
 
 
 class FileServer:
-    """Gives the files of a folder to whoever may read them."""
+    """Serves the files of a folder to those who may read them."""
 
     def __init__(
         self,

@@ -8,7 +8,8 @@ carries out its effects. It reaches brokers by the client library alone.
    outbox, and stays there until a broker has accepted it. So nothing is lost when the process ends at any moment, and
    an event may be published twice; a change that came before is not taken again.
 2. Brokers keep an event until it is in the repository (`confirm="read"`), and the session of the peer for `SESSION_S`.
-3. There is one subscription. It is replaced, without a gap, when the scopes of the peer change.
+3. There is one subscription. It is replaced, without a gap, when the scopes of the peer change. The context of the
+   client says whose peer it is (`bus.context_of`): searches are addressed to it.
 4. A payload is sealed when it leaves and opened when it comes. One that is sealed with a key that is not here yet
    waits, at most `UNREADABLE_MAX` of them, the oldest go first: they are exchanged again when the key is here. One that
    is to be sealed with such a key stays in the outbox, and others are sent: nothing leaves a sealed scope unsealed.
@@ -33,7 +34,7 @@ from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.runtime.network_client import NetworkClient, Subscription
 from godwit.runtime.pending_requests import State
 from godwit.teamwork.device_keys import DeviceKeys, TeamDevices
-from godwit.teamwork.machine.bus import KeyGiven, attributes_of, filter_for
+from godwit.teamwork.machine.bus import KeyGiven, attributes_of, context_of, filter_for
 from godwit.teamwork.machine.invitations import ProfileTest
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
@@ -115,6 +116,7 @@ class LivePeer:
 
     async def __aenter__(self) -> Self:
         self.client.set_session_expiry(SESSION_S)
+        self.client.set_context(context_of(self.identity.team, self.identity.user, self.identity.device))
         for scope in self.scopes:
             self.tell(Follow(scope))
         work = (self._follow_states, self._keep_subscription, self._send, self._read)
@@ -311,7 +313,8 @@ class LivePeer:
         payload = self._closed(event)
         if payload is not None:
             try:
-                await self.client.publish(Event(event.attributes, payload=payload, expires_at=event.until))
+                made = Event(event.attributes, payload=payload, expires_at=event.until)
+                await self.client.publish(made, to=event.to or None)
             except Refused as error:
                 self.faults.append(f"the broker refuses {event.attributes['message']}: {error}")
         self.repository.outbox.remove([number])

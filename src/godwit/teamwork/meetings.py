@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from godwit.errors import Refused
+from godwit.teamwork.documents import check_documents
 from godwit.teamwork.machine.notification_rules import REMIND_S
 from godwit.teamwork.machine.peer_effects import ChangeRecord
 from godwit.teamwork.machine.records import Record
@@ -74,7 +75,7 @@ class Meetings:
         artefacts: Sequence[str] = (),
         remind_s: float = REMIND_S,
     ) -> str:
-        """Propose a meeting to a community; its identifier."""
+        """Propose a meeting to a community; its identifier. `artefacts`: identifiers of documents of that community."""
         if not title.strip() or len(title) > TITLE_CHARS_MAX:
             raise Refused(f"the title of a meeting must have 1 to {TITLE_CHARS_MAX} characters, not {len(title)}")
         if not 1 <= len(set(times)) <= TIMES_MAX:
@@ -86,6 +87,7 @@ class Meetings:
         for time in times:
             if not 0 <= time < TIME_MAX:
                 raise Refused(f"a time is in seconds since 1970, from 0 to {TIME_MAX:,}, not {time:g}")
+        check_documents(self._peer.repository, scope, artefacts)
         id = new_id()
         fields = {
             "author": self._peer.identity.user,

@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 from godwit.errors import Refused
+from godwit.teamwork.documents import check_documents
 from godwit.teamwork.machine.changes import Order
 from godwit.teamwork.machine.governance import JOINED, Role
 from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow
+from godwit.teamwork.machine.receipts import DELIVERED, READ, receipt_of
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.names import new_id, not_there
 from godwit.teamwork.team_peer import TeamPeer
@@ -22,11 +24,10 @@ __all__ = ["Message", "Messages", "Receipt"]
 TEXT_CHARS_MAX = 100_000
 ATTACHMENTS_MAX = 100
 PEOPLE_MAX = 100
-DELIVERED, READ = "delivered", "read"
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What happened to a message at one reader: times of day there."""
+    """What happened to a message at one reader: times of day there. Delivered: a device of the reader has stored it."""
 
     user: str
     delivered: float | None = None
@@ -55,7 +56,8 @@ class Messages:
     # ------------------------------------------------------------ sending
 
     def send(self, scope: str, text: str, *, reply_to: str = "", attachments: Sequence[str] = (), id: str = "") -> str:
-        """Send a message to a community or conversation; its identifier. `attachments`: identifiers of artefacts.
+        """Send a message to a community or conversation; its identifier. `attachments`: identifiers of documents
+        of the same scope.
 
         With an `id` of one's own, a message that was sent already is not sent again.
         """
@@ -63,6 +65,7 @@ class Messages:
             raise Refused(f"a message must have 1 to {TEXT_CHARS_MAX:,} characters, not {len(text):,}")
         if len(attachments) > ATTACHMENTS_MAX:
             raise Refused(f"a message has at most {ATTACHMENTS_MAX} attachments, not {len(attachments)}")
+        check_documents(self._peer.repository, scope, attachments)
         if reply_to:
             self.get(scope, reply_to)
         if id and self._peer.repository.record(scope, f"message/{id}") is not None:
@@ -144,7 +147,7 @@ class Messages:
         if what not in (DELIVERED, READ):
             raise Refused(f"a message is marked as {DELIVERED} or {READ}, not {what!r}")
         if self.get(scope, id).author != self._user:
-            self._change(scope, f"receipt/{id}.{self._user}", {"author": self._user, what: self._peer.time()})
+            self._change(scope, receipt_of(id, self._user), {"author": self._user, what: self._peer.time()})
 
     # ------------------------------------------------------------ in detail
 
@@ -158,13 +161,22 @@ class Messages:
     def _receipt(self, message: Message) -> Receipt:
         return next((each for each in message.receipts if each.user == self._user), Receipt(self._user))
 
+    def _first(self, scope: str, receipt: Record, what: str) -> float | None:
+        """The earliest time that a device of the reader has written."""
+        times = [receipt.fields.get(what)]
+        if any(each.field == what for each in receipt.conflicts):
+            times += [change.fields.get(what) for change in self._peer.repository.changes_of(scope, receipt.name)]
+        return min((float(each) for each in times if isinstance(each, int | float)), default=None)
+
     def _message(self, scope: str, record: Record) -> Message:
         fields, id = record.fields, record.name.partition("/")[2]
         receipts = []
         for user in self._peer.machine.governance(scope).members():
-            receipt = self._peer.repository.record(scope, f"receipt/{id}.{user}")
+            receipt = self._peer.repository.record(scope, receipt_of(id, user))
             if receipt is not None:
-                receipts.append(Receipt(user, receipt.fields.get(DELIVERED), receipt.fields.get(READ)))
+                receipts.append(
+                    Receipt(user, self._first(scope, receipt, DELIVERED), self._first(scope, receipt, READ))
+                )
         return Message(
             id,
             scope,

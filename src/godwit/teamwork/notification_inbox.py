@@ -1,6 +1,6 @@
 """What a user was told on this device, read or not, and the meetings of which the user is still to be reminded.
 
-Both are tables in the file of the notification queue, so that what is told and what waits to be sent are kept in one
+Both are tables in the file of the notification queue, so that notifications and pending messages are stored in one
 transaction.
 
 *Rules.*
@@ -41,7 +41,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Inbox:
-    """The list of what was told."""
+    """The list of notifications."""
 
     SCHEMA = """
 CREATE TABLE told (number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, read REAL, body BLOB NOT NULL);

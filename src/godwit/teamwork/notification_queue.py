@@ -29,7 +29,7 @@ __all__ = ["Batch", "NotificationQueue"]
 FILE = "notifications.sqlite"
 WAITING_MAX = 1_000
 DOUBTFUL_MAX = 10_000
-IDENTITY, PLACE = "identity", "place"
+IDENTITY, PLACE, DEFAULTS = "identity", "place", "defaults"
 OPEN = """EXISTS (
     SELECT 1 FROM waiting AS other WHERE other.delivery
     AND other.subscription = waiting.subscription AND other.channel = waiting.channel
@@ -133,7 +133,23 @@ class NotificationQueue:
     def _put_note(self, name: str, value: Any) -> None:
         self._file.run("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, msgspec.msgpack.encode(value)))
 
+    def is_told(self, scope: str, change: ChangeId) -> bool:
+        """Whether the user was told that this change was lost."""
+        return self._note(_lost(scope, change)) is not None
+
+    def tell_of_lost(self, scope: str, change: ChangeId) -> None:
+        """The user was told that this change was lost."""
+        self._put_note(_lost(scope, change), True)
+
     # ------------------------------------------------------------ subscriptions
+
+    def adopt(self, defaults: Sequence[UserSubscription]) -> None:
+        """Put each of these subscriptions that was not here before; one that was ended does not come back."""
+        known = self._note(DEFAULTS) or ([] if self.is_new else ["reminders"])  # files of earlier versions had this one
+        for each in defaults:
+            if each.id not in known:
+                self.put(each)
+        self._put_note(DEFAULTS, sorted({*known, *(each.id for each in defaults)}))
 
     def subscriptions(self) -> list[UserSubscription]:
         """All user subscriptions, by identifier."""
@@ -141,7 +157,7 @@ class NotificationQueue:
         return [msgspec.msgpack.decode(body, type=UserSubscription) for (body,) in rows]
 
     def put(self, subscription: UserSubscription) -> None:
-        """Keep a subscription, in place of the one with that identifier."""
+        """Store a subscription, replacing the one with that identifier."""
         row = (subscription.id, msgspec.msgpack.encode(subscription))
         self._file.run("INSERT OR REPLACE INTO subscriptions VALUES (?, ?)", row)
 
@@ -251,3 +267,7 @@ class NotificationQueue:
                 "UPDATE waiting SET due = ?, attempts = attempts + 1 WHERE number = ?",
                 [(due, number) for number in numbers],
             )
+
+
+def _lost(scope: str, change: ChangeId) -> str:
+    return f"lost {scope} {change[0]} {change[1]}"

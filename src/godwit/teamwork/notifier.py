@@ -8,27 +8,32 @@ makes of it. So a process that ends at any moment loses no notification, and mak
    with a profile that its query matches, if the user may see the record; then, and when the notification goes out.
 2. A user who has ended nothing is reminded of meetings (`notification_rules.REMINDERS`).
 3. Batches go out one after another for each channel, at most one at a time; other channels do not wait.
-4. What a channel refuses for good, or was tried for too long, is given up, and reported.
+4. A message that a channel refuses permanently, or that was retried for too long, is given up, and reported.
 5. Presence notifies when a user of whom this peer is shown it comes, goes, or is available in another way, whatever
-   the number of devices. It is no record: one of that kind, which another program may make, notifies nobody.
-6. `desktop` needs no server: those who show notifications to the user are told (`listen`), and what nobody has shown is
+   the number of devices. It is not a record: one of that kind, which another program may make, causes no notification.
+6. What the user has changed and another change has replaced is told in the same way (`lost_changes.py`).
+7. `desktop` needs no server: those who show notifications to the user are told (`listen`), and what nobody has shown is
    in the list of `notifications`.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from godwit.errors import GodwitError, Refused
 from godwit.runtime.clock import SYSTEM, Clock, Timer
+from godwit.teamwork.lost_changes import lost_changes
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.notification_rules import (
+    DEFAULTS,
+    LOST,
+    LOST_CHANGES,
     PRESENCE,
     REMINDER,
-    REMINDERS,
     Notification,
     Reminder,
     UserSubscription,
@@ -45,6 +50,7 @@ from godwit.teamwork.names import not_there
 from godwit.teamwork.notification_channels import ChannelError, Sender
 from godwit.teamwork.notification_inbox import Told
 from godwit.teamwork.notification_queue import Batch, NotificationQueue
+from godwit.teamwork.query_languages import full_name
 from godwit.teamwork.record_news import FollowedRepository, News, Place, news_since, now_at
 
 __all__ = ["Notifier"]
@@ -52,6 +58,7 @@ __all__ = ["Notifier"]
 SUBSCRIPTIONS_MAX = 1_000
 UNWRITTEN_MAX = 1_000  # revisions without a notification, before the place is written
 DESKTOP = "desktop"
+LOST_SHOWN_MAX = 1_000  # notifications that are looked through
 AWAY = "away"
 
 Matches = Callable[[str, str, Record], bool]
@@ -74,9 +81,10 @@ class Notifier:
         report: Callable[[str], None],
         clock: Clock = SYSTEM,
         check: Callable[[UserSubscription], None] = lambda subscription: None,
+        device: str = "",
     ) -> None:
-        """`check` refuses subscriptions that the user may not make."""
-        self._check = check
+        """`check` refuses subscriptions that the user may not make; `device` is this one."""
+        self._check, self._device = check, device
         self._user, self._repository, self._queue, self._senders = user, repository, queue, senders
         self._matches, self._may_see, self._report, self._clock = matches, may_see, report, clock
         self._timer: Timer | None = None
@@ -84,8 +92,7 @@ class Notifier:
         self._busy: dict[str, asyncio.Task[None]] = {}  # by kind of channel
         self._shown_by: list[Callable[[Batch], None]] = []
         self._here: dict[str, dict[str, tuple[str, str]]] = {}  # by user and device: how available, and the status
-        if queue.is_new:
-            queue.put(REMINDERS)
+        queue.adopt(DEFAULTS)
         self._subscriptions = {each.id: each for each in queue.subscriptions()}
         self._place = self._place_to_go_on()
         self._doubtful = queue.doubtful()
@@ -118,8 +125,9 @@ class Notifier:
         """All subscriptions, by identifier."""
         return [self._subscriptions[id] for id in sorted(self._subscriptions)]
 
-    def subscribe(self, subscription: UserSubscription) -> None:
-        """Notify of this from now on, in place of what the subscription of that identifier wanted."""
+    def subscribe(self, subscription: UserSubscription) -> UserSubscription:
+        """Add a subscription, or replace the one with that identifier; returns it as stored."""
+        subscription = replace(subscription, language=full_name(subscription.language))
         if problem := problem_of(subscription):
             raise Refused(problem)
         channels = {DESKTOP, *self._senders}
@@ -133,6 +141,7 @@ class Notifier:
             self._queue.put(subscription)
             self._queue.go_on(self._place)  # what was there before is no news for it
         self._subscriptions[subscription.id] = subscription
+        return subscription
 
     def end(self, id: str) -> None:
         """Notify of this no longer."""
@@ -158,13 +167,19 @@ class Notifier:
         """How many notifications were not read."""
         return self._queue.inbox.unread()
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Changes of the user that were replaced, as far as the user has not read it."""
+        unread = self.notifications(LOST_SHOWN_MAX, only_unread=True)
+        return tuple(each.notification.title for each in unread if each.notification.subscription == LOST_CHANGES.id)
+
     def mark(self, ids: Iterable[int], *, read: bool = True) -> None:
         """Note that the user has read these, or has not."""
         with self._queue.transaction():
             self._queue.inbox.mark(ids, self._clock.time() if read else None)
 
     def listen(self, show: Callable[[Batch], None]) -> Callable[[], None]:
-        """Have what is due by the channel `desktop` shown, until the function that is returned is called. (rule 6)"""
+        """Have what is due by the channel `desktop` shown, until the function that is returned is called. (rule 7)"""
         self._shown_by.append(show)
         return lambda: self._shown_by.remove(show)
 
@@ -211,7 +226,22 @@ class Notifier:
                         subscription, _notification(subscription, change, record, now), due_at(subscription, now)
                     )
                     is_written = True
-        return is_written
+        return self._tell_of_lost(scope, record, now) or is_written
+
+    def _tell_of_lost(self, scope: str, record: Record, now: float) -> bool:
+        """Tell the user of changes that lost against others; whether there were some. (rule 6)"""
+        if not (record.conflicts or record.refused) or not self._may_see(scope, record.name):
+            return False
+        is_told = partial(self._queue.is_told, scope)
+        lost = lost_changes(self._repository, scope, record, self._user, self._device, is_told)
+        for each in lost:
+            self._queue.tell_of_lost(scope, each.change.id)
+            details = {"fields": list(each.fields), "by": each.by, "refused": each.refused}
+            for subscription in self._subscriptions.values():
+                if self._wants(subscription, LOST, record, now):
+                    notification = Notification(subscription.id, scope, record.name, each.title(record), now, details)
+                    self._queue.add(subscription, notification, due_at(subscription, now))
+        return bool(lost)
 
     def _kind_of(self, record: Record) -> str:
         """The kind of a record, as subscriptions name it.

@@ -15,12 +15,13 @@ from typing import Any
 
 import msgspec
 
-from godwit.errors import ConfigurationError
+from godwit.errors import ConfigurationError, ProfileError
 from godwit.runtime.configuration import address_of
 from godwit.teamwork.commands import run
 from godwit.teamwork.content_files import Limits
 from godwit.teamwork.notification_channels import MailServer
 from godwit.teamwork.peer_settings import BrokerSection, PeerSettings, read_settings
+from godwit.teamwork.profile_schema import STANDARD, Schema, extended
 from godwit.teamwork.team import Team, open_team
 from godwit.teamwork.team_files import FileAddress
 
@@ -33,10 +34,16 @@ ASKS_OTHERS = frozenset({"search", "get document"})
 
 
 def settings_of(
-    folder: Path, brokers: Sequence[str] | None = None, pages: str | None = None, files: str | None = None
+    folder: Path,
+    brokers: Sequence[str] | None = None,
+    pages: str | None = None,
+    files: str | None = None,
+    schema: str | None = None,
 ) -> PeerSettings:
-    """The settings of a folder, and what was said otherwise. ConfigurationError: all that is wrong."""
+    """The settings of a folder, with overrides. ConfigurationError lists all errors."""
     found = read_settings(folder)
+    if schema is not None:
+        found = msgspec.structs.replace(found, schema=schema and str(Path(schema).absolute()))
     said = {name: value for name, value in {"pages": pages, "files": files}.items() if value is not None}
     listen = msgspec.structs.replace(found.listen, **said)
     settings = msgspec.structs.replace(found, brokers=tuple(brokers or found.brokers), listen=listen)
@@ -47,6 +54,10 @@ def settings_of(
                 address_of(text)
             except ValueError as error:
                 faults.append(f"{key}: {error}")
+    try:
+        _schema(folder, settings.schema)
+    except ConfigurationError as error:
+        faults += error.faults
     if faults:
         raise ConfigurationError(*faults)
     return settings
@@ -64,8 +75,18 @@ async def opened(folder: Path, settings: PeerSettings, *, gives_files: bool = Fa
         mail=MailServer(**msgspec.structs.asdict(mail)) if mail.host else None,
         files=None if files is None else FileAddress(files.host, files.port, listen.announced),
         limits=Limits(limits.disk_bytes_max, limits.file_bytes_max),
+        versions_kept=limits.versions_kept,
+        schema=_schema(folder, settings.schema),
     ) as team:
         yield team
+
+
+def _schema(folder: Path, file: str) -> Schema:
+    """The elements of profiles, with those of a file."""
+    try:
+        return extended(STANDARD, folder / file) if file else STANDARD
+    except ProfileError as error:
+        raise ConfigurationError(f"schema: {error}") from None
 
 
 def _login(broker: BrokerSection) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Settings of a peer: one TOML file in its folder, `peer.toml`, which need not be there.
 
-    brokers = ["broker.example.org:7077"]      # in place of those of the invitation
+    brokers = ["broker.example.org:7077"]      # instead of those of the invitation
+    schema = "organisation.toml"               # further elements of profiles (`profile_schema.py`)
 
     [listen]
     pages = "127.0.0.1:7085"                   # web pages and HTTP API
@@ -26,6 +27,7 @@ import msgspec
 
 from godwit import settings
 from godwit.errors import ConfigurationError
+from godwit.teamwork.documents import VERSIONS_KEPT
 
 __all__ = ["FILE", "BrokerSection", "PeerSettings", "read_settings"]
 
@@ -78,17 +80,21 @@ class LimitsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Contents of documents, together."""
     file_bytes_max: Count | None = None
     """One document."""
+    versions_kept: Count = VERSIONS_KEPT
+    """Versions of each document whose content stays here."""
 
 
 class PeerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `peer.toml` sets."""
 
     brokers: tuple[str, ...] = ()
-    """Addresses, in place of those in `team.json`."""
+    """Addresses, instead of those in `team.json`."""
     listen: ListenSection = ListenSection()
     mail: MailSection = MailSection()
     broker: BrokerSection = BrokerSection()
     limits: LimitsSection = LimitsSection()
+    schema: str = ""
+    """File with the organisation's own elements of profiles, relative to the folder; empty for the standard ones."""
 
 
 def read_settings(folder: Path) -> PeerSettings:

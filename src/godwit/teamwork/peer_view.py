@@ -1,12 +1,14 @@
 """A peer as one user may see it: every reading part of the facade goes through this gate.
 
 *Rules.*
-1. A record is there if the user may see it (`access.py`), and not there otherwise: the same answer, so that nobody
-   learns from a refusal that there is something.
+1. A record is there if the user may see it (`access.py`), and not there otherwise: the same answer, so that a refusal
+   does not reveal that it exists.
 2. The user of the peer may change things. Another user may not: a change is signed by a device of its author, and this
    device belongs to somebody else.
 3. What another user reads here is in the audit log before it is returned.
-4. Nothing is written into a community before it is known here whether it is sealed, and with which key.
+4. Who is here is known to the user of the peer alone: the devices of others have said so to this user, and perhaps to
+   nobody else.
+5. Nothing is written into a community before it is known here whether it is sealed, and with which key.
 """
 
 from collections.abc import Callable, Iterator
@@ -82,9 +84,10 @@ class _VisiblePresence:
         self._view = view
 
     def devices(self) -> dict[str, Here]:
-        view = self._view
-        is_member = view.access.role(view.identity.user, view.team) > Role.NONE
-        return view.peer.machine.presence.devices() if is_member else {}
+        """By device that is here, what it said. (rule 4)"""
+        view, user = self._view, self._view.identity.user
+        is_told = user == view.peer.identity.user and view.access.role(user, view.team) > Role.NONE
+        return view.peer.machine.presence.devices() if is_told else {}
 
 
 class _VisibleMachine:
@@ -129,7 +132,7 @@ class PeerView:
         """A command of the user. (rule 2)"""
         self.check_writer()
         if isinstance(input, ChangeRecord) and (reason := self.peer.machine.unsendable(input)):
-            raise Refused(reason)  # (rule 4)
+            raise Refused(reason)  # (rule 5)
         return self.peer.do(input)
 
     def show(self, way: str, scope: str, record: str, detail: str = "") -> None:

@@ -14,6 +14,7 @@ from godwit.teamwork.machine.peer_effects import ChangeRecord
 from godwit.teamwork.names import check_name, not_there
 from godwit.teamwork.profile_schema import STANDARD, Schema
 from godwit.teamwork.profiles import checked_fields
+from godwit.teamwork.record_history import HistoryEntry, history_of
 from godwit.teamwork.team_peer import TeamPeer
 
 __all__ = ["People", "User"]
@@ -49,12 +50,12 @@ class People:
         membership = governance.state(name)
         if not membership:
             raise not_there("user", name, sorted(governance.members()))
-        profile = self._peer.repository.record(self._peer.team, f"user/{name}")
+        profile, elements = self._peer.repository.record(self._peer.team, f"user/{name}"), self._schema["user"]
         return User(
             name,
             governance.role(name).name.lower(),
             str(membership.get("state", "")),
-            dict(profile.fields) if profile else {},
+            {field: value for field, value in profile.fields.items() if field in elements} if profile else {},
             self.devices(name),
             self._presence(name),
         )
@@ -86,6 +87,11 @@ class People:
     def change_profile(self, fields: Mapping[str, Any], name: str = "") -> None:
         """Change a profile, one's own unless told; None removes a field."""
         self._do(f"user/{name or self._peer.identity.user}", checked_fields("user", fields, self._schema))
+
+    def history(self, name: str) -> list[HistoryEntry]:
+        """All changes of a user's profile and membership, in the order that decides."""
+        self.get(name)
+        return history_of(self._peer.repository, self._peer.team, [f"user/{name}", f"member/{name}"])
 
     def suspend(self, name: str) -> None:
         """Take all rights of a user away, until `resume`."""

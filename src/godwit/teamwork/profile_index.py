@@ -144,7 +144,7 @@ class ProfileIndex:
     # ------------------------------------------------------------ writing
 
     def put(self, *entries: Entry) -> None:
-        """Index profiles, in place of those of the same scope and record."""
+        """Index profiles, replacing those of the same scope and record."""
         self.put_many(entries)
 
     def put_many(self, entries: Iterable[Entry]) -> None:

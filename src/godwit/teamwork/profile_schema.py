@@ -14,19 +14,24 @@ An extension is a TOML file. Each table is an element of a kind of profile; a gr
 *Rules.*
 1. An extension adds elements and parts of groups. It cannot change what an element of the standard is: peers without
    the extension must read what others write.
-2. Everything that is wrong with a file is an error that names the file, the element and what is allowed.
+2. A peer with another schema keeps and passes on what it does not know, does not check it, and neither shows it in
+   profiles nor finds anything by it. Values that are not of the type that the schema here says are left out of
+   profiles, too. So a schema may be introduced peer by peer, and two that differ harm nobody.
+3. Everything that is wrong with a file is an error that names the file, the element and what is allowed.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from godwit.errors import ProfileError
 
-__all__ = ["GROUP", "KINDS", "STANDARD", "TYPES", "Element", "Schema", "extended"]
+__all__ = ["GROUP", "KINDS", "STANDARD", "TYPES", "Element", "Schema", "added_elements", "extended", "fingerprint"]
 
 KINDS = ("user", "community", "artefact")
 GROUP = "group"
@@ -96,7 +101,7 @@ STANDARD: Schema = {
 
 
 def extended(schema: Schema, path: Path) -> Schema:
-    """A schema with the elements of an extension file. (rules 1 and 2)"""
+    """A schema with the elements of an extension file. (rules 1 and 3)"""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -113,6 +118,24 @@ def extended(schema: Schema, path: Path) -> Schema:
         if len(result[kind]) > ELEMENTS_MAX:
             raise ProfileError(f"{path}: {len(result[kind])} elements of {kind}: at most {ELEMENTS_MAX} are allowed")
     return result
+
+
+def added_elements(schema: Schema, kind: str) -> dict[str, Element]:
+    """The elements that an extension has added to profiles of a kind, but for groups."""
+    known = STANDARD[kind]
+    return {name: each for name, each in schema[kind].items() if name not in known and each.type != GROUP}
+
+
+def fingerprint(schema: Schema) -> str:
+    """A text that is another one for every other schema; empty for the standard."""
+    if schema == STANDARD:
+        return ""
+    said = {kind: {name: _as_data(element) for name, element in schema[kind].items()} for kind in KINDS}
+    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _as_data(element: Element) -> list[Any]:
+    return [element.type, element.repeatable, {name: _as_data(part) for name, part in element.parts.items()}]
 
 
 def _element(where: str, name: str, said: Any, is_part: bool = False) -> Element:

@@ -96,7 +96,7 @@ def _shown(value: Any) -> str:
 
 
 def document_of(kind: str, id: str, fields: Mapping[str, Any], schema: Schema = STANDARD) -> bytes:
-    """The document of a record. Fields that are no elements of the schema are left out."""
+    """The document of a record. Fields that are not elements of the schema are left out."""
     elements = _elements(kind, schema)
     root = etree.Element(kind)
     root.set("id", _text(f"{kind}/@id", id))

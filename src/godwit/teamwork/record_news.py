@@ -1,15 +1,15 @@
 """What has become of records since somebody looked last, and which changes did it.
 
-*Theory.* Each record that is put has a revision, and each change that is taken a position; both grow. Whoever follows
-keeps two numbers, and so loses nothing when the process ends between a change and what follows from it.
+*Theory.* Each record that is put has a revision, and each change that is taken a position; both grow. A follower keeps
+two numbers, and so loses nothing when the process ends between a change and what follows from it.
 
 A change may be taken before the right of its author is known: peers exchange changes of different devices in any order.
 It sets nothing then, and the record comes again when the right is known. So changes that are refused now are
-*doubtful*: whoever follows keeps them, and asks about them again.
+*doubtful*: a follower keeps them, and asks about them again.
 
 *Rules.*
 1. Each change that sets something is told of once: when it is taken, or when its author's right becomes known.
-2. A record that is different because a right was removed has no news: what is told is what somebody did.
+2. A record that is different because a right was removed has no news: only actions of users are news.
 """
 
 from collections.abc import Collection, Iterator
@@ -53,6 +53,8 @@ class FollowedRepository(Protocol):
 
     def record(self, scope: str, name: str) -> Record | None: ...
 
+    def change(self, scope: str, id: ChangeId) -> Change | None: ...
+
 
 class News(msgspec.Struct, frozen=True):
     """A record that is different now."""
@@ -75,7 +77,7 @@ def news_since(
 ) -> Iterator[News]:
     """What has become of records since then, in order. `doubtful`: by scope, changes that were refused until then.
 
-    Nothing may be changed before all of it was read: whoever has read it is at `now_at`.
+    Nothing may be changed before all of it was read: the reader is then at `now_at`.
     """
     revision = place.revision
     while page := repository.records_since(revision, PAGE):

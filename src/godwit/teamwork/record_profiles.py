@@ -5,14 +5,19 @@ one, too, for subscriptions: they are not found by searches.
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, NamedTuple
 
+from lxml import etree
+
 from godwit.errors import ProfileError
-from godwit.languages import Query, parse_query
+from godwit.languages import Query
 from godwit.languages.xml_documents import parsed_document, xml_subject
+from godwit.languages.xml_trees import Tree
 from godwit.teamwork.machine.records import Record
-from godwit.teamwork.profile_schema import GROUP, STANDARD, Element, Schema
+from godwit.teamwork.profile_schema import STANDARD, Element, Schema
 from godwit.teamwork.profiles import checked_fields, document_of, profile_of
+from godwit.teamwork.query_languages import parse_profile_query
 
 __all__ = ["RecordProfile", "RecordProfiles", "fields_of_document"]
 
@@ -91,7 +96,7 @@ class RecordProfiles:
         """A query, parsed once."""
         known = self._queries.get((language, text))
         if known is None:
-            known = parse_query(text, language)
+            known = parse_profile_query(language, text)
             if len(self._queries) >= QUERIES_MAX:
                 self._queries.clear()
             self._queries[language, text] = known
@@ -112,7 +117,8 @@ class RecordProfiles:
 def fields_of_document(data: bytes, schema: Schema = STANDARD) -> tuple[str, str, dict[str, Any]]:
     """Kind, identifier and fields of a document that another peer has sent; what the schema does not know is left out.
 
-    An organisation may have extended the schema at that peer and not here. `ProfileError` if it is no profile at all.
+    An organisation may have extended the schema at that peer and not here. `ProfileError` if it is not a profile at
+    all.
     """
     try:
         return profile_of(data, schema)
@@ -121,14 +127,18 @@ def fields_of_document(data: bytes, schema: Schema = STANDARD) -> tuple[str, str
         kind = str(root.tag)
         if kind not in schema:
             raise
-        known = {name: element for name, element in schema[kind].items() if element.type != GROUP}
-        fields: dict[str, Any] = {}
-        for child in root:
-            element = known.get(str(child.tag))
-            if element is not None and element.type == "text" and not len(child):
-                text = child.text or ""
-                if element.repeatable:
-                    fields.setdefault(str(child.tag), []).append(text)
-                else:
-                    fields[str(child.tag)] = text
-        return kind, root.get("id") or "", fields
+        for child in list(root):
+            if not _is_readable(kind, child, schema):
+                root.remove(child)
+        return profile_of(etree.tostring(root, encoding="utf-8"), schema)
+
+
+def _is_readable(kind: str, child: Tree, schema: Schema) -> bool:
+    """Whether an element, alone, is one of the schema."""
+    alone = etree.Element(kind)
+    alone.append(deepcopy(child))
+    try:
+        profile_of(etree.tostring(alone, encoding="utf-8"), schema)
+    except ProfileError:
+        return False
+    return True

@@ -15,7 +15,7 @@ revision it has seen and asks for those after it (`records_since`). So it may be
 2. A change is never altered: a second one with the same device and number is an error.
 3. One process at a time: a second one is refused with the number of the first.
 4. The file names its format (`FORMAT`); one of another format is refused, and stays as it is.
-5. `identity` is drawn when the file is made: whoever follows records sees by it that this is another repository.
+5. `identity` is drawn when the file is made: followers of records recognise another repository by it.
 """
 
 from collections.abc import Collection, Iterable, Iterator

@@ -86,7 +86,9 @@ class SearchProgress(msgspec.Struct, frozen=True):
     """By device that did not search, why."""
 
     def __str__(self) -> str:
-        return f"{self.found} found; {len(self.waiting)} peers have not answered; {len(self.away)} are away"
+        missing, away = len(self.waiting) + len(self.away), len(self.away)
+        asked = f"{missing} {'peer has' if missing == 1 else 'peers have'} not answered"
+        return f"{self.found} found; {asked}; {away} {'is' if away == 1 else 'are'} away"
 
 
 class SearchRunner(Protocol):
@@ -181,8 +183,8 @@ class Searching:
     ) -> None:
         """`asked`: the devices that may answer; `here`: those that are here now.
 
-        `open_until`: a time of day until which it stays open. `id`: of a search that goes on. `on_end` is told when it
-        has ended, for good.
+        `open_until`: a time of day until which it stays open. `id`: of a search that goes on. `on_end` is called when
+        it has ended permanently.
         """
         self.id = id or new_id()
         self._on_end = on_end
@@ -199,7 +201,8 @@ class Searching:
         if open_until is None:
             self._timers.append(clock.call_later(min(QUIET_S, wait_s), self._settle))
         try:
-            runner.begin(Asking(self.id, wanted, until), self._on_progress)
+            asked_in = None if scopes is None else tuple(sorted(scopes))
+            runner.begin(Asking(self.id, wanted, until, asked_in), self._on_progress)
         except BaseException:
             self._stop_timers()
             raise

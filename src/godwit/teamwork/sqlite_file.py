@@ -3,10 +3,10 @@
 *Rules.*
 1. The table `about` names what the file holds and its format. A file of something else, or of another format, is
    refused with a `RepositoryError` before anything is written to it.
-2. What a transaction changed is there wholly or not at all. With `durable`, it is on the disk when `transaction`
+2. Transactions are atomic. With `durable`, it is on the disk when `transaction`
    returns (WAL, `synchronous = FULL`); without, the end of the power may take the last ones, and nothing else.
 3. An SQLite error becomes a `RepositoryError` that names the file. A full disk is named as such, and rolls back.
-4. One connection, used by one thread at a time: whoever uses several threads locks around it.
+4. One connection, used by one thread at a time: callers with several threads must lock.
 """
 
 import sqlite3

@@ -59,7 +59,8 @@ from godwit.teamwork.open_searches import KeptSearch, OpenSearches
 from godwit.teamwork.peer_view import PeerView
 from godwit.teamwork.people import People
 from godwit.teamwork.profile_index import ProfileIndex
-from godwit.teamwork.profile_schema import STANDARD, Schema
+from godwit.teamwork.profile_schema import STANDARD, Schema, fingerprint
+from godwit.teamwork.query_languages import DEFAULT, full_name
 from godwit.teamwork.record_index import RecordIndex
 from godwit.teamwork.record_profiles import RecordProfiles
 from godwit.teamwork.repository import Repository
@@ -101,6 +102,8 @@ class Status(msgspec.Struct, frozen=True):
     """What went wrong lately."""
     files: tuple[str, ...] = ()
     """Where other peers get documents of this one."""
+    lost: tuple[str, ...] = ()
+    """Changes of the user that were replaced by others, until the user has read of it."""
 
 
 class TeamPresence:
@@ -133,7 +136,7 @@ class _Parts:
             self.texts = opened.enter_context(closing(ContentTexts(folder)))
             self.audit = opened.enter_context(closing(AuditLog(folder, self.said.user, clock.time)))
             self.access = Access(self.said.team, self.repository, self._governance, self.profiles.matches)
-            following = self.repository.identity, self.repository.revision
+            following = f"{self.repository.identity}{fingerprint(schema)}", self.repository.revision
             index = opened.enter_context(closing(ProfileIndex(folder / INDEX, *following)))
             self.index = RecordIndex(
                 self.keys.device, self.repository, index, self.profiles, self.access, self.texts.get, self.audit.show
@@ -164,10 +167,10 @@ class Team:
     def __init__(self, parts: _Parts, user: str, subscriptions: Notifier, files: TeamFiles) -> None:
         self._parts, self._subscriptions, self.files = parts, subscriptions, files
         self.user, self.folder, self.audit, self.access = user, parts.folder, parts.audit, parts.access
-        self.peer, self.contents = parts.peer, parts.contents
+        self.peer, self.contents, self.schema = parts.peer, parts.contents, parts.schema
         view = self._view = PeerView(parts.peer, parts.access, user, parts.audit.show)
         self.people = People(view, parts.schema)
-        self.communities = Communities(view)
+        self.communities = Communities(view, parts.schema)
         self.messages = Messages(view)
         self.meetings = Meetings(view)
         self.documents = Documents(view, parts.contents, parts.texts, self._fetch, parts.schema)
@@ -180,6 +183,12 @@ class Team:
         """The subscriptions of the user of this peer."""
         self._view.check_writer()
         return self._subscriptions
+
+    @property
+    def webhook_secret(self) -> str:
+        """The secret that signs webhooks of this peer, in hexadecimal: for its own user, who checks them with it."""
+        self._view.check_writer()
+        return _webhook_secret(self.peer.repository).hex()
 
     @property
     def scope(self) -> str:
@@ -221,7 +230,7 @@ class Team:
     def search(
         self,
         text: str = "",
-        language: str = "xql",
+        language: str = DEFAULT,
         *,
         words: str = "",
         kinds: Sequence[str] = KINDS,
@@ -238,7 +247,7 @@ class Team:
         """
         if unknown := set(kinds) - set(KINDS):
             raise Refused(f"a search looks for {', '.join(KINDS)}, not for {min(unknown)!r}")
-        wanted = Wanted(tuple(kinds), language, text, words, limit)
+        wanted = Wanted(tuple(kinds), full_name(language), text, words, limit)
         if not stays_open or not self._is_own:
             return self._begun(wanted, scopes, wait_s=wait_s)
         until = self._parts.clock.time() + OPEN_S
@@ -272,7 +281,7 @@ class Team:
         searching = Searching(
             asker,
             wanted,
-            self._other_devices() if self._is_own else (),
+            self._other_devices(scopes) if self._is_own else (),
             self._view.machine.presence.devices,
             self._parts.clock,
             scopes=scopes,
@@ -288,9 +297,11 @@ class Team:
         """Whether this is the team as the user of the peer sees it."""
         return self.user == self.peer.identity.user
 
-    def _other_devices(self) -> list[str]:
-        """The other devices of the members of the team."""
-        members = self.peer.machine.governance(self.scope).members()
+    def _other_devices(self, scopes: Collection[str] | None) -> list[str]:
+        """The other devices of the users who are asked for results of these scopes."""
+        members: Collection[str] = self.peer.machine.governance(self.scope).members()
+        if (concerned := self.peer.machine.search.concerned(scopes)) is not None:
+            members = [user for user in members if user in concerned]
         devices = [
             record.name.partition("/")[2]
             for record in self.peer.repository.records(self.scope, "device")
@@ -318,6 +329,7 @@ class Team:
             {device: said.user for device, said in here.items()},
             tuple(self.peer.faults) if self._is_own else (),
             tuple(self.files.addresses),
+            self._subscriptions.lost if self._is_own else (),
         )
 
     def collect(self, *, versions_kept: int = VERSIONS_KEPT, unused_s: float = UNUSED_S) -> int:
@@ -416,6 +428,7 @@ async def open_team(
             *(identity.user, parts.repository, queue, channels, parts.profiles.matches),
             *(partial(parts.access.may_see, identity.user), peer.faults.append, clock),
             partial(_check_subscription, parts, identity.user),
+            identity.device,
         )
         stack.push_async_callback(notifier.close)
         for listener in (parts.index, parts.audit, notifier):
@@ -473,12 +486,17 @@ def _begin(peer: LivePeer) -> None:
         peer.do(ChangeRecord(team, f"device/{identity.device}", {"user": identity.user, **peer.keys.public_fields}))
 
 
-def _channels(repository: Repository, mail: MailServer | None) -> dict[str, Sender]:
+def _webhook_secret(repository: Repository) -> bytes:
+    """Made once, and then kept."""
     secret = repository.settings.get(WEBHOOK_SECRET)
     if secret is None:
         secret = token_bytes(32)
         repository.settings.put(WEBHOOK_SECRET, secret)
-    channels: dict[str, Sender] = {"webhook": WebhookChannel(secret)}
+    return bytes(secret)
+
+
+def _channels(repository: Repository, mail: MailServer | None) -> dict[str, Sender]:
+    channels: dict[str, Sender] = {"webhook": WebhookChannel(_webhook_secret(repository))}
     if mail is not None:
         channels["mail"] = MailChannel(mail)
     return channels

@@ -9,7 +9,7 @@ of users anyway.
 *Rules.*
 1. An invitation is a secret: the device that it describes acts as the invited user. It is used once. An owner ends a
    device whose invitation went astray (`People.end_device`).
-2. A folder belongs to one device of one user for good. `new_team` and `join_team` refuse one that is in use.
+2. A folder belongs permanently to one device of one user. `new_team` and `join_team` refuse one that is in use.
 """
 
 import binascii
@@ -89,7 +89,7 @@ def read_team_folder(folder: Path) -> tuple[TeamFile, DeviceKeys]:
         said = msgspec.json.decode(path.read_bytes(), type=TeamFile)
     except FileNotFoundError:
         raise RepositoryError(
-            f"there is no team in {folder}: found one (new_team), or join one with an invitation (join_team)"
+            f"there is no team in {folder}: found one with `godwit team init`, or join one with `godwit team join`"
         ) from None
     except OSError as error:
         raise RepositoryError(f"{path} cannot be read: {error.strerror}") from error

@@ -2,7 +2,7 @@
 
 *Theory.* A thin client has no device key of its own. It shows a *secret* that this peer has drawn: a session (the
 cookie of a browser), a token (for curl and programs), or a login code, which is good for one login. The file holds the
-SHA-256 of each secret, so whoever reads the file cannot come in. Passwords are kept as argon2 hashes.
+SHA-256 of each secret, so a reader of the file cannot log in. Passwords are kept as argon2 hashes.
 
 *Rules.*
 1. A secret belongs to one user and ends at a fixed time. A code ends with its first use.

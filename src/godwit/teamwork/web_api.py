@@ -7,8 +7,8 @@ turns answers and errors into JSON. The OpenAPI document at `/openapi.json` is m
 *Rules.*
 1. All but login, health, the OpenAPI document and the pages themselves is for users who are logged in, by the cookie of
    a session or by a token (`Authorization: Bearer`). What a user may see and do, the team decides (`Team.as_user`).
-2. A request of a page of another site is refused. One that changes something and is let in by a cookie needs the header
-   `x-godwit`, which such a page cannot set.
+2. A request of a page of another site is refused. One that changes something and is authenticated by a cookie needs the
+   header `x-godwit`, which such a page cannot set.
 3. A JSON body has at most `BODY_BYTES_MAX` bytes; files are streams (`web_uploads.py`). A body is read when it is clear
    who asks.
 4. An answer is JSON, or a file or stream. An error is `{"error": why}` with the status that fits.
@@ -47,6 +47,7 @@ from godwit.teamwork import (
     web_meetings,
     web_messages,
     web_people,
+    web_rights,
     web_search,
     web_session,
     web_status,
@@ -72,6 +73,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *web_people.OPERATIONS,
     *web_communities.OPERATIONS,
     *web_documents.OPERATIONS,
+    *web_rights.OPERATIONS,
     *web_search.OPERATIONS,
     *web_messages.OPERATIONS,
     *web_meetings.OPERATIONS,
@@ -148,7 +150,8 @@ class WebApi:
     # ------------------------------------------------------------ who asks
 
     def team_of(self, user: str) -> Team:
-        """The team as a user sees it; a user who is hosted here writes, others read. PeerFault: this is no member."""
+        """The team as a user sees it; a user who is hosted here writes, others read. PeerFault if the user is not a
+        member."""
         if self._team.access.role(user, self._team.scope) is Role.NONE:
             raise PeerFault(f"{user} is not a member of the team any more")
         team = self._team.as_user(user)

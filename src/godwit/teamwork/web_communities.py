@@ -1,11 +1,13 @@
 """Operations of the HTTP API: communities, and who belongs to them."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from godwit.teamwork.communities import Community
 from godwit.teamwork.machine.governance import ROLES
+from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
+from godwit.teamwork.record_history import HistoryEntry
 from godwit.teamwork.web_calls import Call, Operation
 from godwit.teamwork.web_people import RoleName
 
@@ -38,7 +40,7 @@ class NewCommunity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: str = ""
     join: JoinBy = "approval"
     rule: str = ""
-    language: str = "xql"
+    language: Annotated[str, msgspec.Meta(description=LANGUAGE_HELP)] = DEFAULT
     sealed: bool = True
     listed: bool = True
 
@@ -89,6 +91,11 @@ def change_community(call: Call) -> Community:
     return community(call)
 
 
+def community_history(call: Call) -> list[HistoryEntry]:
+    """All changes of settings and members."""
+    return call.team.communities.history(_id(call))
+
+
 def join_community(call: Call) -> None:
     """Join an open community, or accept an invitation."""
     call.team.communities.join(_id(call))
@@ -133,6 +140,7 @@ OPERATIONS = (
     Operation("POST", "/api/communities", create_community, "Make a community.", NewCommunity, Community, status=201),
     Operation("GET", ONE, community, "Show a community.", gives=Community),
     Operation("PATCH", ONE, change_community, "Change or archive a community.", CommunityChange, Community),
+    Operation("GET", f"{ONE}/history", community_history, "List changes.", gives=list[HistoryEntry]),
     Operation("POST", f"{ONE}/join", join_community, "Join, or accept an invitation.", status=204),
     Operation("POST", f"{ONE}/ask", ask_community, "Ask the owners to be taken in.", status=204),
     Operation("POST", f"{ONE}/leave", leave_community, "Leave.", status=204),

@@ -14,12 +14,15 @@ import msgspec
 from starlette.responses import FileResponse
 
 from godwit.errors import Refused
-from godwit.teamwork.documents import Document, HistoryEntry, Version
+from godwit.teamwork.documents import Document, Version
 from godwit.teamwork.machine.governance import Role
-from godwit.teamwork.names import not_there
+from godwit.teamwork.names import NotThere, not_there
+from godwit.teamwork.record_history import HistoryEntry
+from godwit.teamwork.searching import SearchResult
+from godwit.teamwork.shown_documents import shown_documents
 from godwit.teamwork.web_calls import FILE, ROWS, Call, First, Limit, Operation, Page, page_of
 
-__all__ = ["OPERATIONS"]
+__all__ = ["ONE", "OPERATIONS"]
 
 SANDBOX = "default-src 'none'; sandbox"
 SAFE_TYPE = "application/octet-stream"
@@ -66,9 +69,27 @@ def documents(call: Call) -> Page[Document]:
     return page_of(found, call.query)
 
 
+async def show_document(call: Call) -> Document:
+    """One document, also of a community of others that shows it to the user."""
+    try:
+        return document(call)
+    except NotThere:
+        return call.team.documents.of_found(await _shown(call))
+
+
 def document(call: Call) -> Document:
-    """One document."""
+    """One document of a scope of the user."""
     return call.team.documents.get(call.scope, call.part("id"))
+
+
+async def _shown(call: Call) -> SearchResult:
+    """A document that is shown to the user, and not kept here."""
+    id = call.part("id")
+    if call.team.access.role(call.user, call.scope) is Role.NONE:  # members have all of a scope here
+        for found in await shown_documents(call.team, id, call.scope):
+            if found.id == id:
+                return found
+    raise not_there("document", id, [])
 
 
 def versions(call: Call) -> list[Version]:
@@ -76,7 +97,7 @@ def versions(call: Call) -> list[Version]:
     return call.team.documents.versions(call.scope, call.part("id"))
 
 
-def history(call: Call) -> list[HistoryEntry]:
+def document_history(call: Call) -> list[HistoryEntry]:
     """All changes of a document."""
     return call.team.documents.history(call.scope, call.part("id"))
 
@@ -102,9 +123,16 @@ async def change_document(call: Call) -> Document:
 
 async def content(call: Call) -> FileResponse:
     """The content of a version; one that is not here is fetched from other peers first. (rule 2)"""
-    scope, id = call.scope, call.part("id")
-    found = call.team.documents.get(scope, id)
-    path: Path = await call.team.documents.fetch(scope, id, call.query.version or None)
+    found: Document
+    path: Path
+    try:
+        found = document(call)
+        path = await call.team.documents.fetch(call.scope, found.id, call.query.version or None)
+    except NotThere:
+        if call.query.version:
+            raise
+        shown = await _shown(call)
+        found, path = call.team.documents.of_found(shown), await call.team.documents.fetch_found(shown)
     headers = {"content-security-policy": SANDBOX, "x-content-type-options": "nosniff", "cache-control": "no-store"}
     return FileResponse(
         path, media_type=SAFE_TYPE, filename=found.name, headers=headers, content_disposition_type="attachment"
@@ -157,13 +185,13 @@ ONE = f"{OF_SCOPE}/{{id}}"
 OPERATIONS = (
     Operation("GET", OF_SCOPE, documents, "List documents.", gives=Page[Document], query=DocumentQuery),
     Operation("POST", OF_SCOPE, add_document, "Upload a document.", bytes, Document, NewName, status=201),
-    Operation("GET", ONE, document, "Show a document.", gives=Document),
+    Operation("GET", ONE, show_document, "Show a document.", gives=Document),
     Operation("PATCH", ONE, set_fields, "Change the profile of a document.", FieldsChange, Document),
     Operation("DELETE", ONE, delete_document, "Delete a document.", status=204),
     Operation("GET", f"{ONE}/content", content, "Download a version.", query=WantedVersion, media=FILE),
     Operation("PUT", f"{ONE}/content", change_document, "Upload a new version.", bytes, Document),
     Operation("GET", f"{ONE}/versions", versions, "List versions.", gives=list[Version]),
-    Operation("GET", f"{ONE}/history", history, "List changes.", gives=list[HistoryEntry]),
+    Operation("GET", f"{ONE}/history", document_history, "List changes.", gives=list[HistoryEntry]),
     Operation("POST", f"{ONE}/lock", lock_document, "Lock a document.", gives=Document),
     Operation("POST", f"{ONE}/unlock", unlock_document, "Unlock a document.", gives=Document),
     Operation("POST", f"{ONE}/move", move_document, "Move a document to another scope.", Destination, Document),

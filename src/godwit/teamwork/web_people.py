@@ -7,6 +7,7 @@ import msgspec
 from godwit.teamwork.machine.governance import ROLES
 from godwit.teamwork.people import User
 from godwit.teamwork.profiles import checked_fields
+from godwit.teamwork.record_history import HistoryEntry
 from godwit.teamwork.web_calls import OPERATOR, ROWS, Call, First, Limit, Operation, Page, page_of
 
 __all__ = ["OPERATIONS", "RoleName"]
@@ -60,15 +61,20 @@ def person(call: Call) -> User:
 def create_user(call: Call) -> User:
     """Make a user."""
     said: NewUser = call.takes
-    call.team.people.create(said.name, checked_fields("user", said.profile), ROLES[said.role])
+    call.team.people.create(said.name, checked_fields("user", said.profile, call.team.schema), ROLES[said.role])
     return _told(call, said.name)
 
 
 def change_profile(call: Call) -> User:
     """Change a profile."""
     user = call.part("user")
-    call.team.people.change_profile(checked_fields("user", call.takes.profile), user)
+    call.team.people.change_profile(checked_fields("user", call.takes.profile, call.team.schema), user)
     return _told(call, user)
+
+
+def user_history(call: Call) -> list[HistoryEntry]:
+    """All changes of a user's profile and membership."""
+    return call.team.people.history(call.part("user"))
 
 
 def suspend_user(call: Call) -> User:
@@ -108,6 +114,7 @@ OPERATIONS = (
     Operation("POST", "/api/people", create_user, "Make a user (owners of the team).", NewUser, User, status=201),
     Operation("GET", "/api/people/{user}", person, "Show a user.", gives=User),
     Operation("PATCH", "/api/people/{user}", change_profile, "Change a profile.", ProfileChange, User),
+    Operation("GET", "/api/people/{user}/history", user_history, "List changes.", gives=list[HistoryEntry]),
     Operation("POST", "/api/people/{user}/suspend", suspend_user, "Take the rights of a user away.", gives=User),
     Operation("POST", "/api/people/{user}/resume", resume_user, "Give the rights of a user back.", gives=User),
     Operation(

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from godwit.languages import parse_query
 from godwit.runtime.http_requests import Problem, json_response
+from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP, parse_profile_query
 from godwit.teamwork.searching import KINDS, Searching, SearchProgress, SearchResult
 from godwit.teamwork.web_calls import STREAM, Call, Operation
 from godwit.teamwork.web_streams import EventStream
@@ -13,7 +13,7 @@ from godwit.teamwork.web_streams import EventStream
 __all__ = ["OPERATIONS"]
 
 Wait = Annotated[float, msgspec.Meta(gt=0, le=60, description="How many seconds peers are waited for.")]
-Language = Annotated[str, msgspec.Meta(description="The language of `query`: xql, cql2, native and others.")]
+Language = Annotated[str, msgspec.Meta(description=LANGUAGE_HELP)]
 Kinds = Annotated[str, msgspec.Meta(description="Kinds of profiles, separated by commas: artefact, user, community.")]
 
 
@@ -22,7 +22,7 @@ class SearchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     query: str = ""
     words: str = ""
-    language: Language = "xql"
+    language: Language = DEFAULT
     kinds: Kinds = ",".join(KINDS)
     scope: Annotated[str, msgspec.Meta(description="Search in this scope alone.")] = ""
     stays_open: Annotated[bool, msgspec.Meta(description="Take answers of peers that come back, too.")] = False
@@ -37,13 +37,14 @@ class SearchAnswer(msgspec.Struct, frozen=True):
 
 
 async def search(call: Call) -> Any:
-    """Search: a stream of `result` and `progress` events, then `end`; or one answer, for whoever accepts JSON alone."""
+    """Search: a stream of `result` and `progress` events, then `end`; or one answer, for clients that accept only
+    JSON."""
     asked: SearchQuery = call.query
     kinds = tuple(kind.strip() for kind in asked.kinds.split(",") if kind.strip())
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise Problem(400, f"kinds has {unknown[0]!r}: allowed are {', '.join(KINDS)}")
     if asked.query:
-        parse_query(asked.query, asked.language)  # whose error says where
+        parse_profile_query(asked.language, asked.query)  # whose error says where
     searching: Searching = call.team.search(
         asked.query,
         asked.language,

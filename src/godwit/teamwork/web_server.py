@@ -53,7 +53,7 @@ class WebServer:
         return await self._listener.listen(host, port, tls)
 
     async def close(self) -> None:
-        """Stop listening, end streams, and let everybody go."""
+        """Stop listening, end streams, and close all connections."""
         self._listener.stop_listening()
         await self.api.close()
         await self._listener.close_connections()

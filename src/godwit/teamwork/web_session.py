@@ -7,6 +7,8 @@ from starlette.responses import Response
 
 from godwit.errors import PeerFault
 from godwit.runtime.http_requests import Problem, json_response
+from godwit.teamwork.profile_schema import added_elements
+from godwit.teamwork.query_languages import OFFERED
 from godwit.teamwork.team import Team
 from godwit.teamwork.web_accounts import TOKEN, Key, new_hash
 from godwit.teamwork.web_calls import ANYBODY, OPERATOR, Call, Operation, Web
@@ -24,6 +26,13 @@ class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: str = ""
 
 
+class AddedElement(msgspec.Struct, frozen=True):
+    """An element of profiles: what it holds, and whether it may be there several times."""
+
+    type: str
+    repeatable: bool
+
+
 class Session(msgspec.Struct, frozen=True):
     """Who is logged in; nobody, if `user` is empty."""
 
@@ -38,6 +47,10 @@ class Session(msgspec.Struct, frozen=True):
     """Whether this is the user who runs this peer."""
     has_password: bool = False
     expires: float = 0.0
+    languages: dict[str, str] = msgspec.field(default_factory=lambda: dict(OFFERED))
+    """By language of queries, an example."""
+    added_elements: dict[str, AddedElement] = {}
+    """By name, the elements that the organisation has added to profiles of users."""
 
 
 class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,12 +146,13 @@ def end_token(call: Call) -> None:
 
 
 def create_login_link(call: Call) -> LoginLink:
-    """Make a login link for a user of the team. Only the operator may: whoever has the link is that user here."""
+    """Make a login link for a user of the team. Only the operator may: the holder of the link is that user here."""
     user = call.team.people.get(call.takes.user).name
     return LoginLink(f"/team/login#{call.web.accounts.new_code(user)}")
 
 
 def _session(web: Web, team: Team, key: Key) -> Session:
+    added = added_elements(team.schema, "user")
     return Session(
         key.user,
         team.access.role(key.user, team.scope).name.lower(),
@@ -147,6 +161,7 @@ def _session(web: Web, team: Team, key: Key) -> Session:
         key.user == web.operator,
         web.accounts.has_password(key.user),
         key.expires,
+        added_elements={name: AddedElement(each.type, each.repeatable) for name, each in added.items()},
     )
 
 

@@ -12,9 +12,10 @@ __all__ = ["OPERATIONS"]
 
 
 class AuditQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which entries of the audit log are asked for: those after a number."""
+    """Which entries of the audit log are asked for: those after a number, the earliest or the newest first."""
 
     since: int = 0
+    newest: bool = False
     limit: Limit = ROWS
 
 
@@ -33,7 +34,7 @@ def health(call: Call) -> Health:
 def status(call: Call) -> Status:
     """The peer: whose it is, at which broker, and what waits; its own user sees who is here, too."""
     found: Status = call.team.status()
-    return found if call.is_own_peer else msgspec.structs.replace(found, peers={}, faults=())
+    return found if call.is_own_peer else msgspec.structs.replace(found, peers={}, faults=(), lost=())
 
 
 def news(call: Call) -> Any:
@@ -43,7 +44,7 @@ def news(call: Call) -> Any:
 
 def audit(call: Call) -> list[AuditEntry]:
     """Who was shown what."""
-    return call.team.audit.entries(call.query.since, count=call.query.limit)
+    return call.team.audit.entries(call.query.since, count=call.query.limit, newest=call.query.newest)
 
 
 OPERATIONS = (

@@ -1,6 +1,6 @@
 """Operations of the HTTP API: what the user wants to be notified of, and the notifications that came."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -8,12 +8,13 @@ from godwit.errors import Refused
 from godwit.teamwork.machine.notification_rules import Channel, Notification, UserSubscription
 from godwit.teamwork.names import new_id
 from godwit.teamwork.notification_inbox import Told
+from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
 from godwit.teamwork.web_calls import ROWS, Call, Limit, Operation
 
 __all__ = ["OPERATIONS"]
 
 EXCERPT_CHARS = 80
-Kind = Literal["artefact", "message", "user", "community", "meeting", "reminder", "presence"]
+Kind = Literal["artefact", "message", "user", "community", "meeting", "reminder", "presence", "lost"]
 KINDS = {"community": "listing"}
 """Kinds of records whose name for users is another."""
 
@@ -24,7 +25,7 @@ class NewSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     kinds: list[Kind]
     channels: list[Channel]
-    language: str = "xql"
+    language: Annotated[str, msgspec.Meta(description=LANGUAGE_HELP)] = DEFAULT
     query: str = ""
     expires: float | None = None
     digest_s: float = 0.0
@@ -32,19 +33,28 @@ class NewSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     utc_offset_s: float = 0.0
 
 
+class MadeSubscription(UserSubscription, frozen=True):
+    """A subscription that was made."""
+
+    webhook_secret: str = ""
+    """The secret that signs webhooks of this peer, in hexadecimal; only if a channel is a webhook."""
+
+
 def subscriptions(call: Call) -> list[UserSubscription]:
     """The subscriptions of the user."""
     return list(call.team.subscriptions.subscriptions)
 
 
-def subscribe(call: Call) -> UserSubscription:
+def subscribe(call: Call) -> MadeSubscription:
     """Make a subscription."""
     said: NewSubscription = call.takes
     fields: dict[str, Any] = {name: getattr(said, name) for name in said.__struct_fields__}
     fields |= {"kinds": tuple(KINDS.get(kind, kind) for kind in said.kinds), "channels": tuple(said.channels)}
-    made = UserSubscription(new_id(), **fields)
-    call.team.subscriptions.subscribe(made)
-    return made
+    made: UserSubscription = call.team.subscriptions.subscribe(UserSubscription(new_id(), **fields))
+    has_webhook = any(channel.kind == "webhook" for channel in made.channels)
+    return MadeSubscription(
+        **msgspec.structs.asdict(made), webhook_secret=call.team.webhook_secret if has_webhook else ""
+    )
 
 
 def end_subscription(call: Call) -> None:
@@ -123,7 +133,7 @@ OPERATIONS = (
     Operation("GET", "/api/subscriptions", subscriptions, "List subscriptions.", gives=list[UserSubscription]),
     Operation(
         *("POST", "/api/subscriptions", subscribe, "Make a subscription."),
-        *(NewSubscription, UserSubscription),
+        *(NewSubscription, MadeSubscription),
         status=201,
     ),
     Operation("DELETE", "/api/subscriptions/{id}", end_subscription, "End a subscription.", status=204),

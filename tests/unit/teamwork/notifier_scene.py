@@ -55,7 +55,8 @@ class Scene:
         self.reports: list[str] = []
         self.hidden: set[str] = set()
         self.notifier = Notifier(
-            "ann", self.repository, self.queue, senders, matches, self._may_see, self.reports.append, self.clock
+            *("ann", self.repository, self.queue, senders, matches, self._may_see, self.reports.append, self.clock),
+            device="ann",
         )
 
     def _may_see(self, scope: str, record: str) -> bool:

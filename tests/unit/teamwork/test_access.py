@@ -142,6 +142,22 @@ def test_who_was_suspended_in_the_team_sees_nothing_at_all(tmp_path: Path) -> No
     play(tmp_path, scene)
 
 
+def test_presence_that_is_shown_to_the_user_of_a_peer_is_not_shown_to_others_there(tmp_path: Path) -> None:
+    async def scene(team: OpenTeams) -> None:
+        async with team.together() as (ann, bob, _):
+            bob.presence.set("busy", "in a review", shown_to=["ann"])
+            await team.later()
+            device = bob.peer.identity.device
+            assert ann.people.get("bob").presence == "busy"
+            assert device in ann.presence.of("bob")
+            view = ann.as_user("cid")
+            assert view.presence.of("bob") == {}
+            assert view.people.get("bob").presence == ""
+            assert view.status().peers == {}
+
+    play(tmp_path, scene)
+
+
 async def leaks_of_search(team: OpenTeams, view: Team) -> list[Any]:
     """What a user finds, where searching is allowed."""
     try:

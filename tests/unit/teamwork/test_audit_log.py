@@ -17,6 +17,8 @@ def test_entries_are_there_after_the_log_was_opened_again(tmp_path: Path) -> Non
         assert log.entries(since=2) == [third]
         assert log.entries(user="bob") == [first, second]
         assert log.entries(count=1) == [first]
+        assert log.entries(count=2, newest=True) == [third, second]
+        assert log.entries(user="bob", count=1, newest=True) == [second]
         assert log.dropped == 0
 
 

@@ -146,7 +146,7 @@ def test_the_end_of_the_channel_ends_commands_and_their_askers_hear_of_it(tmp_pa
             asking = asyncio.create_task(asked(tmp_path, "wait"))
             await until(lambda: peer.begun == ["wait"], "the command has begun")
         assert peer.ended == ["wait"]
-        with pytest.raises(GodwitError, match="the peer has ended before it gave all answers"):
+        with pytest.raises(GodwitError, match="the peer stopped before it had answered"):
             await asking
 
     run(scene())
@@ -190,7 +190,7 @@ def test_a_command_that_was_taken_is_not_carried_out_a_second_time(
         if is_done_here:
             await asked(tmp_path, "count")
         else:
-            with pytest.raises(GodwitError, match="the peer has ended before it gave all answers to 'count'"):
+            with pytest.raises(GodwitError, match="the peer stopped before it had answered 'count'"):
                 await asked(tmp_path, "count")
         server.close()
 

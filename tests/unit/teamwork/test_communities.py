@@ -52,7 +52,9 @@ def test_a_user_asks_is_approved_and_removed(tmp_path: Path) -> None:
             await later(team)
             Communities(bob).ask(id)
             await later(team)
+            assert Communities(ann).get(id).asking == ("bob",)
             Communities(ann).add(id, "bob", Role.EDITOR)
+            assert Communities(ann).get(id).asking == ()
             await later(team)
             assert Communities(bob).get(id).members == {"ann": "owner", "bob": "editor"}
             Communities(ann).remove(id, "bob")
@@ -141,5 +143,22 @@ def test_a_device_that_was_never_here_hears_of_invitations_when_it_comes(tmp_pat
                 Communities(bob).join(id)
                 await later(team)
                 assert Communities(ann).get(id).members == {"ann": "owner", "bob": "editor"}
+
+    on_a_network(tmp_path, scene)
+
+
+def test_the_listing_of_a_community_follows_what_another_owner_has_changed(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.together() as (ann, bob, cid):
+            id = Communities(ann).create("Bridges")
+            Communities(ann).add(id, "bob", Role.OWNER)
+            await later(team)
+            Communities(bob).change(id, name="Tunnels")
+            await later(team)
+            for peer in (ann, bob, cid):
+                assert [each["name"] for each in Communities(peer).listed()] == ["Tunnels"]
+            before = ann.repository.vector(team.scope)
+            await later(team)
+            assert ann.repository.vector(team.scope) == before
 
     on_a_network(tmp_path, scene)

@@ -288,7 +288,7 @@ def test_a_content_for_which_the_disk_has_no_room_is_refused_before_it_is_begun(
 
 def test_limits_hold_for_all_files_and_for_one(files: ContentFiles) -> None:
     files.limits = Limits(bytes_max=2 * CHUNK_BYTES, file_bytes_max=CHUNK_BYTES + 10)
-    with pytest.raises(ContentError, match="a file of 2,097,152 bytes or more: at most 1,048,586 are allowed"):
+    with pytest.raises(ContentError, match="the file has at least 2,097,152 bytes; 1,048,586 are allowed"):
         files.store(BytesIO(chunk(0) + chunk(1)))
     first = files.store(BytesIO(chunk(0)))
     with pytest.raises(ContentError, match="no room for 1 more bytes: 2,097,152 of 2,097,152 are used"):
@@ -300,16 +300,39 @@ def test_limits_hold_for_all_files_and_for_one(files: ContentFiles) -> None:
 def test_contents_that_nobody_names_are_collected(files: ContentFiles) -> None:
     kept, gone = files.store(BytesIO(b"kept")), files.store(BytesIO(b"gone"))
     opened = files.open(gone.name)
-    files.draft("k").put(0, b"draft")
+    draft = files.draft("k")
+    draft.put(0, b"draft")
+    draft.close()
     (files.folder / "drafts" / "stray").write_bytes(b"?")
     assert files.collect([kept.name], stored_before=0.0) == 0
     assert set(files.names()) == {kept.name, gone.name}
-    assert files.collect([kept.name], stored_before=LATER) == 9
+    assert files.collect([kept.name], stored_before=LATER, drafts_before=LATER) == 9
     assert (files.names(), files.drafts(), files.bytes_used) == ([kept.name], [], 4)
     assert not files.path(gone.name).exists()
     assert list((files.folder / "drafts").iterdir()) == []
     with opened:
         assert opened.read() == b"gone"
+
+
+def test_a_draft_that_is_written_is_not_collected(files: ContentFiles) -> None:
+    draft = files.draft("k")
+    draft.put(0, chunk(0))
+    assert files.collect([], stored_before=LATER, drafts_before=LATER) == 0
+    draft.put(1, b"end")
+    assert draft.finish().size == CHUNK_BYTES + 3
+
+
+def test_a_draft_stays_for_the_next_attempt_and_counts_as_used_when_it_is_opened(files: ContentFiles) -> None:
+    first = files.draft("k")
+    first.put(0, chunk(0))
+    first.close()
+    assert files.collect([], stored_before=LATER) == 0  # contents go sooner than drafts
+    between = time()
+    second = files.draft("k")
+    assert second.has(0)
+    second.close()
+    assert files.collect([], stored_before=LATER, drafts_before=between) == 0
+    assert files.drafts() == ["k"]
 
 
 def test_a_content_that_is_stored_again_counts_as_new(files: ContentFiles) -> None:

@@ -48,6 +48,7 @@ def test_a_notice_is_text_whatever_its_title_is(tmp_path: Path) -> None:
         assert written.read_text().splitlines() == [
             *("--app-name=godwit", "--", "plans: --help <b>plan</b> $(reboot)"),
             "--help &lt;b&gt;plan&lt;/b&gt; $(reboot)",
+            "To end it: godwit team subscribe --end 1",
         ]
         assert "ended with 3" in faults[0]
         assert notifier.shown_by == []

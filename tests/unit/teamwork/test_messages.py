@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from godwit.errors import Refused
 from godwit.teamwork.communities import Communities
@@ -63,6 +64,11 @@ def test_a_message_reaches_a_device_that_was_away(tmp_path: Path) -> None:
         ("x" * 100_001, {}, "a message must have 1 to 100,000 characters"),
         ("x", {"reply_to": "nothing"}, "there is no message 'nothing'"),
         ("x", {"attachments": ["a"] * 101}, "at most 100 attachments"),
+        (
+            "x",
+            {"attachments": ["nonsense"]},
+            "there is no document 'nonsense' in community/.*: move or add it there first",
+        ),
     ],
 )
 def test_messages_that_cannot_be_are_refused(tmp_path: Path, text: str, options: dict[str, object], said: str) -> None:
@@ -72,6 +78,8 @@ def test_messages_that_cannot_be_are_refused(tmp_path: Path, text: str, options:
             scope = Communities(ann).create("All")
             with pytest.raises(Refused, match=said):
                 Messages(ann).send(scope, text, **options)  # type: ignore[arg-type]
+            with pytest.raises(Refused, match="there is no document 'nonsense'"):
+                Meetings(ann).propose(scope, "Review", [100.0], artefacts=["nonsense"])
             with pytest.raises(Refused, match="there is no user 'eve'"):
                 Messages(ann).conversation(["eve"])
             with pytest.raises(Refused, match="2 to 100 people, not 1"):
@@ -164,5 +172,52 @@ def test_notifications_by_message_are_in_the_notes_of_the_user_once(tmp_path: Pa
             with pytest.raises(ChannelError, match="no message was sent") as caught:
                 await asyncio.to_thread(channel.send, batch_of_one(Channel("message", "community/bob.1")))
             assert caught.value.is_final
+
+    on_a_network(tmp_path, scene)
+
+
+def test_the_author_sees_when_a_message_was_delivered_and_read_also_if_the_reader_was_away(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann:
+            team.found(ann)
+            async with team.peer("bob", "b2"):
+                await later(team)
+            scope = Messages(ann).conversation(["bob", "cid"])
+            id = Messages(ann).send(scope, "call me")
+            await later(team)
+            assert Messages(ann).get(scope, id).receipts == ()  # stored by brokers, and by no reader
+            sent_at = team.net.clock.time()
+            async with team.peer("bob", "b3") as bob:
+                await later(team)
+                [receipt] = Messages(ann).get(scope, id).receipts
+                assert (receipt.user, receipt.read) == ("bob", None)
+                assert receipt.delivered is not None
+                assert receipt.delivered >= sent_at
+                Messages(bob).mark(scope, id)
+            await later(team)
+            async with team.peer("bob", "b2"):
+                await later(team)
+            [after] = Messages(ann).get(scope, id).receipts
+            assert after.delivered == receipt.delivered
+            assert after.read is not None
+
+    on_a_network(tmp_path, scene)
+
+
+def test_of_two_devices_that_report_a_message_the_first_time_is_shown(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann:
+            team.found(ann)
+            await later(team)
+            scope = Messages(ann).conversation(["bob"])
+            id, record = Messages(ann).send(scope, "call me"), "receipt/{}.bob"
+            log = ann.machine.log(scope)
+            for device, time in (("one", 20.0), ("two", 30.0)):  # neither knows of the other
+                fields = {"author": "bob", "delivered": time}
+                made = log.make(device, "bob", record.format(id), fields, time)
+                with ann.repository.transaction():
+                    log.add(replace(made, parents=()))
+            [receipt] = Messages(ann).get(scope, id).receipts
+            assert receipt.delivered == 20.0
 
     on_a_network(tmp_path, scene)

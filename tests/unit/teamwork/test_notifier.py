@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from godwit.errors import Refused
-from godwit.teamwork.machine.notification_rules import REMINDERS, Channel, Notification, UserSubscription
+from godwit.teamwork.machine.notification_rules import LOST_CHANGES, REMINDERS, Channel, Notification, UserSubscription
 from godwit.teamwork.notification_channels import ChannelError, MailChannel, MailServer, WebhookChannel
 from godwit.teamwork.notification_queue import WAITING_MAX, Batch, NotificationQueue
 from tests.network.waiting import until
@@ -155,7 +155,7 @@ def test_subscriptions_and_what_waits_survive_the_process(tmp_path: Path) -> Non
     taken = Taken()
 
     async def after(stage: Scene) -> None:
-        assert [each.name for each in stage.notifier.subscriptions] == ["plans", REMINDERS.name]
+        assert [each.name for each in stage.notifier.subscriptions] == ["plans", LOST_CHANGES.name, REMINDERS.name]
         stage.clock.move(stage.clock.time() + 7200)
         await until(lambda: taken.batches)
         assert [each.title for each in taken.batches[0].notifications] == [

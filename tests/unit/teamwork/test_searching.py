@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from godwit.errors import GodwitError, Refused
-from godwit.teamwork import Role, Team
+from godwit.teamwork import Role, SearchProgress, Team
 from godwit.teamwork.machine.bus import Answers, Found, signed_bytes_of
 from godwit.teamwork.machine.peer_effects import EventCame
 from godwit.teamwork.record_index import RecordIndex
@@ -155,6 +155,41 @@ def test_people_and_communities_are_found_by_their_profiles(tmp_path: Path) -> N
             assert one.id == hidden
 
     play(tmp_path, scene)
+
+
+def test_a_search_in_a_community_asks_the_peers_of_its_members_and_no_others(tmp_path: Path) -> None:
+    async def scene(team: OpenTeams) -> None:
+        async with team.together() as (ann, bob, cid):
+            devices = {each.user: each.peer.identity.device for each in (ann, bob, cid)}
+            scope = ann.communities.create("Bridges")
+            ann.communities.add(scope, "bob")
+            await team.later()
+
+            def asked(user: str) -> int:
+                events = team.net.received(devices[user])
+                return sum(event.attributes.get("message") == "question" for event in events)
+
+            searching = ann.search(words="steel", scopes=[scope])
+            assert set(searching.progress.waiting) == {devices["bob"]}
+            await team.found(searching)
+            assert set(searching.progress.answered) == {devices["ann"], devices["bob"]}
+            assert (asked("ann"), asked("bob"), asked("cid")) == (0, 1, 0)
+            for scopes in (None, [scope, ann.scope]):
+                searching = ann.search(words="steel", scopes=scopes)
+                await team.found(searching)
+                assert set(searching.progress.answered) == set(devices.values())
+            assert (asked("ann"), asked("bob"), asked("cid")) == (0, 3, 2)
+            cid.search(words="steel", scopes=[scope])  # no member: cid does not know whom to ask
+            await team.later()
+            assert (asked("ann"), asked("bob")) == (1, 4)
+
+    play(tmp_path, scene)
+
+
+def test_progress_is_told_in_numbers() -> None:
+    progress = SearchProgress(4, ("a",), tuple("bcdefghij"), ("k", "l", "m"), {})
+    assert str(progress) == "4 found; 12 peers have not answered; 3 are away"
+    assert str(SearchProgress(0, (), (), ("k",), {})) == "0 found; 1 peer has not answered; 1 is away"
 
 
 def test_progress_lists_who_has_not_answered_and_who_is_away(tmp_path: Path) -> None:

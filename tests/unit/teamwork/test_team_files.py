@@ -4,11 +4,13 @@ import asyncio
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from godwit.errors import NotHere, Refused
 from godwit.teamwork import FileAddress, Role, Team
+from godwit.teamwork.commands import run
 from godwit.teamwork.file_requests import Asker
 from godwit.teamwork.manifests import Manifest
 from tests.unit.teamwork.open_teams import OpenTeams, play
@@ -62,6 +64,36 @@ def test_a_document_that_is_shown_to_one_user_is_fetched_by_that_user(tmp_path: 
                 await cid.documents.fetch(scope, made.id)
             with pytest.raises(Refused, match="this peer signs for bob alone"):
                 await bob.as_user("cid").documents.fetch_found(found)
+
+    play(tmp_path, scene)
+
+
+def test_a_document_that_is_shown_to_one_user_is_got_by_its_name(tmp_path: Path) -> None:
+    async def scene(team: OpenTeams) -> None:
+        async with team.together(files=FILES) as (ann, bob, cid):
+            scope = ann.communities.create("Bridges", listed=False)
+            made = ann.documents.add(scope, BytesIO(b"old"), "plan.txt")
+            ann.documents.change(scope, made.id, BytesIO(b"new"))
+            ann.rights.show(scope, made.id, ["cid"])
+            await team.later()
+
+            async def got(by: Team, **asked: Any) -> Any:
+                return [answer async for answer in run(by, "get document", {"version": None, **asked})][-1]
+
+            async def played(by: Team, **asked: Any) -> Any:
+                getting = asyncio.create_task(got(by, **asked))
+                await team.later(10.0)
+                async with asyncio.timeout(60):
+                    return await getting
+
+            for word in ("plan.txt", made.id):
+                answer = await played(cid, document=word)
+                assert (answer["id"], answer["name"], answer["scope"]) == (made.id, "plan.txt", scope)
+                assert Path(answer["path"]).read_bytes() == b"new"
+            with pytest.raises(Refused, match="in its current version alone"):
+                await played(cid, document="plan.txt", version=1)
+            with pytest.raises(Refused, match=r"there is no document 'plan\.txt'"):
+                await played(bob, document="plan.txt")
 
     play(tmp_path, scene)
 

@@ -62,7 +62,7 @@ def test_a_name_that_cannot_be_is_refused(tmp_path: Path, user: str) -> None:
 
 
 def test_a_folder_without_a_team_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(RepositoryError, match=r"found one .new_team., or join one"):
+    with pytest.raises(RepositoryError, match="found one with `godwit team init`, or join one with `godwit team join`"):
         read_team_folder(tmp_path)
 
 

@@ -14,6 +14,7 @@ from godwit.teamwork.commands import (
     message_commands,
     peer_commands,
     people_commands,
+    right_commands,
     search_commands,
 )
 from godwit.teamwork.commands.command_table import Commands
@@ -25,6 +26,7 @@ COMMANDS: Commands = {
     **people_commands.COMMANDS,
     **community_commands.COMMANDS,
     **document_commands.COMMANDS,
+    **right_commands.COMMANDS,
     **search_commands.COMMANDS,
     **message_commands.COMMANDS,
     **peer_commands.COMMANDS,

@@ -69,6 +69,11 @@ def remove_member(team: Team, community: str, user: str) -> dict[str, Any]:
     return _shown(team, id)
 
 
+def community_history(team: Team, community: str) -> list[dict[str, Any]]:
+    """Who has changed the settings and the members of a community."""
+    return list(msgspec.to_builtins(team.communities.history(community_of(team, community))))
+
+
 def join_community(team: Team, community: str) -> dict[str, Any]:
     """Join a community that is open or has invited the user."""
     id = community_of(team, community)
@@ -102,6 +107,7 @@ COMMANDS: Commands = {
     "invite member": invite_member,
     "add member": add_member,
     "remove member": remove_member,
+    "community history": community_history,
     "join community": join_community,
     "ask community": ask_community,
     "leave community": leave_community,

@@ -11,8 +11,10 @@ from godwit.errors import Refused
 from godwit.teamwork.access import Grant
 from godwit.teamwork.commands.command_table import Commands
 from godwit.teamwork.commands.profile_fields import fields_of
-from godwit.teamwork.commands.references import community_of, document_of, documents_of
+from godwit.teamwork.commands.references import community_of, document_of, documents_of, shown_document_of
 from godwit.teamwork.documents import Document
+from godwit.teamwork.names import NotThere
+from godwit.teamwork.searching import SearchResult
 from godwit.teamwork.team import Team
 
 __all__ = ["COMMANDS"]
@@ -24,7 +26,7 @@ async def add_document(
     team: Team, path: str, community: str, name: str, fields: Sequence[str]
 ) -> AsyncIterator[dict[str, Any]]:
     """Store a file of this machine as a document of a community."""
-    scope, given = community_of(team, community), fields_of("artefact", fields)
+    scope, given = community_of(team, community), fields_of("artefact", fields, team.schema)
     stored = await asyncio.to_thread(team.documents.store, _file(path), name)
     yield _shown(team.documents.add(scope, stored, name, given))
 
@@ -39,18 +41,33 @@ async def change_document(team: Team, document: str, path: str) -> AsyncIterator
 def describe_document(team: Team, document: str, fields: Sequence[str]) -> dict[str, Any]:
     """Change the profile of a document."""
     found = document_of(team, document)
-    return _shown(team.documents.set_fields(found.scope, found.id, fields_of("artefact", fields)))
+    return _shown(team.documents.set_fields(found.scope, found.id, fields_of("artefact", fields, team.schema)))
 
 
 async def get_document(team: Team, document: str, version: int | None) -> AsyncIterator[dict[str, Any]]:
-    """Have a version of a document here: bytes that have come, and then the file, which nobody may write to."""
-    found = document_of(team, document)
+    """Have a version of a document here: bytes that have come, and then the file, which nobody may write to.
+
+    A document of a community of others that is shown to the user is searched for at all peers.
+    """
+    shown: SearchResult | None = None
+    try:
+        found = document_of(team, document)
+    except NotThere:
+        shown = await shown_document_of(team, document)
+        found = team.documents.of_found(shown)
+        if version not in (None, found.version):
+            raise Refused(f"{found.name} is shown to you in its current version alone: leave out the version") from None
     came = asyncio.Queue[tuple[int, int]]()
 
     def progress(here: int, total: int) -> None:
         came.put_nowait((here, total))
 
-    fetching = asyncio.ensure_future(team.documents.fetch(found.scope, found.id, version, progress))
+    getting = (
+        team.documents.fetch(found.scope, found.id, version, progress)
+        if shown is None
+        else team.documents.fetch_found(shown, progress)
+    )
+    fetching = asyncio.ensure_future(getting)
     try:
         while not fetching.done():
             await asyncio.wait([fetching], timeout=PROGRESS_S)

@@ -42,7 +42,7 @@ def subscribe(
     quiet: Sequence[int] | None,
     utc_offset_s: float,
 ) -> dict[str, Any]:
-    """Notify the user of what happens."""
+    """Notify the user of what happens. The answer has the secret that signs webhooks, if one is asked for."""
     subscription = UserSubscription(
         new_id(),
         name,
@@ -55,8 +55,9 @@ def subscribe(
         None if quiet is None else (quiet[0], quiet[1]),
         utc_offset_s,
     )
-    team.subscriptions.subscribe(subscription)
-    return dict(msgspec.to_builtins(subscription))
+    made = dict(msgspec.to_builtins(team.subscriptions.subscribe(subscription)))
+    has_webhook = any(channel.kind == "webhook" for channel in subscription.channels)
+    return {**made, "webhook_secret": team.webhook_secret} if has_webhook else made
 
 
 def _channel(team: Team, kind: str, target: str = "") -> Channel:

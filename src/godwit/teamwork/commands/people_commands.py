@@ -27,13 +27,13 @@ def user(team: Team, name: str) -> dict[str, Any]:
 
 def create_user(team: Team, name: str, role: str, fields: Sequence[str]) -> dict[str, Any]:
     """Make a user who uses another's peer or a team server, and has no device so far."""
-    team.people.create(name, fields_of("user", fields), role_of(role))
+    team.people.create(name, fields_of("user", fields, team.schema), role_of(role))
     return user(team, name)
 
 
 def invite_user(team: Team, name: str, role: str, fields: Sequence[str], device: str) -> dict[str, Any]:
     """Make a user, if there is none of that name, and a device; the text by which that device joins."""
-    profile = fields_of("user", fields)
+    profile = fields_of("user", fields, team.schema)
     if profile and name in {each.name for each in team.people.all()}:
         raise Refused(f"{name} is in the team already: a profile is given to new users only")
     text = team.invite(name, profile=profile, role=role_of(role), device=device)
@@ -48,8 +48,13 @@ async def host_user(team: Team, name: str) -> AsyncIterator[dict[str, Any]]:
 
 def change_profile(team: Team, name: str, fields: Sequence[str]) -> dict[str, Any]:
     """Change a profile."""
-    team.people.change_profile(fields_of("user", fields), name)
+    team.people.change_profile(fields_of("user", fields, team.schema), name)
     return user(team, name)
+
+
+def user_history(team: Team, name: str) -> list[dict[str, Any]]:
+    """Who has changed the profile and the membership of a user."""
+    return list(msgspec.to_builtins(team.people.history(name)))
 
 
 def suspend_user(team: Team, name: str) -> dict[str, Any]:
@@ -81,6 +86,7 @@ COMMANDS: Commands = {
     "invite user": invite_user,
     "host user": host_user,
     "change profile": change_profile,
+    "user history": user_history,
     "suspend user": suspend_user,
     "resume user": resume_user,
     "end device": end_device,

@@ -11,10 +11,22 @@ from godwit.errors import Refused
 from godwit.teamwork.documents import Document
 from godwit.teamwork.meetings import Meeting
 from godwit.teamwork.messages import Message
-from godwit.teamwork.names import not_there
+from godwit.teamwork.names import NotThere, not_there
+from godwit.teamwork.searching import SearchResult
+from godwit.teamwork.shown_documents import shown_documents
 from godwit.teamwork.team import Team
 
-__all__ = ["community_of", "conversation_of", "document_of", "documents_of", "meeting_of", "message_of", "scopes_of"]
+__all__ = [
+    "community_of",
+    "conversation_of",
+    "document_in",
+    "document_of",
+    "documents_of",
+    "meeting_of",
+    "message_of",
+    "scopes_of",
+    "shown_document_of",
+]
 
 TEAM = "team"
 START_CHARS_MIN = 4
@@ -58,6 +70,37 @@ def documents_of(team: Team) -> list[Document]:
 def document_of(team: Team, word: str) -> Document:
     """A document."""
     return _one("document", word, [(each.id, each.name, each) for each in documents_of(team)])
+
+
+def document_in(team: Team, scope: str, word: str) -> Document:
+    """A document of a scope, to be attached to something there."""
+    known = team.documents.all(scope)
+    try:
+        return _one("document", word, [(each.id, each.name, each) for each in known])
+    except NotThere:
+        found = document_of(team, word)
+    if scope.startswith("conversation/"):
+        raise Refused(
+            f"{found.name} is a document of {_scope_name(team, found.scope)} and cannot be attached to a message to "
+            f"users: send the message to the community, or run: godwit team document share {found.id} --user NAME"
+        )
+    where = _scope_name(team, scope)
+    raise Refused(
+        f"{found.name} is a document of {_scope_name(team, found.scope)}, not of {where}: move or add it there first"
+    )
+
+
+def _scope_name(team: Team, scope: str) -> str:
+    names = {community.id: community.name for community in team.communities.mine()}
+    return "the team" if scope == team.scope else names.get(scope, scope)
+
+
+async def shown_document_of(team: Team, word: str) -> SearchResult:
+    """A document of a community of others that is shown to the user, by its name or whole identifier."""
+    known = [(each.id, each.name, each) for each in await shown_documents(team, word)]
+    if not known:
+        raise not_there("document", word, (each.name for each in documents_of(team)))
+    return _one("document", word, known)
 
 
 def meeting_of(team: Team, word: str) -> Meeting:

@@ -2,10 +2,11 @@
 
 Every message has the attributes `team` and `message` (its name), and, where it concerns one, `scope`. A message for one
 peer has `for_device`, one for all devices of a user `for_user`. Brokers see these attributes, the name of the sender
-and the time; payloads of scopes with a key are sealed (`exchange.py`).
+and the time; payloads of scopes with a key are sealed (`exchange.py`). A question is addressed by context (`Event.to`):
+brokers deliver it to the peers of the users concerned.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -26,7 +27,9 @@ __all__ = [
     "PeerMessage",
     "Question",
     "Wanted",
+    "addressed_to",
     "attributes_of",
+    "context_of",
     "decoded",
     "filter_for",
     "quoted",
@@ -43,7 +46,7 @@ class PeerMessage(msgspec.Struct, frozen=True, tag_field="message", omit_default
 
 
 class Have(PeerMessage, frozen=True, tag="have"):
-    """What a peer has of a scope. Whoever has more sends it."""
+    """What a peer has of a scope. A peer that has more sends it."""
 
     scope: str
     vector: Vector
@@ -125,7 +128,7 @@ class Gone(PeerMessage, frozen=True, tag="gone"):
 
     user: str
     time: float
-    """Time of day: what was said before it does not hold any more."""
+    """Time of day: earlier statements are not valid any more."""
     signature: bytes = b""
 
 
@@ -187,6 +190,17 @@ def filter_for(team: str, device: str, user: str, scopes: Iterable[str]) -> str:
     if followed := ", ".join(map(quoted, sorted(scopes))):
         concerns.append(f"scope IN ({followed})")
     return f"team = {quoted(team)} AND ({' OR '.join(concerns)})"
+
+
+def context_of(team: str, user: str, device: str) -> dict[str, str]:
+    """What brokers know of a peer, so that it can be addressed."""
+    return {"team": team, "team_user": user, "team_device": device}
+
+
+def addressed_to(team: str, users: Collection[str] | None, besides: str) -> str:
+    """A filter on contexts: the peers of these users, or of all users of a team, but for one device."""
+    of_users = "" if users is None else f" AND team_user IN ({', '.join(map(quoted, sorted(users)))})"
+    return f"team = {quoted(team)}{of_users} AND team_device != {quoted(besides)}"
 
 
 def quoted(text: str) -> str:

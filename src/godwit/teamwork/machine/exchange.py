@@ -97,9 +97,11 @@ class Exchange:
 
     # ------------------------------------------------------------ changes
 
-    def spread(self, change: Change) -> None:
-        """Send a change of this device."""
-        self._host.publish(Changes(self._host.device, change.scope, (change,), self._store.vector(change.scope)))
+    def spread(self, *changes: Change) -> None:
+        """Send changes of this device, of one scope."""
+        for first in range(0, len(changes), ANSWER_MAX):
+            some = changes[first : first + ANSWER_MAX]
+            self._host.publish(Changes(self._host.device, some[0].scope, some, self._store.vector(some[0].scope)))
 
     def on_have(self, message: Have) -> None:
         """Another peer says what it has."""

@@ -120,6 +120,10 @@ class Governance:
         """The membership of a user: state and role, as far as they were set."""
         return self._states.get(user, {})
 
+    def asking(self) -> tuple[str, ...]:
+        """Users who have asked to be taken in and got no answer, by name."""
+        return tuple(sorted(user for user, state in self._states.items() if state.get("state") == ASKING))
+
     def refusal(self, change: Change, fields: dict[str, Any]) -> str:
         """Why the author had no right to this change of a record with these fields, or nothing."""
         if change.number > self.ended.get(change.device, change.number):

@@ -19,6 +19,9 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "DEFAULTS",
+    "LOST",
+    "LOST_CHANGES",
     "PRESENCE",
     "REMINDER",
     "REMINDERS",
@@ -47,6 +50,10 @@ PRESENCE = "presence"
 """The kind of subscription that reports when users come online, go offline or change their availability."""
 
 
+LOST = "lost"
+"""The kind that reports changes of the user that lost against another one (`lost_changes.py`)."""
+
+
 class Channel(msgspec.Struct, frozen=True, omit_defaults=True):
     """A way to a user."""
 
@@ -61,7 +68,8 @@ class UserSubscription(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     kinds: tuple[str, ...]
     """Kinds of records: artefact, message, user, community, meeting. Beside them `reminder`: a meeting is about to
-    begin; and `presence`: somebody has come, has gone, or is available in another way."""
+    begin; `presence`: somebody has come, has gone, or is available in another way; and `lost`: a change of the user
+    was replaced by one that was made at the same time."""
     channels: tuple[Channel, ...]
     language: str = "xql"
     query: str = ""
@@ -99,7 +107,9 @@ class Reminder(msgspec.Struct, frozen=True):
 
 
 REMINDERS = UserSubscription("reminders", "meetings that begin soon", (REMINDER,), (Channel("desktop"),))
-"""The subscription that every user has until it is ended or replaced."""
+LOST_CHANGES = UserSubscription("lost-changes", "your changes that were replaced", (LOST,), (Channel("desktop"),))
+DEFAULTS = (REMINDERS, LOST_CHANGES)
+"""The subscriptions that every user has until they are ended or replaced."""
 
 
 def how_to_end(subscription: str) -> str:

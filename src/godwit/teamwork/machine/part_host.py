@@ -25,8 +25,8 @@ class PartHost(Protocol):
         """The user of this device."""
         ...
 
-    def publish(self, message: PeerMessage, *, until: float | None = None) -> None:
-        """Send a message to the peers concerned; after `until`, nobody needs it."""
+    def publish(self, message: PeerMessage, *, until: float | None = None, to: str = "") -> None:
+        """Send a message to the peers concerned; after `until`, nobody needs it. `to`: a filter on their contexts."""
         ...
 
     def start_timer(self, key: tuple[str, ...], after_s: float) -> None:

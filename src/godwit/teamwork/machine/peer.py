@@ -9,7 +9,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.exchange import Exchange
 from godwit.teamwork.machine.governance import GOVERNING, Governance, Role
 from godwit.teamwork.machine.invitations import Invitations, ProfileTest
+from godwit.teamwork.machine.listings import Listings
 from godwit.teamwork.machine.peer_effects import (
     Attached,
     ChangeRecord,
@@ -65,6 +66,7 @@ from godwit.teamwork.machine.peer_effects import (
     UnsubscribeScope,
 )
 from godwit.teamwork.machine.presence import Presence
+from godwit.teamwork.machine.receipts import Receipts
 from godwit.teamwork.machine.scope_keys import ScopeKeys
 from godwit.teamwork.machine.scope_log import Devices, ScopeLog
 from godwit.teamwork.machine.search import Index, Progress, Search
@@ -107,6 +109,7 @@ class Peer:
         exchange, presence, search = Exchange(self, store), Presence(self, devices), Search(self, index, devices)
         keys = ScopeKeys(self, store, devices, has_secret)
         self._invitations = Invitations(self, store, devices, matches)
+        self._receipts, self._listings = Receipts(self, store), Listings(self, store)
         self._exchange, self.presence, self.search, self.keys = exchange, presence, search, keys
         self._on_input: dict[type, Callable[[Any], None]] = {
             Attached: self._on_attached,
@@ -150,6 +153,8 @@ class Peer:
         """Take an input. `now` is the time of day, which is shown to people and decides nothing."""
         self.now = now
         self._on_input[type(input)](input)
+        self._receipts.write()
+        self._listings.write()
         effects, self._effects = self._effects, []
         return effects
 
@@ -169,9 +174,9 @@ class Peer:
     def device(self) -> str:
         return self.identity.device
 
-    def publish(self, message: PeerMessage, *, until: float | None = None) -> None:
+    def publish(self, message: PeerMessage, *, until: float | None = None, to: str = "") -> None:
         payload = msgspec.msgpack.encode(message)
-        self._effects.append(Publish(attributes_of(self.identity.team, message), payload, until))
+        self._effects.append(Publish(attributes_of(self.identity.team, message), payload, until, to))
 
     def report(self, progress: Progress) -> None:
         self._effects.append(SearchAnswered(progress))
@@ -206,6 +211,15 @@ class Peer:
 
     def change_fields(self, scope: str, record: str, fields: dict[str, Any]) -> None:
         self._on_change_record(ChangeRecord(scope, record, fields))
+
+    def change_together(self, scope: str, records: Mapping[str, dict[str, Any]]) -> None:
+        log, made = self.log(scope), []
+        for record, fields in records.items():
+            change = log.make(self.device, self.user, record, fields, self.now)
+            if not (log.refusal(change) or log.over_quota(change)):
+                self._add(log, change)
+                made.append(change)
+        self._exchange.spread(*made)
 
     def readable_scopes(self, user: str) -> list[str]:
         return [scope for scope in self._store.scopes() if self.log(scope).governance.role(user) > Role.NONE]
@@ -243,6 +257,8 @@ class Peer:
         if change.kind in KEY_MATTERS:
             self.keys.on_change(change, members)
         for record in added.records:
+            self._receipts.on_record(log.scope, record)
+            self._listings.on_record(log.scope, record.name)
             self._invitations.on_record(log.scope, record.name)
             if log.scope == self.team and record.name.startswith("device/"):
                 self.presence.on_device(record.name.partition("/")[2])

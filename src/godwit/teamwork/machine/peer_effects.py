@@ -152,6 +152,8 @@ class Publish(msgspec.Struct, frozen=True):
     payload: bytes
     until: float | None = None
     """Time of day after which nobody needs it."""
+    to: str = ""
+    """A filter on the contexts of its receivers; empty: all that have subscribed."""
 
 
 class SubscribeScope(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 *Rules.*
 1. A peer says so when it is attached, again after half the time for which it holds, and when it goes. A peer that ends
-   without saying so counts as gone when that time is over.
+   without saying so counts as gone after that time.
 2. A user with the availability `hidden` sends nothing. Others cannot tell this from a peer that is away.
 3. What a peer says of itself is signed, and believed if the signature is that of a device of its user. It holds for
    `HOLDS_S` at most, by the clock of the peer that hears it. What is older than what is known is ignored, so nobody can
@@ -10,8 +10,8 @@
 4. A user may show presence to some users alone: then each of them is told, and nobody else.
 5. What a device says that is not known to the team yet is kept, and believed when it is known: a new device may speak
    before its record has arrived.
-6. Every change of what is known of a device is reported, once; what is said again is not. A device that went without
-   saying so is reported when its time is over, at most `SWEEP_S` later.
+6. Every change of what is known of a device is reported, once; repetitions are not. A device that went without saying
+   so is reported at most `SWEEP_S` after its time has expired.
 7. At most `DEVICES_MAX` devices are remembered, the latest, and `UNKNOWN_MAX` that are not known.
 """
 
@@ -190,7 +190,7 @@ class Presence:
             self._host.report_presence(PresenceChanged(self._host.team, here.user, device, *_said(here)[1:]))
 
     def _sweep(self) -> None:
-        """Forget devices whose time is over, and look again when the next one's is."""
+        """Forget devices whose time has expired, and check again when that of the next one does."""
         self._sweep_at = None
         now = self._host.now
         for device in [device for device, here in self._devices.items() if not here.until > now]:

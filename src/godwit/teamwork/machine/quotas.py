@@ -41,7 +41,7 @@ QUOTA_MAX = 2**53
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """What may be written, since the beginning: changes are kept for ever."""
+    """What may be written, since the beginning: changes are kept permanently."""
 
     changes: int
     bytes: int
@@ -78,7 +78,7 @@ def largest(setting: str, ever: Iterable[Any]) -> Quota:
 
 
 def problem_of_quota(setting: str, told: Any) -> str:
-    """Why this is no quota, or nothing."""
+    """Why this is not a valid quota, or ""."""
     names = Quota.__struct_fields__
     if not isinstance(told, dict) or not told.keys() <= set(names):
         return f"{setting} has some of {', '.join(names)}, not {told!r}"

@@ -49,7 +49,7 @@ class Record(msgspec.Struct, frozen=True):
     decided_by: dict[str, ChangeId]
     """By field, the change that set it last, also if it removed it."""
     heads: tuple[ChangeId, ...]
-    """The changes that are no other's parent: the parents of the next one."""
+    """The changes without children: the parents of the next one."""
     conflicts: tuple[Conflict, ...] = ()
     refused: tuple[RefusedChange, ...] = ()
 

@@ -41,7 +41,7 @@ class Devices(Protocol):
         ...
 
     def check(self, device: str, user: str, data: bytes, signature: bytes) -> str:
-        """Why this is no signature of a device of that user, or nothing."""
+        """Why this is not a valid signature of a device of that user, or ""."""
         ...
 
 

@@ -12,7 +12,9 @@ its own disk. So a record is sent once, and found also when the peer that made i
 1. A question whose signature is not that of a device of its user is refused; an answer is not taken.
 2. Nothing is shown without a right, checked at the peer that shows it.
 3. A record is reported once, by whomever it is found; a later answer with a higher score does not report it again.
-4. At most `OPEN_MAX` searches are open here, `Wanted.limit` records are taken from one peer, and no more than
+4. A question is addressed to the peers concerned: those of the members of the scopes in which is searched, or those of
+   the whole team. Who the members of a scope are is known to its members; others ask all.
+5. At most `OPEN_MAX` searches are open here, `Wanted.limit` records are taken from one peer, and no more than
    `FOUND_MAX` are remembered of one search.
 """
 
@@ -22,7 +24,7 @@ from typing import Protocol
 import msgspec
 
 from godwit.errors import FilterError
-from godwit.teamwork.machine.bus import Answers, Found, Question, Wanted, signed_bytes_of
+from godwit.teamwork.machine.bus import Answers, Found, Question, Wanted, addressed_to, signed_bytes_of
 from godwit.teamwork.machine.part_host import PartHost
 from godwit.teamwork.machine.scope_log import Devices
 
@@ -31,6 +33,7 @@ __all__ = ["Asking", "Index", "Progress", "Search", "SearchHost", "problem_of"]
 OPEN_MAX = 100
 LIMIT_MAX = 1_000
 FOUND_MAX = 100_000
+ADDRESSED_MAX = 200  # users; beyond that all peers of the team are asked, and those that have nothing say so
 QUERY_CHARS_MAX = 20_000
 
 
@@ -51,6 +54,8 @@ class Asking(msgspec.Struct, frozen=True):
     search: str
     wanted: Wanted
     until: float
+    scopes: tuple[str, ...] | None = None
+    """Only results of these are wanted: only peers of their members are asked. None: of all."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -70,6 +75,11 @@ class SearchHost(PartHost, Protocol):
         """Tell the user what has been found."""
         ...
 
+    @property
+    def team(self) -> str:
+        """The scope of the team."""
+        ...
+
     def readable_scopes(self, user: str) -> list[str]:
         """Scopes kept here in which a user has a role."""
         ...
@@ -82,7 +92,7 @@ class _Open:
         self.reported: set[tuple[str, str]] = set()
 
     def news(self, found: Iterable[Found]) -> tuple[Found, ...]:
-        """What was not reported yet. (rules 3 and 4)"""
+        """What was not reported yet. (rules 3 and 5)"""
         fresh = []
         for each in found:
             name = each.scope, each.record
@@ -118,8 +128,19 @@ class Search:
         host.report(Progress(asking.search, search.news(here), host.device))
         question = Question(host.device, host.user, asking.search, asking.wanted, asking.until)
         signature = self._devices.sign(signed_bytes_of(question))
-        host.publish(msgspec.structs.replace(question, signature=signature), until=asking.until)
+        to = addressed_to(host.team, self.concerned(asking.scopes), besides=host.device)
+        host.publish(msgspec.structs.replace(question, signature=signature), until=asking.until, to=to)
         return ""
+
+    def concerned(self, scopes: Collection[str] | None) -> frozenset[str] | None:
+        """The users whose peers are asked for results of these scopes; None: all of the team. (rule 4)"""
+        users: set[str] = set()
+        for scope in scopes or ():
+            members = self._host.governance(scope).members()
+            if scope == self._host.team or self._host.user not in members:
+                return None
+            users |= members.keys()
+        return frozenset(users) if scopes and len(users) <= ADDRESSED_MAX else None
 
     def end(self, search: str) -> None:
         """Take no more answers."""

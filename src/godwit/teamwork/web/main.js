@@ -59,19 +59,23 @@ function Pages({ page, parameters, session, onSession }) {
   const links = PAGES.map(([each, label]) => html`
     <${Link} page=${each} aria-current=${each === name ? "page" : undefined}>${label}${waiting[each] > 0 && html` <span class="badge">${waiting[each]}<span class="unseen"> new</span></span>`}<//>`);
   return html`
-    <${Frame} links=${links} aside=${html`<${Account} session=${session} isDown=${isDown} onLeave=${() => endNews.current()} />`}>
+    <${Frame} title=${title} news=${waiting.notifications + waiting.messages} links=${links} aside=${html`<${Account} session=${session} isDown=${isDown} onLeave=${() => endNews.current()} />`}>
       <${Page} key=${name} parameters=${parameters} session=${session} onSession=${onSession} />
     <//>`;
 }
 
 /** What is around every page. */
-function Frame({ links, aside, children }) {
+function Frame({ title, news, links, aside, children }) {
+  const [isOpen, setOpen] = useState(false); // the list of pages, on a phone
+  useEffect(() => setOpen(false), [title]);
   return html`
     <a class="skip" href="#content">Skip to the content</a>
     <header>
       <strong class="brand"><img src="/dashboard/godwit.svg" alt="" width="28" height="28" /> Godwit team</strong>
       ${aside}
-      ${links && html`<nav aria-label="Pages">${links}</nav>`}
+      ${links && html`
+        <button type="button" class="menu" aria-expanded=${isOpen} aria-controls="pages" onClick=${() => setOpen(!isOpen)}>${title} <span aria-hidden="true">${isOpen ? "▴" : "▾"}</span>${news > 0 && html` <span class="badge">${news}<span class="unseen"> new</span></span>`}</button>
+        <nav id="pages" class=${isOpen ? "" : "closed"} aria-label="Pages">${links}</nav>`}
     </header>
     <main id="content" tabindex="-1">${children}</main>`;
 }

@@ -110,6 +110,16 @@ export function Act({ act, children, sure = "", quiet = true }) {
     <${Problem} error=${state.error} />`;
 }
 
+/** A query over profiles, and its language: two fields of a form. `languages` has an example of each. */
+export function QueryFields({ languages, label = "Query", name = "query", query = "", language = "xql", required = false }) {
+  const [chosen, setChosen] = useState(language);
+  return html`
+    <div class="question">
+      <label>Language <select name="language" onChange=${(event) => setChosen(event.target.value)}>${Object.keys(languages).map((each) => html`<option value=${each} selected=${each === chosen}>${each}</option>`)}</select></label>
+      <label class="wide">${label} <input key=${query} class="code" name=${name} defaultValue=${query} required=${required} spellcheck=${false} placeholder=${languages[chosen] ?? ""} /></label>
+    </div>`;
+}
+
 /** A list of scopes to choose from. */
 export function ScopeChoice({ scopes, value, onChoose, label = "Where" }) {
   return html`

@@ -9,6 +9,7 @@ import pytest
 
 from godwit.errors import GodwitError, Refused
 from godwit.teamwork.commands import run
+from godwit.teamwork.live_peer import LivePeer
 from godwit.teamwork.peer_opening import opened, settings_of
 from godwit.teamwork.team import Team
 from godwit.teamwork.team_folder import new_team
@@ -100,6 +101,76 @@ def test_a_message_goes_to_people_or_to_a_community(tmp_path: Path) -> None:
             await one(team, "send message", to=["eve"], text="x", **plain)
         with pytest.raises(Refused, match="there is no user 'eve'; there are ann, bob"):
             await one(team, "send message", to=["bob", "eve"], text="x", **plain)
+
+    alone(tmp_path, scene)
+
+
+def test_a_document_is_attached_where_its_readers_are(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        await one(team, "create user", name="bob", role="editor", fields=[])
+        file = tmp_path / "plan.txt"
+        file.write_text("brass")
+        await create(team, "Optics")
+        await create(team, "Motors")
+        added = await one(team, "add document", path=str(file), community="Optics", name="plan.txt", fields=[])
+        attached = {"text": "look", "reply_to": "", "attachments": ["plan.txt"]}
+        sent = await one(team, "send message", to=["Optics"], **attached)
+        assert (list(sent["attachments"]), sent["attachment_names"]) == ([added["id"]], ["plan.txt"])
+        elsewhere = "plan.txt is a document of Optics, not of Motors: move or add it there first"
+        with pytest.raises(Refused, match=elsewhere):
+            await one(team, "send message", to=["Motors"], **attached)
+        times = {"times": [2e9], "duration_s": 60.0, "agenda": "", "documents": ["plan.txt"]}
+        with pytest.raises(Refused, match=elsewhere):
+            await one(team, "propose meeting", community="Motors", title="Review", **times)
+        with pytest.raises(
+            Refused, match="cannot be attached to a message to users: send the message to the community"
+        ):
+            await one(team, "send message", to=["bob"], **attached)
+        with pytest.raises(Refused, match="there is no document 'nonsense'"):
+            await one(team, "send message", to=["Optics"], **{**attached, "attachments": ["nonsense"]})
+        await one(team, "delete document", document="plan.txt")
+        [listed] = await asked(team, "messages", conversation=["Optics"], unread=False)
+        assert listed["attachment_names"] == [None]
+
+    alone(tmp_path, scene)
+
+
+def test_an_answer_is_listed_after_its_message_whatever_the_clocks_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(team: Team) -> None:
+        await create(team, "Optics")
+        await create(team, "Motors")
+        plain: dict[str, Any] = {"reply_to": "", "attachments": []}
+        start = team.peer.time()
+
+        async def send(at: float, to: str, text: str) -> None:
+            with monkeypatch.context() as context:
+                context.setattr(LivePeer, "time", lambda peer: start + at)
+                await one(team, "send message", to=[to], text=text, **plain)
+
+        await send(10.0, "Optics", "question")
+        await send(5.0, "Optics", "answer of a device that is late")
+        await send(7.0, "Motors", "before both")
+        await send(20.0, "Motors", "after both")
+        listed = [each["text"] for each in await asked(team, "messages", conversation=[], unread=False)]
+        assert listed == ["before both", "question", "answer of a device that is late", "after both"]
+
+    alone(tmp_path, scene)
+
+
+def test_a_subscription_by_webhook_tells_the_secret_that_signs(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        wanted = {"name": "all", "kinds": ["artefact"], "query": "", "language": "xql", "expires_s": None}
+        rest = {"digest_s": 0.0, "quiet": None, "utc_offset_s": 0.0}
+        hook = {"kind": "webhook", "target": "https://example.org/hook"}
+        made = await one(team, "subscribe", channels=[hook], **wanted, **rest)
+        assert len(bytes.fromhex(made["webhook_secret"])) == 32
+        assert made["webhook_secret"] == team.webhook_secret
+        assert "webhook_secret" not in await one(team, "subscribe", channels=[{"kind": "desktop"}], **wanted, **rest)
+        await one(team, "create user", name="bob", role="editor", fields=[])
+        with pytest.raises(Refused, match="signs for ann alone"):
+            assert team.as_user("bob").webhook_secret
 
     alone(tmp_path, scene)
 

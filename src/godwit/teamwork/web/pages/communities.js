@@ -4,7 +4,8 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { go, Link } from "/dashboard/address.js";
 import { call, ofCommunity, useTold } from "../api.js";
-import { Act, counted, Empty, Form, Person, Problem } from "../team_parts.js";
+import { History } from "../history.js";
+import { Act, counted, Empty, Form, Person, Problem, QueryFields } from "../team_parts.js";
 
 const KINDS = ["scope", "member", "listing"];
 const JOIN = { open: "open to everybody", approval: "owners let people in", rule: "by a rule over profiles" };
@@ -25,7 +26,7 @@ function All({ session }) {
     ${answer?.others.length > 0 && html`
       <h2>Others in the team</h2>
       <ul class="cards">${answer.others.map((each) => html`<${Other} key=${each.id} listing=${each} mayWrite=${session.may_write} onDone=${again} />`)}</ul>`}
-    ${session.may_write && html`<${NewCommunity} />`}`;
+    ${session.may_write && html`<${NewCommunity} languages=${session.languages} />`}`;
 }
 
 function Mine({ community }) {
@@ -51,11 +52,11 @@ function Other({ listing, mayWrite, onDone }) {
     </li>`;
 }
 
-function NewCommunity() {
+function NewCommunity({ languages }) {
   const [join, setJoin] = useState("approval");
   const create = async (data) => {
     const wanted = { name: data.get("name").trim(), description: data.get("description").trim(), join, sealed: data.has("sealed"), listed: data.has("listed") };
-    if (join === "rule") wanted.rule = data.get("rule");
+    if (join === "rule") Object.assign(wanted, { rule: data.get("rule"), language: data.get("language") });
     const { id } = await call("POST", "/api/communities", wanted);
     go("communities", { id });
   };
@@ -68,7 +69,7 @@ function NewCommunity() {
         <label>Who can join <select value=${join} onChange=${(event) => setJoin(event.target.value)}>
           ${Object.entries(JOIN).map(([value, label]) => html`<option value=${value} selected=${value === join}>${label}</option>`)}
         </select></label>
-        ${join === "rule" && html`<label>Rule, in XQL <input class="code" name="rule" required placeholder="//skill[. = 'welding']" spellcheck=${false} /></label>`}
+        ${join === "rule" && html`<${QueryFields} languages=${languages} label="Rule: a query over profiles of people" name="rule" required />`}
         <label class="check"><input type="checkbox" name="sealed" checked /> encrypted from device to device</label>
         <label class="check"><input type="checkbox" name="listed" checked /> listed for the whole team</label>
       <//>
@@ -100,7 +101,8 @@ function One({ id, session }) {
     ${role && session.may_write && html`<p class="actions">
       <${Act} act=${leave} sure="Leave this community?">Leave<//>
       ${isOwner && html`<${Act} act=${archive} sure=${community.is_archived ? "Open it again?" : "Let nobody change anything any more?"}>${community.is_archived ? "Open again" : "Archive"}<//>`}
-    </p>`}`;
+    </p>`}
+    ${role && html`<${History} path=${ofCommunity(id)} kinds=${KINDS} />`}`;
 }
 
 /** What owners of a community can do. */
@@ -114,8 +116,16 @@ function Owner({ id, community, people, onDone }) {
     await call("PATCH", ofCommunity(id), { name: data.get("name").trim(), description: data.get("description").trim() });
     onDone();
   };
+  const letIn = (user) => call("POST", ofCommunity(id, "members"), { user, role: "reader", invite: false }).then(onDone);
+  const refuse = (user) => call("DELETE", ofCommunity(id, "members", user)).then(onDone);
   return html`
     <div>
+      ${community.asking.length > 0 && html`<section class="card"><h2>Want to join</h2>
+        <ul class="list">${community.asking.map((user) => html`
+          <li key=${user}><div class="item"><span class="grow"><${Person} name=${user} people=${people} /></span>
+            <${Act} act=${() => letIn(user)} quiet=${false}>Let in<span class="unseen"> ${user}</span><//>
+            <${Act} act=${() => refuse(user)}>Refuse<span class="unseen"> ${user}</span><//></div></li>`)}</ul>
+      </section>`}
       <section class="card"><h2>Add somebody</h2>
         ${others.length === 0 ? html`<p class="dim">Everybody in the team is a member.</p>` : html`
         <${Form} act=${invite} label="Add">

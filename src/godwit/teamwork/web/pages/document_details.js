@@ -4,33 +4,37 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { go, Link } from "/dashboard/address.js";
 import { call, ofScope, upload, useTold } from "../api.js";
+import { History } from "../history.js";
 import { shown } from "/dashboard/parts.js";
 import { Act, bytes, Chips, Form, listed, moment, Problem } from "../team_parts.js";
 
 const HIDDEN = ["name", "type", "size", "content", "root", "version", "title", "description", "keyword", "changed", "created"];
-const INTERNAL = ["content", "root", "given"];
 
-export function DocumentDetails({ scope, id, scopes, session }) {
+/** `here`: where it is, if the user is a member there; `reason`: why the user cannot change it, or empty. */
+export function DocumentDetails({ scope, id, here, scopes, session, reason }) {
   const path = ofScope(scope, "documents", id);
   const { answer: document, error, again } = useTold(path, {}, ["artefact"]);
-  const versions = useTold(`${path}/versions`, {}, ["artefact"]).answer ?? [];
-  const where = scopes.find((each) => each.id === scope)?.name ?? scope;
-  const back = html`<p><${Link} page="documents" parameters=${{ scope }}>Documents of ${where}<//></p>`;
+  const versions = useTold(here ? `${path}/versions` : null, {}, ["artefact"]).answer ?? []; // only members see its history
+  const back = here
+    ? html`<p><${Link} page="documents" parameters=${{ scope }}>Documents of ${here.name}<//></p>`
+    : html`<p><${Link} page="search">Search<//></p>`;
   if (!document) return html`${back}<h1>Document</h1><${Problem} error=${error} />`;
   const { fields } = document;
   const does = (what) => () => call("POST", `${path}/${what}`).then(again);
   const remove = () => call("DELETE", path).then(() => go("documents", { scope }));
-  const mayUnlock = document.locked_by === session.user || session.role === "owner";
+  const isFree = !document.locked_by || document.locked_by === session.user || here?.role === "owner";
+  const mayChange = session.may_write && !reason && isFree;
   const more = Object.entries(fields).filter(([name]) => !HIDDEN.includes(name));
   return html`
     ${back}
     <div class="head"><h1>${fields.title || document.name}</h1>
       <div class="actions">
         <a class="button" href=${`${path}/content`} download=${document.name}>Download</a>
-        ${session.may_write && html`${document.locked_by ? mayUnlock && html`<${Act} act=${does("unlock")}>Unlock<//>` : html`<${Act} act=${does("lock")}>Lock<//>`}
+        ${mayChange && html`${document.locked_by ? html`<${Act} act=${does("unlock")}>Unlock<//>` : html`<${Act} act=${does("lock")}>Lock<//>`}
         <${Act} act=${remove} sure="Delete it for all members?">Delete<//>`}
       </div></div>
     ${document.conflicts.length > 0 && html`<p class="warning" role="status">Version ${document.conflicts.join(", ")} was made at the same time as the current one, without knowledge of it. Nothing is lost: compare them, and upload what is right.</p>`}
+    ${reason && html`<p role="status">${reason}</p>`}
     ${document.locked_by && html`<p role="status">Locked by ${document.locked_by}: others cannot change it.</p>`}
     ${!document.is_here && html`<p role="status" class="dim">The content is at other peers. A download fetches it first.</p>`}
     <div class="columns wide">
@@ -46,16 +50,16 @@ export function DocumentDetails({ scope, id, scopes, session }) {
             ${more.map(([name, value]) => html`<dt>${name}</dt><dd>${[value].flat().map(shown).join(", ")}</dd>`)}
           </dl>
         </article>
-        <h2>Versions</h2>
+        ${here && html`<h2>Versions</h2>
         <ul class="list">${[...versions].reverse().map((each) => html`
           <li key=${each.number}><div class="item"><span class="grow">Version ${each.number} by ${each.user}<small>${moment(each.time)} · ${bytes(each.size)}</small></span>
             ${each.is_conflict && html`<span class="tag warning">lost against another</span>`}
             ${!each.is_here && html`<span class="tag">at other peers</span>`}
             <a href=${`${path}/content?version=${each.number}`} download=${document.name}>Download<span class="unseen"> version ${each.number}</span></a></div></li>`)}
         </ul>
-        <${History} path=${path} />
+        <${History} path=${path} kinds=${["artefact"]} />`}
       </div>
-      ${session.may_write && html`<${Changes} key=${document.content} path=${path} document=${document} scope=${scope} scopes=${scopes} onDone=${again} />`}
+      ${mayChange && html`<${Changes} key=${document.content} path=${path} document=${document} scope=${scope} scopes=${scopes} onDone=${again} />`}
     </div>`;
 }
 
@@ -75,7 +79,7 @@ function Changes({ path, document, scope, scopes, onDone }) {
     form.reset();
     onDone();
   };
-  const others = scopes.filter(({ id }) => id !== scope);
+  const others = scopes.filter(({ id, role, isArchived }) => id !== scope && role !== "reader" && !isArchived);
   const move = async (data) => {
     const moved = await call("POST", `${path}/move`, { scope: data.get("scope") });
     go("documents", { scope: moved.scope, id: moved.id });
@@ -98,18 +102,4 @@ function Changes({ path, document, scope, scopes, onDone }) {
           <label>To <select name="scope">${others.map(({ id, name }) => html`<option value=${id}>${name}</option>`)}</select></label>
         <//></section>`}
     </div>`;
-}
-
-function History({ path }) {
-  const [isOpen, setOpen] = useState(false);
-  const { answer, error } = useTold(isOpen ? `${path}/history` : null, {}, ["artefact"]);
-  return html`
-    <details onToggle=${(event) => setOpen(event.target.open)}>
-      <summary>All changes</summary>
-      <${Problem} error=${error} />
-      <ul class="list">${[...(answer ?? [])].reverse().map((each) => html`
-        <li><div class="item"><span class="grow">${each.user}, ${moment(each.time)}<small>${Object.entries(each.fields).filter(([name]) => !INTERNAL.includes(name)).map(([name, value]) => `${name}: ${value === null ? "removed" : [value].flat().map(shown).join(", ")}`).join(" · ")}</small>
-          ${each.refused && html`<small class="problem">refused: ${each.refused}</small>`}
-          ${each.lost.length > 0 && html`<small class="warning">lost against another change: ${each.lost.join(", ")}</small>`}</span></div></li>`)}</ul>
-    </details>`;
 }

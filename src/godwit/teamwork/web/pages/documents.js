@@ -12,10 +12,25 @@ const PAGE_ROWS = 100;
 export function Documents({ parameters, session }) {
   const communities = useTold("/api/communities", {}, ["scope", "member"]).answer;
   if (!communities) return null;
-  const scopes = [...communities.mine.map(({ id, name }) => ({ id, name })), { id: session.team, name: "The whole team" }];
+  const mine = communities.mine.map(({ id, name, members, is_archived }) => ({ id, name, role: members[session.user], isArchived: is_archived }));
+  const scopes = [...mine, { id: session.team, name: "The whole team", role: session.role, isArchived: false }];
   const scope = parameters.scope || scopes[0].id;
-  if (parameters.id) return html`<${DocumentDetails} key=${parameters.id} scope=${scope} id=${parameters.id} scopes=${scopes} session=${session} />`;
-  return html`<${List} key=${scope} scope=${scope} scopes=${scopes} mayWrite=${session.may_write} text=${parameters.text ?? ""} first=${Math.max(0, Number(parameters.first) || 0)} />`;
+  const here = placeOf(scopes, scope);
+  if (parameters.id) return html`<${DocumentDetails} key=${parameters.id} scope=${scope} id=${parameters.id} here=${here} scopes=${scopes} session=${session} reason=${noChanges(here)} />`;
+  return html`<${List} key=${scope} scope=${scope} scopes=${scopes} mayWrite=${session.may_write && !noChanges(here)} text=${parameters.text ?? ""} first=${Math.max(0, Number(parameters.first) || 0)} />`;
+}
+
+/** Where documents are, if the user is a member there. Everybody in a conversation may change its documents. */
+function placeOf(scopes, scope) {
+  if (scope.startsWith("conversation/")) return { id: scope, name: "this conversation", role: "editor", isArchived: false };
+  return scopes.find(({ id }) => id === scope);
+}
+
+/** Why the user cannot change documents here; empty: they can. */
+function noChanges(here) {
+  if (!here) return "It belongs to a community of which you are not a member, and was shown to you: you can read it.";
+  if (here.isArchived) return `${here.name} is archived: nothing can be changed.`;
+  return here.role === "reader" ? `You are a reader of ${here.name}: editors and owners can change its documents.` : "";
 }
 
 function List({ scope, scopes, mayWrite, text, first }) {

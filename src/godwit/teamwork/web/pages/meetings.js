@@ -76,8 +76,8 @@ function One({ meeting, where, session, people, onDone }) {
           <thead><tr><th scope="col">Time</th>${isOpen && html`<th scope="col">You</th>`}${users.map((user) => html`<th scope="col"><${Person} name=${user} people=${people} /></th>`)}<th scope="col"><span class="unseen">Choose</span></th></tr></thead>
           <tbody>${meeting.times.map((time) => html`
             <tr class=${time === meeting.chosen ? "chosen" : ""}><th scope="row">${moment(time)}${!meeting.chosen && time === meeting.best && meeting.answers.length > 0 && html` <span class="tag">suits most</span>`}</th>
-              ${isOpen && html`<td><select name=${String(time)} aria-label=${`Your answer for ${moment(time)}`}><option value="">?</option>${ANSWERS.map((each) => html`<option value=${each} selected=${mine[time] === each}>${each}</option>`)}</select></td>`}
-              ${users.map((user) => html`<td class=${said(user, time)}>${said(user, time) || "?"}</td>`)}
+              ${isOpen && html`<td data-label="You"><select name=${String(time)} aria-label=${`Your answer for ${moment(time)}`}><option value="">?</option>${ANSWERS.map((each) => html`<option value=${each} selected=${mine[time] === each}>${each}</option>`)}</select></td>`}
+              ${users.map((user) => html`<td class=${said(user, time)} data-label=${user}>${said(user, time) || "?"}</td>`)}
               <td>${isOpen && html`<${Act} act=${choose(time)}>Choose<span class="unseen"> ${moment(time)}</span><//>`}</td></tr>`)}
           </tbody>
         </table>

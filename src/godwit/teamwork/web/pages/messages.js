@@ -93,14 +93,16 @@ function Bubble({ message, all, documents, session, people, onReply }) {
   const isOwn = message.author === session.user;
   const before = all.find(({ id }) => id === message.reply_to);
   const read = message.receipts.filter((each) => each.read && each.user !== message.author).map(({ user }) => user);
+  const delivered = message.receipts.filter((each) => !each.read && each.user !== message.author).map(({ user }) => user);
   const attached = message.attachments.map((id) => documents.find((each) => each.id === id) ?? { id, name: id });
+  const told = [read.length > 0 && `read by ${read.join(", ")}`, isOwn && delivered.length > 0 && `delivered to ${delivered.join(", ")}`].filter(Boolean).join(", ");
   return html`
     <li class=${isOwn ? "bubble own" : "bubble"}>
       <small>${isOwn ? "You" : html`<${Person} name=${message.author} people=${people} />`}, <time>${moment(message.time)}</time></small>
       ${before && html`<blockquote>${before.author}: ${before.text}</blockquote>`}
       <p>${message.text}</p>
       ${attached.map(({ id, name }) => html`<p><${Link} page="documents" parameters=${{ scope: message.scope, id }}>${name}<//></p>`)}
-      <small>${read.length > 0 && `read by ${read.join(", ")} `}${session.may_write && html`<button type="button" class="link" onClick=${onReply}>Reply<span class="unseen"> to ${message.author}</span></button>`}</small>
+      <small>${told && html`<span class="receipts">${told} </span>`}${session.may_write && html`<button type="button" class="link" onClick=${onReply}>Reply<span class="unseen"> to ${message.author}</span></button>`}</small>
     </li>`;
 }
 

@@ -4,10 +4,12 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { go, Link } from "/dashboard/address.js";
 import { call, useTold } from "../api.js";
+import { History } from "../history.js";
 import { Act, Chips, counted, Empty, Face, Form, listed, Problem } from "../team_parts.js";
 
 const KINDS = ["user", "member", "device", "presence"];
 const LISTS = [["role", "Roles"], ["skill", "Skills"], ["language", "Languages"], ["place", "Places"], ["mail", "Mail addresses"], ["phone", "Phone numbers"]];
+const INPUTS = { integer: "number", number: "number", date: "date" };
 const AVAILABILITIES = ["available", "busy", "do not disturb", "hidden"];
 
 export function People({ parameters, session }) {
@@ -95,6 +97,7 @@ function One({ name, session }) {
         <dl>
           ${profile.organisation && html`<dt>Organisation</dt><dd>${profile.organisation}</dd>`}
           ${LISTS.map(([field, label]) => [profile[field] ?? []].flat().length > 0 && html`<dt>${label}</dt><dd><${Chips} words=${profile[field]} /></dd>`)}
+          ${Object.keys(session.added_elements ?? {}).map((field) => profile[field] !== undefined && html`<dt>${labelled(field)}</dt><dd><${Chips} words=${profile[field]} /></dd>`)}
           <dt>Devices</dt><dd>${user.devices.join(", ") || "none"}</dd>
         </dl>
         <div class="actions">
@@ -103,17 +106,33 @@ function One({ name, session }) {
             ? html`<${Act} act=${() => state("resume")}>Let back in<//>`
             : html`<${Act} act=${() => state("suspend")} sure=${`Take all rights of ${name} away?`}>Suspend<//>`)}
         </div>
+        <${History} path=${`/api/people/${encodeURIComponent(name)}`} kinds=${KINDS} />
       </article>
-      ${isSelf && session.may_write && html`<${Profile} key=${JSON.stringify(profile)} name=${name} profile=${profile} onDone=${again} />`}
+      ${isSelf && session.may_write && html`<${Profile} key=${JSON.stringify(profile)} name=${name} profile=${profile} added=${session.added_elements ?? {}} onDone=${again} />`}
     </div>`;
 }
 
+/** The name of an element as a label: `staff_number` is "Staff number". */
+function labelled(field) {
+  const words = field.replaceAll("_", " ");
+  return words[0].toUpperCase() + words.slice(1);
+}
+
+/** A text as the value of an element; nothing removes it. What is wrong is told by the peer. */
+function typed(text, { type, repeatable }) {
+  const known = String(text ?? "").trim();
+  if (!known) return null;
+  const value = (each) => (type === "integer" || type === "number" ? Number(each) : type === "boolean" ? ["true", "yes"].includes(each.toLowerCase()) : each);
+  return repeatable ? listed(known).map(value) : value(known);
+}
+
 /** The profile of the user, to be changed. */
-function Profile({ name, profile, onDone }) {
+function Profile({ name, profile, added, onDone }) {
   const save = async (data) => {
     const lists = Object.fromEntries(LISTS.map(([field]) => [field, listed(data.get(field))]));
     const texts = Object.fromEntries(["name", "organisation", "about"].map((field) => [field, data.get(field).trim()]));
     const changed = Object.entries({ ...texts, ...lists }).map(([field, value]) => [field, value.length ? value : null]);
+    for (const [field, element] of Object.entries(added)) changed.push([field, typed(data.get(field), element)]);
     await call("PATCH", `/api/people/${encodeURIComponent(name)}`, { profile: Object.fromEntries(changed) });
     onDone();
   };
@@ -125,6 +144,7 @@ function Profile({ name, profile, onDone }) {
         <label>Name <input name="name" defaultValue=${profile.name ?? ""} autocomplete="name" /></label>
         <label>Organisation <input name="organisation" defaultValue=${profile.organisation ?? ""} /></label>
         ${LISTS.map(([field, label]) => html`<label>${label} <input name=${field} defaultValue=${[profile[field] ?? []].flat().join(", ")} /></label>`)}
+        ${Object.entries(added).map(([field, { type, repeatable }]) => html`<label>${labelled(field)} <input name=${field} type=${repeatable ? "text" : INPUTS[type] ?? "text"} step="any" defaultValue=${[profile[field] ?? []].flat().join(", ")} /></label>`)}
         <label>About you <textarea name="about" rows="3" defaultValue=${profile.about ?? ""}></textarea></label>
       <//>
     </section>`;
@@ -147,6 +167,6 @@ function NewUser({ onDone }) {
           <label>Role <select name="role"><option value="editor">editor</option><option value="reader">reader</option><option value="owner">owner</option></select></label>
         </div>
       <//>
-      <p class="dim">A device joins by an invitation: <code>godwit team user invite</code>. To let the user in here, by a browser alone, make a login link on the page Status.</p>
+      <p class="dim">A device joins by an invitation: <code>godwit team invite</code>. To let the user in here, by a browser alone, make a login link on the page Status.</p>
     </details>`;
 }

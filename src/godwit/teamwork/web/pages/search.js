@@ -3,11 +3,9 @@
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { go, Link } from "/dashboard/address.js";
-import { bytes, Chips, counted, Empty, Face, Problem } from "../team_parts.js";
+import { bytes, Chips, counted, Empty, Face, Problem, QueryFields } from "../team_parts.js";
 
 const KINDS = { artefact: "documents", user: "people", community: "communities" };
-const LANGUAGES = ["xql", "xpath", "cql2", "native"];
-const EXAMPLES = { xql: "//skill[. = 'welding']", xpath: "/user[skill = 'welding']", cql2: "name = 'plan.pdf'", native: "name = 'plan.pdf'" };
 const NOTHING = { results: [], progress: null, isOver: false, error: null };
 
 export function Search({ parameters, session }) {
@@ -17,7 +15,7 @@ export function Search({ parameters, session }) {
   return html`
     <h1>Search</h1>
     ${!session.may_write && html`<p class="lead">Your searches here are answered by this peer alone. A peer of your own asks all others.</p>`}
-    <${Question} key=${JSON.stringify(parameters)} words=${words} query=${query} language=${language} kinds=${kinds.split(",")} stays=${stays === "true"} />
+    <${Question} key=${JSON.stringify(parameters)} words=${words} query=${query} language=${language} kinds=${kinds.split(",")} stays=${stays === "true"} languages=${session.languages} />
     <${Problem} error=${found.error} />
     ${found.progress && html`<${Progress} found=${found} stays=${stays === "true"} />`}
     ${found.results.length > 0 && html`<ul class="list">${found.results.map((each) => html`<${Result} key=${`${each.scope} ${each.record}`} result=${each} />`)}</ul>`}
@@ -56,13 +54,12 @@ async function explained(asked) {
   return new Error(said?.error ?? "the server cannot be reached");
 }
 
-function Question({ words, query, language, kinds, stays }) {
-  const [chosen, setChosen] = useState(language);
+function Question({ words, query, language, kinds, stays, languages }) {
   const submit = (submitted) => {
     submitted.preventDefault();
     const data = new FormData(submitted.target);
     const asked = { words: data.get("words").trim(), query: data.get("query").trim(), stays_open: data.has("stays") ? "true" : "" };
-    if (asked.query) asked.language = chosen;
+    if (asked.query) asked.language = data.get("language");
     if (data.getAll("kind").length < Object.keys(KINDS).length) asked.kinds = data.getAll("kind").join();
     go("search", asked);
   };
@@ -78,24 +75,22 @@ function Question({ words, query, language, kinds, stays }) {
       </fieldset>
       <details open=${Boolean(query)}>
         <summary>Query over profiles</summary>
-        <div class="question">
-          <label>Language <select name="language" value=${chosen} onChange=${(event) => setChosen(event.target.value)}>${LANGUAGES.map((each) => html`<option value=${each} selected=${each === chosen}>${each}</option>`)}</select></label>
-          <label class="wide">Query <input key=${query} class="code" name="query" defaultValue=${query} spellcheck=${false} placeholder=${EXAMPLES[chosen]} /></label>
-        </div>
+        <${QueryFields} languages=${languages} query=${query} language=${language} />
       </details>
     </form>`;
 }
 
 function Progress({ found, stays }) {
   const { progress, results, isOver } = found;
+  const missing = progress.waiting.length + progress.away.length;
   const parts = [
     counted(results.length, "result"),
     `${counted(progress.answered.length, "peer has", "peers have")} answered`,
-    progress.waiting.length > 0 && `${counted(progress.waiting.length, "has", "have")} not yet`,
+    missing > 0 && `${counted(missing, "has", "have")} not answered`,
     progress.away.length > 0 && `${counted(progress.away.length, "is", "are")} away`,
   ];
   return html`
-    <p role="status" class="lead says">${parts.filter(Boolean).join(", ")}.${isOver ? "" : stays ? " The search stays open." : " Searching…"}</p>
+    <p role="status" class="lead says">${parts.filter(Boolean).join("; ")}.${isOver ? "" : stays ? " The search stays open." : " Searching…"}</p>
     ${Object.entries(progress.refused).map(([device, reason]) => html`<p class="warning">${device} did not search: ${reason}</p>`)}`;
 }
 

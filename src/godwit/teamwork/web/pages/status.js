@@ -27,7 +27,7 @@ function Peer({ status }) {
   const isHere = status.connection === "attached";
   const peers = Object.entries(status.peers);
   return html`
-    <p class=${isHere ? "verdict yes" : "verdict no"} role="status"><strong>${isHere ? "Connected." : "Not connected."}</strong> ${isHere ? `At the broker ${status.broker}.` : "Everything works on this disk, and goes out when a broker is met."}</p>
+    <p class=${isHere ? "verdict yes" : "verdict no"} role="status"><strong>${isHere ? "Connected." : "Not connected."}</strong> ${isHere ? `At the broker ${status.broker}.` : "Everything works on this disk, and is sent when a broker is reachable."}</p>
     <article class="card"><dl>
       <dt>User</dt><dd>${status.user}, ${status.role} of the team</dd>
       <dt>Device</dt><dd class="code">${status.device}</dd>
@@ -36,6 +36,7 @@ function Peer({ status }) {
       <dt>Documents on this disk</dt><dd>${bytes(status.bytes_used)}${status.bytes_max ? ` of ${bytes(status.bytes_max)}` : ""}</dd>
       <dt>Communities and conversations</dt><dd>${Math.max(0, status.scopes.length - 1)}</dd>
       <dt>Peers that are here</dt><dd>${peers.length === 0 ? "none" : peers.map(([device, user]) => html`<div>${user} <span class="dim code">${device}</span></div>`)}</dd>
+      ${status.lost.length > 0 && html`<dt>Your changes that were replaced</dt><dd class="warning">${status.lost.map((each) => html`<div>${each}</div>`)}</dd>`}
       ${status.faults.length > 0 && html`<dt>Faults</dt><dd class="problem">${status.faults.map((each) => html`<div>${each}</div>`)}</dd>`}
     </dl></article>`;
 }
@@ -102,8 +103,8 @@ function LoginLink({ session }) {
 }
 
 function Audit() {
-  const { answer, error } = useAnswer("/api/audit", { limit: 200 });
-  const rows = [...(answer ?? [])].reverse().map((each) => [moment(each.time), each.user, each.way, each.record, each.scope, each.detail]);
+  const { answer, error } = useAnswer("/api/audit", { newest: true, limit: 200 });
+  const rows = (answer ?? []).map((each) => [moment(each.time), each.user, each.way, each.record, each.scope, each.detail]);
   return html`
     <details><summary>Who was shown what</summary>
       <${Problem} error=${error} />

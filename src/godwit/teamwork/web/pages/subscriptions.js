@@ -3,27 +3,27 @@
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { call, useTold } from "../api.js";
-import { Act, counted, Empty, Form, moment, Problem } from "../team_parts.js";
+import { Act, counted, Empty, Form, moment, Problem, QueryFields } from "../team_parts.js";
 
-const KINDS = { artefact: "documents", message: "messages", meeting: "meetings", reminder: "meetings that begin soon", user: "people", community: "communities", presence: "who comes and goes" };
+const KINDS = { artefact: "documents", message: "messages", meeting: "meetings", reminder: "meetings that begin soon", user: "people", community: "communities", presence: "who comes and goes", lost: "my changes that were replaced" };
 const CHANNELS = { desktop: "this browser", message: "a message in your notes", mail: "mail", webhook: "webhook" };
 const TARGETS = { mail: ["Mail address", "email"], webhook: ["URL", "url"] };
 const DIGESTS = { 0: "at once", 3600: "every hour", 86400: "once a day" };
 
 export function Subscriptions({ session }) {
   if (!session.may_write) return html`<h1>Subscriptions</h1><${Empty} title="No subscriptions here">This peer notifies its own user alone.<//>`;
-  return html`<${All} />`;
+  return html`<${All} languages=${session.languages} />`;
 }
 
-function All() {
+function All({ languages }) {
   const { answer, error, again } = useTold("/api/subscriptions", {}, []);
   return html`
     <h1>Subscriptions</h1>
     <${Problem} error=${error} />
     ${answer && (answer.length > 0
       ? html`<ul class="list">${answer.map((each) => html`<${Row} key=${each.id} subscription=${each} onDone=${again} />`)}</ul>`
-      : html`<${Empty} title="You are notified of nothing">Make a subscription below.<//>`)}
-    <${New} onDone=${again} />`;
+      : html`<${Empty} title="No subscriptions yet">Make a subscription below.<//>`)}
+    <${New} onDone=${again} languages=${languages} />`;
 }
 
 function hours(minutes) {
@@ -41,9 +41,10 @@ function Row({ subscription, onDone }) {
       <${Act} act=${() => call("DELETE", `/api/subscriptions/${encodeURIComponent(id)}`).then(onDone)} sure=${`End “${name}”?`}>End<span class="unseen"> ${name}</span><//></div></li>`;
 }
 
-function New({ onDone }) {
+function New({ onDone, languages }) {
   const [channel, setChannel] = useState("desktop");
   const [isQuiet, setQuiet] = useState(false);
+  const [secret, setSecret] = useState("");
   const minutes = (text) => text.split(":").reduce((sum, each) => sum * 60 + Number(each), 0);
   const create = async (data, form) => {
     const wanted = {
@@ -51,12 +52,14 @@ function New({ onDone }) {
       kinds: data.getAll("kind"),
       channels: [{ kind: channel, target: data.get("target") ?? "" }],
       query: data.get("query").trim(),
+      language: data.get("language"),
       digest_s: Number(data.get("digest")),
       quiet: isQuiet ? [minutes(data.get("from")), minutes(data.get("until"))] : null,
       utc_offset_s: -60 * new Date().getTimezoneOffset(),
       expires: data.get("expires") ? Date.parse(data.get("expires")) / 1000 : null,
     };
-    await call("POST", "/api/subscriptions", wanted);
+    const made = await call("POST", "/api/subscriptions", wanted);
+    setSecret(made.webhook_secret ?? "");
     form.reset();
     setChannel("desktop");
     setQuiet(false);
@@ -71,7 +74,7 @@ function New({ onDone }) {
         <fieldset><legend>Tell me of new and changed</legend>
           ${Object.entries(KINDS).map(([kind, text]) => html`<label class="check"><input type="checkbox" name="kind" value=${kind} checked=${kind === "artefact"} /> ${text}</label>`)}
         </fieldset>
-        <label>Only those whose profile matches this query, in XQL (empty: all) <input class="code" name="query" spellcheck=${false} placeholder="//keyword[. = 'bridge']" /></label>
+        <${QueryFields} languages=${languages} label="Only if the profile matches this query (empty: all)" />
         <div class="pairs">
           <label>By <select value=${channel} onChange=${(event) => setChannel(event.target.value)}>${Object.entries(CHANNELS).map(([each, text]) => html`<option value=${each} selected=${each === channel}>${text}</option>`)}</select></label>
           ${label && html`<label>${label} <input name="target" type=${type} required /></label>`}
@@ -81,5 +84,6 @@ function New({ onDone }) {
         <label class="check"><input type="checkbox" checked=${isQuiet} onChange=${(event) => setQuiet(event.target.checked)} /> quiet hours</label>
         ${isQuiet && html`<div class="pairs"><label>From <input name="from" type="time" value="22:00" required /></label><label>Until <input name="until" type="time" value="07:00" required /></label></div>`}
       <//>
+      <div role="status">${secret && html`<p>Secret that signs webhooks of this peer (hexadecimal): <code>${secret}</code></p>`}</div>
     </section>`;
 }

@@ -1,0 +1,89 @@
+"""Lost changes of a user: another change was made at the same time, or the right to it had ended.
+
+Two peers that change the same thing offline converge to the same state (`machine/records.py` defines the rule), and one
+of the two changes is lost. It stays in the history, and its author is notified. [motion §2]
+
+*Rules.*
+1. A user is notified of a change that lost a field to a concurrent change of another user, on any device.
+2. A user is notified of a change that was allowed when made on this device, and is refused now: somebody has locked the
+   document, archived the community or ended the membership at the same time. (On other devices a right may not be known
+   *yet*.)
+3. A user is notified of each change once.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from godwit.teamwork.machine.changes import Change, ChangeId
+from godwit.teamwork.machine.records import Record
+
+__all__ = ["KINDS", "LostChange", "lost_changes"]
+
+KINDS = frozenset({"user", "scope", "member", "artefact", "meeting"})
+"""Kinds of records of which this is told. Others are written by one user, or by the peer itself."""
+OF_CONTENT = frozenset({"root", "size", "type", "changed", "created", "version"})
+"""Fields of a document that go with its content."""
+
+
+class LostChange(msgspec.Struct, frozen=True):
+    """A change that lost."""
+
+    change: Change
+    fields: tuple[str, ...]
+    """What it had set and no longer sets."""
+    by: str = ""
+    """The author of the change that decided otherwise."""
+    refused: str = ""
+    """Why it is refused, if it is."""
+
+    def title(self, record: Record) -> str:
+        """What the user is told."""
+        if self.refused:
+            return f"Your change of {_name(record)} does not count: {self.refused}"
+        what = ", ".join(self.fields)
+        return f"Your change of {_name(record)} ({what}) was replaced: {self.by} changed it at the same time"
+
+
+class ChangeLookup(Protocol):
+    """Where changes are found."""
+
+    def change(self, scope: str, id: ChangeId) -> Change | None: ...
+
+
+def lost_changes(
+    changes: ChangeLookup, scope: str, record: Record, user: str, device: str, is_told: Callable[[ChangeId], bool]
+) -> list[LostChange]:
+    """The changes of a user to a record that have lost, and of which the user was not told."""
+    if record.name.partition("/")[0] not in KINDS:
+        return []
+    found = []
+    for id in dict.fromkeys(each.lost for each in record.conflicts):  # (rule 1)
+        lost = None if is_told(id) else changes.change(scope, id)
+        if lost is not None and lost.user == user:
+            conflicts = [each for each in record.conflicts if each.lost == id]
+            winner = changes.change(scope, conflicts[-1].decided)
+            fields = [each.field for each in conflicts]
+            if "content" in fields:
+                fields = [field for field in fields if field not in OF_CONTENT]
+            found.append(LostChange(lost, tuple(fields), winner.user if winner else ""))
+    for each in record.refused:  # (rule 2)
+        refused = None if each.change[0] != device or is_told(each.change) else changes.change(scope, each.change)
+        if refused is not None and refused.user == user:
+            found.append(LostChange(refused, tuple(refused.fields), refused=each.reason))
+    return found
+
+
+def _name(record: Record) -> str:
+    """What a record is, for people."""
+    kind, _, id = record.name.partition("/")
+    title = str(record.fields.get("title") or record.fields.get("name") or id)
+    match kind:
+        case "user":
+            return f"the profile of {id}"
+        case "member":
+            return f"the membership of {id}"
+        case "scope":
+            return f"the settings of {title}" if "name" in record.fields else "the settings of the team"
+    return title
