@@ -1,7 +1,6 @@
 """Where the browser client runs in tests: a page in Chromium, or Node. Each takes the same calls (`station.mjs`)."""
 
 import asyncio
-import atexit
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.browser.kept_browser import chromium, chromium_here
 from tests.conventions.repository import PACKAGE
 
 HERE = Path(__file__).parent
@@ -48,12 +48,6 @@ def need(found: object, what: str) -> None:
     if os.environ.get("APT"):
         pytest.fail(f"{what} is missing, although `make tools` installs it")
     pytest.skip(f"{what} is missing: `make tools` installs it with apt")
-
-
-@cache
-def chromium() -> str | None:
-    """The browser, if there is one."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @cache
@@ -148,30 +142,6 @@ class PageStation:
         return said.get("result")
 
 
-@cache
-def chromium_server() -> str:
-    """Where a Chromium that runs can be asked for pages: to start one takes longer than most tests."""
-    from playwright._impl._driver import compute_driver_executable
-
-    node, program = compute_driver_executable()
-    browser = chromium()
-    assert browser is not None
-    started = subprocess.Popen(
-        [node, str(HERE / "chromium_server.mjs"), str(Path(program).parent), browser],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert started.stdin is not None
-    assert started.stdout is not None
-
-    def end() -> None:
-        started.communicate()  # which closes its standard input
-
-    atexit.register(end)
-    return started.stdout.readline().strip()
-
-
 @asynccontextmanager
 async def browser_page(**options: Any) -> AsyncIterator[Any]:
     """A page in Chromium, which shares nothing with those of other tests; `options` are those of `new_page`.
@@ -179,18 +149,16 @@ async def browser_page(**options: Any) -> AsyncIterator[Any]:
     What it logs as an error, and any exception of its own, fails the test in the end.
     """
     need(chromium(), "Chromium")
-    playwright = pytest.importorskip("playwright.async_api", reason="playwright is missing: it is in the extra dev")
-    async with playwright.async_playwright() as running:
-        browser = await running.chromium.connect(await asyncio.to_thread(chromium_server), timeout=PATIENCE_MS)
+    async with chromium_here() as browser:
+        page = await browser.new_page(**options)  # in a context of its own, which is closed with it
         try:
-            page = await browser.new_page(**options)  # in a context of its own
             page.set_default_timeout(PATIENCE_MS)
             page.faults = []
             page.on("pageerror", lambda error: page.faults.append(str(error)))
             yield page
             assert page.faults == [], page.faults
         finally:
-            await browser.close()
+            await page.close()
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from PIL import Image, ImageChops
 
 from tests.browser.fixed_state import complete, fixed_network, page_names
+from tests.browser.kept_browser import run
 from tests.browser.test_dashboard import dashboard, show
-from tests.network.waiting import run
 
 FOLDER = Path(__file__).parent / "pictures"
 SIZE = {"width": 900, "height": 1_000}

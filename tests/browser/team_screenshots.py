@@ -5,9 +5,9 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlencode
 
+from tests.browser.kept_browser import run
 from tests.browser.stations import browser_page
 from tests.browser.team_state import fixed_team
-from tests.network.waiting import run
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 

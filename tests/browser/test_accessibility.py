@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser.fixed_state import EXAMPLES, complete, fixed_network, page_names
+from tests.browser.kept_browser import run
 from tests.browser.stations import browser_page, need
 from tests.browser.test_dashboard import PHONE, dashboard, show
-from tests.network.waiting import run
 
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 GRAVE = ("serious", "critical")

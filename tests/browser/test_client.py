@@ -11,11 +11,12 @@ import pytest
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
 from godwit.runtime.rights_watch import RightsWatch
+from tests.browser.kept_browser import run
 from tests.browser.stations import ClientError, Station, in_node, in_page
 from tests.network.http_broker import Running, broker
 from tests.network.proxy import Proxy
 from tests.network.rights_broker import SECRET, Secured, user
-from tests.network.waiting import a_turn, run, until
+from tests.network.waiting import a_turn, until
 
 
 async def connected(at: Station, running: Running, id: str = "c", **options: Any) -> str:

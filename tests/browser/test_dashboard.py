@@ -12,11 +12,12 @@ from godwit.broker.messages import QueueRules
 from godwit.runtime.authentication import Principal
 from godwit.runtime.connecting import connect
 from godwit.runtime.samples import COARSE_STEP_S, DAY_S, FINE_S, SAMPLES_MAX
+from tests.browser.kept_browser import run
 from tests.browser.network import network
 from tests.browser.stations import browser_page
 from tests.network.http_broker import Running, broker
 from tests.network.rights_broker import secured, user
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 
 PAGES = ("why", "network", "map", "live", "workbench", "here", "sessions", "metrics", "users", "simulate", "plan")
 PHONE = {"width": 360, "height": 740}
@@ -100,6 +101,31 @@ def test_every_page_is_found_from_the_root_by_keyboard_and_fits_on_a_phone() -> 
                 for name in PAGES:
                     await show(page, name)
                     assert await fits(page), name
+
+    run(scene())
+
+
+MENU = "nav[aria-label=Pages]"
+MIDDLING = {"width": 900, "height": 800}
+
+
+def test_the_menu_fits_a_narrow_window_and_is_behind_a_button_on_a_phone() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            await page.set_viewport_size(MIDDLING)
+            await show(page, "users")
+            links = await page.locator(f"{MENU} a").evaluate_all(
+                "all => all.map((each) => each.getBoundingClientRect())"
+            )
+            assert len({link["top"] for link in links}) == 1  # all of them in one row
+            assert max(link["right"] for link in links) <= MIDDLING["width"]
+            await page.set_viewport_size(PHONE)
+            await page.locator(MENU).wait_for(state="hidden")
+            await page.get_by_role("button", name="Users").press("Enter")
+            await page.get_by_role("link", name="Sessions").click()
+            await shows(page, "No client has a session here.")
+            await page.locator(MENU).wait_for(state="hidden")
+            assert await fits(page)
 
     run(scene())
 
@@ -218,7 +244,7 @@ def test_clients_are_on_the_map_where_they_say_they_are_and_move() -> None:
             await show(page, "map", client="tram")
             await shows(page, "0 clients have said where they are")
             await tram.set_context({"location": {"lon": 8.54, "lat": 47.37}})
-            await shows(page, "1 clients have said where they are")
+            await shows(page, "1 client has said where it is")
             await page.get_by_text("Clients as a table").click()
             await shows(page, "47.3700, 8.5400")
             await tram.set_context({"location": {"lon": 8.6, "lat": 47.37}})
@@ -305,6 +331,8 @@ def test_metrics_show_what_happened_at_each_broker_and_in_the_network() -> None:
             assert [rows[name]["latency p99, ms"] for name in ("b1", "b3")] == ["–", "–"]
             assert 0 < float(rows["b2"]["latency p50, ms"]) <= float(rows["b2"]["latency p99, ms"])
             assert 0 < float(rows["b2"]["match p50, ms"]) <= float(rows["b2"]["match p99, ms"])
+            await page.set_viewport_size({"width": 1280, "height": 900})
+            assert await page.locator("[aria-label=Now]").evaluate("(each) => each.scrollWidth <= each.clientWidth")
             titles = await page.locator(".plot figcaption").all_text_contents()
             assert "Gap of a relocation, ms, p50 and p99" in titles
             assert "Memory of the process, MiB" in titles

@@ -10,12 +10,13 @@ from typing import Any
 
 import jwt
 
+from tests.browser.kept_browser import run
 from tests.browser.stations import browser_page
 from tests.conventions.repository import ROOT
 from tests.network.http_broker import broker
 from tests.network.proxy import Proxy
 from tests.network.rights_broker import SECRET, secured, user
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 
 GUIDE = (ROOT / "docs" / "guides" / "browser.md").read_text(encoding="utf-8")
 BROKER = "http://127.0.0.1:7080"

@@ -5,16 +5,29 @@ from typing import Any
 
 from godwit.filters.language import parse
 from godwit.runtime.connecting import connect
+from tests.browser.kept_browser import run
 from tests.browser.network import network
 from tests.browser.stations import browser_page
 from tests.browser.test_dashboard import dashboard, show, shows
 from tests.network.http_broker import broker
 from tests.network.rights_broker import secured, user
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 
 SAMPLING = "These are samples"
-FULL_PER_S = 200  # as in live_feed.js
+FULL_PER_S = 100  # as in live_feed.js
 ONE_SECOND = "performance.now = () => 0"  # all that comes, comes in one second, however slow the machine is
+
+MANY = """() => {
+    const ask = window.fetch;
+    window.fetch = async (address, options) => {
+        const response = await ask(address, options);
+        if (!String(address).includes("/everywhere/latest")) return response;
+        const found = await response.json();
+        for (const each of Object.values(found.answers)) each.per_s = 5000;
+        return new Response(JSON.stringify(found));
+    };
+}"""
+"""Brokers say that very many events match."""
 
 
 def is_wanted(machine: Any, filter: str) -> bool:
@@ -44,6 +57,24 @@ def test_samples_are_shown_and_said_to_be_samples_while_too_many_events_match() 
             await van.publish({"n": 0, "which": "each one"})
             await shows(page, "each one")
             assert running.http.activity.observers == {}
+
+    run(scene())
+
+
+def test_a_page_that_is_opened_while_too_many_events_match_never_subscribes() -> None:
+    async def scene() -> None:
+        async with (
+            broker() as (running, _),
+            connect(running.native, name="van") as van,
+            dashboard(running.url) as page,
+        ):
+            await show(page, "users")
+            await page.evaluate(MANY)
+            await page.get_by_role("link", name="Live").click()
+            await shows(page, SAMPLING)
+            await van.publish({"n": 1, "which": "a sample"})
+            await shows(page, "a sample")
+            assert not any(session.subscriptions for session in running.machine.sessions)
 
     run(scene())
 

@@ -1,6 +1,7 @@
 """The map in a real browser: brokers and areas, hand-overs as they happen, places, regions, tiles; and its cost."""
 
 import io
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +16,10 @@ from godwit.runtime.connecting import connect
 from godwit.runtime.dashboard_settings import DashboardSettings
 from godwit.runtime.tile_file import TileFile
 from tests.browser.fixed_state import fixed_network
+from tests.browser.kept_browser import run
 from tests.browser.test_dashboard import Nobody, chain, dashboard, show, shows
 from tests.network.http_broker import broker
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 from tests.unit.runtime.tile_files import write_tiles
 
 PAINTED = """() => {
@@ -47,7 +49,7 @@ def test_a_client_that_goes_to_another_broker_is_handed_over_before_your_eyes() 
             await tram.set_context({"location": {"lon": 8.54, "lat": 47.37}})
             await tram.subscribe("n > 0")
             await show(page, "map")
-            await shows(page, "1 clients have said where they are")
+            await shows(page, "1 client has said where it is")
             await shows(page, "No client has gone to another broker since this page was opened.")
             await tram.move(str(b3.native))
             await shows(page, "b1 → b3")
@@ -89,7 +91,7 @@ def test_a_click_on_a_client_chooses_it() -> None:
         async with broker() as (running, _), connect(running.native, name="van") as van, dashboard(running.url) as page:
             await van.set_context({"location": {"lon": 8.54, "lat": 47.37}})
             await show(page, "map")
-            await shows(page, "1 clients have said where they are")
+            await shows(page, "1 client has said where it is")
             await page.locator(".map").click()  # its middle, where the only client is
             await page.wait_for_url("**client=van")
 
@@ -109,42 +111,135 @@ def test_the_map_goes_on_while_a_broker_does_not_answer() -> None:
     run(scene())
 
 
-def test_a_client_that_two_brokers_tell_of_is_where_it_is_attached_and_nothing_is_told_twice() -> None:
-    answer = {
-        "answers": {
-            "old": {
-                "positions": [["van", 1.0, 2.0, False, 9.0], ["bus", 5.0, 6.0, False, 2.0]],
-                "hand_overs": [{"at": 8.0, "client": "van", "to": "new", "events": 2}],
-                "events": {"rows": [{"at": 9.0, "event": "van:1", "lon": 1.0, "lat": 2.0}], "is_cut": False},
-                "took_ms": 3.0,
-            },
-            "new": {
-                "positions": [["bus", 7.0, 8.0, False, 3.0], ["van", 3.0, 4.0, True, 7.0]],
-                "hand_overs": [],
-                "events": {"rows": [], "is_cut": True},
-                "took_ms": 1.0,
-            },
-            "strange": {"error": "this broker has no HTTP"},
-        },
-        "unanswered": ["gone"],
+def told(mark: str, rows: list[list[Any]], **more: Any) -> dict[str, Any]:
+    """An answer of a broker; `rows`: number, name or None, lon, lat, attached, at."""
+    names = [(number, name) for number, name, *_ in rows if name is not None]
+    columns = list(zip(*rows, strict=True)) or [()] * 6
+    return {
+        "mark": mark,
+        "is_whole": False,
+        "names": {"numbers": [number for number, _ in names], "names": [name for _, name in names]},
+        "moved": dict(zip(("numbers", "lon", "lat", "attached", "at"), [columns[0], *columns[2:]], strict=True)),
+        "gone": [],
+        "hand_overs": [],
+        "events": {"lon": [], "lat": [], "is_cut": False},
+        "took_ms": 1.0,
+        **more,
     }
-    script = """async (answer) => {
-        const { readAnswer } = await import("/dashboard/map_feed.js");
-        const seen = new Map();
-        return [...[0, 100, 200_000].map((now) => readAnswer(answer, seen, now)), seen.size];
-    }"""
+
+
+READ = """async (answers) => {
+    const { makeReader } = await import("/dashboard/map_feed.js");
+    const reader = makeReader();
+    const step = ([now, answer]) => ({ ...reader.read(answer, now), clients: null, marks: reader.marks() });
+    return answers.map((each) => structuredClone(step(each)));
+}"""
+"""What a page makes of answers: each with when it came."""
+
+
+def test_a_client_that_two_brokers_tell_of_is_where_it_is_attached() -> None:
+    old = told(
+        "o.1",
+        [[0, "van", 1.0, 2.0, False, 9.0], [1, "bus", 5.0, 6.0, False, 2.0]],
+        hand_overs=[{"at": 8.0, "client": "van", "to": "new", "events": 2}],
+        events={"lon": [1.0], "lat": [2.0], "is_cut": True},
+        took_ms=3.0,
+    )
+    new = told("n.1", [[0, "bus", 7.0, 8.0, False, 3.0], [7, "van", 3.0, 4.0, True, 7.0]])
+    strange = {"error": "this broker has no HTTP"}
+    answer = {"answers": {"old": old, "new": new, "strange": strange}, "unanswered": ["gone"]}
 
     async def scene() -> None:
         async with broker() as (running, _), dashboard(running.url) as page:
             await show(page, "users")
-            first, second, late, size = await page.evaluate(script, answer)
-            assert [(each["client"], each["broker"]) for each in first["clients"]] == [("van", "new"), ("bus", "new")]
+            [first] = await page.evaluate(READ, [[0, answer]])
+            assert [(each["client"], each["broker"]) for each in first["changed"]] == [("van", "new"), ("bus", "new")]
             assert first["handOvers"] == [{"at": 8.0, "client": "van", "from": "old", "to": "new", "waiting": 2}]
-            assert [each["event"] for each in first["events"]] == ["van:1"]
+            assert first["events"] == [{"lon": 1.0, "lat": 2.0, "broker": "old"}]
             assert (first["isCut"], first["spentMs"], first["unanswered"]) == (True, 3.0, ["gone"])
             assert first["brokers"] == ["gone", "new", "old", "strange"]
-            assert (second["handOvers"], second["events"]) == ([], [])
-            assert (late["handOvers"], size) == ([], 2)  # what is still told is still remembered
+            assert json.loads(first["marks"]) == {"old": "o.1", "new": "n.1"}
+
+    run(scene())
+
+
+def test_answers_add_up_and_the_clients_of_a_broker_that_is_silent_for_long_are_gone() -> None:
+    first = {"b1": told("a.1", [[0, "van", 1.0, 2.0, True, None], [1, "bus", 5.0, 6.0, True, None]])}
+    second = {"b1": told("a.2", [[0, None, 1.5, 2.0, True, None]], gone=[1])}
+    whole = {"b1": told("b.1", [[0, "tram", 3.0, 2.0, True, None]], is_whole=True)}
+    answers = [
+        [0, {"answers": first, "unanswered": []}],
+        [100, {"answers": second, "unanswered": []}],
+        [200, {"answers": {}, "unanswered": ["b1"]}],
+        [300, {"answers": whole, "unanswered": []}],
+        [5_299, {"answers": {}, "unanswered": ["b1"]}],
+        [5_300, {"answers": {}, "unanswered": ["b1"]}],
+    ]
+
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            await show(page, "users")
+            found = await page.evaluate(READ, answers)
+            changed = [[(each["client"], each["lon"]) for each in answer["changed"]] for answer in found]
+            assert changed == [[("van", 1.0), ("bus", 5.0)], [("van", 1.5)], [], [("tram", 3.0)], [], []]
+            assert [answer["gone"] for answer in found] == [[], ["bus"], [], ["van"], [], ["tram"]]
+            assert [answer["marks"] for answer in found][-2:] == ['{"b1":"b.1"}', ""]
+
+    run(scene())
+
+
+PACE = """async (answers) => {
+    const { makePace } = await import("/dashboard/map_feed.js");
+    const pace = makePace();
+    return answers.map((each) => pace.next(...each));
+}"""
+"""When a page asks again: after questions, each with when it was asked and answered, its cost, and who is missing."""
+
+
+def test_the_map_asks_ten_times_a_second_unless_its_answers_take_a_broker_more_than_a_fortieth_of_its_time() -> None:
+    late = [[1000, 1004, 1, False], [1103, 1108, 1, False], [1500, 1508, 1, False]]
+    slow = [[1000, 1095, 1, False], [1105, 1110, 1, True]]
+    dear = [[1000 + 400 * n, 1005 + 400 * n, 10, False] for n in range(3)]
+    tenth = [[1000 * n, 1000 * n + 5, 6 if n % 10 == 0 else 1, False] for n in range(1, 41)]
+
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            await show(page, "users")
+            assert await page.evaluate(PACE, late) == [
+                1100,
+                1200,
+                1600,
+            ]  # a timer that is 3 ms late delays one question
+            assert await page.evaluate(PACE, slow) == [1105, 1210]
+            assert await page.evaluate(PACE, dear) == [1400, 1800, 2200]
+            waits = [due - row[0] for due, row in zip(await page.evaluate(PACE, tenth), tenth, strict=True)]
+            assert set(waits) == {100}  # one answer of ten takes 6 ms: on average that is not too much
+
+    run(scene())
+
+
+OUTLINES = """async () => {
+    const { loaded } = await import("/dashboard/map_library.js");
+    const { features } = (await loaded()).countries;
+    const lines = features.flatMap(({ geometry: { type, coordinates } }) => coordinates.map((line) => [type, line]));
+    const longest = (line) => Math.max(...line.slice(1).map(([lon], at) => Math.abs(lon - line[at][0])));
+    const pole = ([type, line]) => type === "Polygon" && line.some(([, lat]) => lat < -80);
+    return {
+        count: lines.length,
+        beyond: lines.filter(([, line]) => line.some(([lon]) => Math.abs(lon) > 180.001)).length,
+        across: lines.filter((each) => !pole(each) && longest(each[1]) > 180).length,
+        chukotka: lines.some(([type, line]) => type !== "Point" && line.every(([lon, lat]) => lon < -169 && lat > 60)),
+    };
+}"""
+
+
+def test_no_outline_of_a_country_crosses_the_map() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            await show(page, "users")
+            found = await page.evaluate(OUTLINES)
+            assert found["count"] > 300
+            assert (found["beyond"], found["across"], found["chukotka"]) == (0, 0, True)
 
     run(scene())
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 from godwit.runtime.connecting import connect
+from tests.browser.kept_browser import run
 from tests.browser.test_dashboard import PHONE, chain, dashboard, fits, show, shows
 from tests.network.http_broker import Running
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 
 
 def wanted(running: Running, source: str) -> list[str]:

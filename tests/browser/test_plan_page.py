@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.browser.kept_browser import run
 from tests.browser.test_dashboard import PHONE, Nobody, dashboard, fits, show, shows
 from tests.network.http_broker import Running, broker
-from tests.network.waiting import run
 
 HOSTILE = "<b onclick=alert(1)>van</b>"
 HEAD = "time,id,lon,lat\n"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.browser.kept_browser import run
 from tests.browser.network import Broker, network
 from tests.browser.stations import Station, station
-from tests.network.waiting import run
 
 PLACES = ["node", "chromium"]
 STEP = 200  # events between two troubles

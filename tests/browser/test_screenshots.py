@@ -3,9 +3,9 @@
 from PIL import Image
 
 from tests.browser.fixed_state import fixed_network
+from tests.browser.kept_browser import run
 from tests.browser.stored_pictures import FOLDER, difference, stored, take_all
 from tests.browser.test_dashboard import dashboard
-from tests.network.waiting import run
 
 BYTES_MAX = 30_000
 AGAIN = "`make screenshots` takes the pictures again: look at them before you commit them"

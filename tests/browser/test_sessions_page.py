@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager
 
 from godwit.runtime.connecting import connect
 from godwit.runtime.tcp import Address
+from tests.browser.kept_browser import run
 from tests.browser.test_dashboard import dashboard, show, shows
 from tests.network.http_broker import broker, listening
 from tests.network.proxy import Proxy
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 
 SPEEDING = "/car[number(speed) > number(limit)]"  # one attribute against another, which no filter can say
 

@@ -15,9 +15,10 @@ from godwit.simulator.run import run as simulate
 from godwit.simulator.run_map import map_of
 from godwit.simulator.scenario import named, with_changes
 from godwit.trace import Record, TraceWriter
+from tests.browser.kept_browser import run
 from tests.browser.test_dashboard import PHONE, dashboard, fits, show, shows
 from tests.network.http_broker import broker
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 SHORT = ("run.duration_s=30", "run.settle_s=10", "clients.publish_per_s=1", "run.judge=false", "run.leave=false")

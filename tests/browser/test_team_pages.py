@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from godwit.teamwork import Role
+from godwit.teamwork import Grant, Role
+from godwit.teamwork.query_languages import OFFERED
+from tests.browser.kept_browser import run
 from tests.browser.stations import browser_page, need
 from tests.browser.team_state import BEGINS, fixed_team
 from tests.browser.test_accessibility import AXE, LOOKS, findings
 from tests.browser.test_dashboard import PHONE, fits, note, shows
 from tests.network.team_site import Site, team_site
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 
 PAGES = (
     *("people", "communities", "documents", "search", "messages"),
@@ -185,6 +187,27 @@ def test_a_document_is_stored_changed_and_found(tmp_path: Path) -> None:
     run(scene())
 
 
+def test_people_are_found_in_every_language_that_the_page_offers(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with team_site(tmp_path) as site, pages_of(site) as page:
+            await show(page, "search")
+            await page.get_by_text("Query over profiles").click()
+            offered = await page.get_by_label("Language").locator("option").all_inner_texts()
+            assert offered == list(OFFERED)
+            for name in offered:
+                await show(page, "search")
+                await page.get_by_text("Query over profiles").click()
+                await page.get_by_label("Language").select_option(name)
+                query = page.get_by_label("Query", exact=True)
+                assert await query.get_attribute("placeholder") == OFFERED[name]
+                await query.fill(OFFERED[name])
+                await page.keyboard.press("Enter")
+                await shows(page, "Bob Brandt")
+                assert await page.get_by_label("Language").input_value() == name
+
+    run(scene())
+
+
 def test_messages_come_and_are_seen_at_once(tmp_path: Path) -> None:
     async def scene() -> None:
         async with team_site(tmp_path, "bob") as site, pages_of(site) as page:
@@ -196,8 +219,10 @@ def test_messages_come_and_are_seen_at_once(tmp_path: Path) -> None:
             await until(lambda: any(bob.messages.thread(scope) for scope in bob.messages.conversations()))
             [scope] = bob.messages.conversations()
             [hello] = bob.messages.thread(scope)
+            await shows(page, "delivered to bob")
             bob.messages.mark(scope, hello.id)
             await shows(page, "read by bob")
+            assert "delivered to" not in await page.content()
             await show(page, "people")
             bob.messages.send(scope, "Hello Ann", reply_to=hello.id)
             await page.get_by_role("link", name="Messages 1 new").click()
@@ -324,3 +349,38 @@ def test_a_user_of_another_peer_reads_and_is_told_why_nothing_can_be_changed(tmp
             assert "Tender" not in str(await page.text_content("ul.cards"))
 
     run(scene())
+
+
+def test_a_document_offers_only_what_its_reader_may_do_and_says_why(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with team_site(tmp_path, "bob") as site, pages_of(site) as page:
+            ann, bob = site.ann, site.teams["bob"]
+            ours = ann.communities.create("Ours", join="open")
+            theirs = bob.communities.create("Theirs", join="approval")
+            read_only = bob.communities.create("Read only", join="open")
+            bob.communities.add(read_only, "ann", Role.READER)
+            plan = ann.documents.add(ours, BytesIO(b"a plan"), "plan.txt")
+            tender = bob.documents.add(theirs, BytesIO(b"a tender"), "tender.txt")
+            bob.rights.show(theirs, tender.id, [Grant(user="ann")])
+            rules = bob.documents.add(read_only, BytesIO(b"a rule"), "rules.txt")
+            await until(lambda: any(each.id == rules.id for each in known(ann, read_only)))
+
+            async def offered(scope: str, id: str, text: str) -> list[str]:
+                await show(page, "documents", scope=scope, id=id)
+                await shows(page, text)
+                return [str(each).strip() for each in await page.locator("main button").all_text_contents()]
+
+            assert {"Lock", "Delete", "Save"} <= set(await offered(ours, plan.id, "Version 1 by ann"))
+            assert await offered(theirs, tender.id, "you are not a member, and was shown to you") == []
+            assert await page.get_by_text("Versions").count() == 0
+            assert await offered(read_only, rules.id, "You are a reader of Read only") == []
+            await show(page, "documents", scope=read_only)
+            await shows(page, "rules.txt")
+            assert await page.locator("input[type=file]").count() == 0
+
+    run(scene())
+
+
+def known(team: Any, scope: str) -> list[Any]:
+    """The documents of a scope, as far as a peer knows them; none before it knows the scope."""
+    return list(team.documents.all(scope)) if any(each.id == scope for each in team.communities.mine()) else []

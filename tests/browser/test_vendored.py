@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from godwit.dashboard.vendored_files import VENDOR, import_map, vendored_packages
+from tests.browser.kept_browser import run
 from tests.browser.stations import browser_page
 from tests.conventions.repository import PACKAGE
-from tests.network.waiting import run
 
 GZIP_BYTES_MAX = 500_000
 SITE = "http://dashboard.test"  # nobody answers there: the test does

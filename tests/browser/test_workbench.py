@@ -3,9 +3,10 @@
 from typing import Any
 
 from godwit.runtime.connecting import connect
+from tests.browser.kept_browser import run
 from tests.browser.test_dashboard import PHONE, chain, dashboard, fits, show, shows
 from tests.network.http_broker import broker
-from tests.network.waiting import run, until
+from tests.network.waiting import until
 
 LANGUAGES = {  # a text, the filter that it is routed by, and whether an exact test remains
     "": ("speed > 80", "speed > 80", False),

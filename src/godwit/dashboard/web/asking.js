@@ -2,6 +2,8 @@
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
+export const RETRY_MS = 2_000; // after a server could not be reached
+
 /** A request that was answered by no, or not at all. `status` 0: the server could not be reached. */
 export class AskError extends Error {
   constructor(reason, status = 0) {
@@ -38,7 +40,8 @@ export async function answered(address, options) {
 /**
  * The answer to a question, asked again whenever it changes, and every `everyMs` while somebody looks at the page.
  *
- * While the server cannot be reached the last answer stays, with the error beside it. `path` null: nothing is asked.
+ * While the server cannot be reached the last answer stays, with the error beside it, and the question is asked again
+ * until it is answered. `path` null: nothing is asked.
  */
 export function useAnswer(path, parameters = {}, everyMs = 0) {
   const [state, setState] = useState({ answer: null, error: null, isAsking: path !== null });
@@ -58,9 +61,12 @@ export function useAnswer(path, parameters = {}, everyMs = 0) {
   useEffect(() => {
     setState({ answer: null, error: null, isAsking: key !== null });
     again();
-    if (!everyMs || key === null) return undefined;
-    const timer = setInterval(() => document.hidden || again(), everyMs);
+  }, [key]);
+  const eachMs = everyMs || (state.error?.status === 0 ? RETRY_MS : 0);
+  useEffect(() => {
+    if (!eachMs || key === null) return undefined;
+    const timer = setInterval(() => document.hidden || again(), eachMs);
     return () => clearInterval(timer);
-  }, [key, everyMs]);
+  }, [key, eachMs]);
   return { ...state, again };
 }

@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask, useAnswer } from "./asking.js";
+import { ask, RETRY_MS, useAnswer } from "./asking.js";
 
 const TYPING_MS = 250; // of silence, after which what was typed is looked at
 
@@ -12,14 +12,17 @@ export function useFilterAnswer(parameters) {
   const key = JSON.stringify(parameters);
   useEffect(() => {
     let isOver = false;
-    const timer = setTimeout(async () => {
+    const look = async () => {
       try {
         const answer = await ask("/workbench", parameters);
         if (!isOver) setState({ answer, error: null, key });
       } catch (error) {
-        if (!isOver) setState((before) => ({ ...before, error, key }));
+        if (isOver) return;
+        setState((before) => ({ ...before, error, key }));
+        if (error.status === 0) timer = setTimeout(look, RETRY_MS);
       }
-    }, state.answer ? TYPING_MS : 0);
+    };
+    let timer = setTimeout(look, state.answer ? TYPING_MS : 0);
     return () => {
       isOver = true;
       clearTimeout(timer);

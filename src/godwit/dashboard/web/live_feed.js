@@ -4,13 +4,14 @@
  * Rules.
  * 1. Up to FULL_PER_S events a second come over a subscription, each one. To deliver more would cost the broker more than
  *    it should: the subscription ends, and brokers are asked once a second for the latest events that they remember.
- * 2. When less than half as many match, three times in a row, there is a subscription again.
+ * 2. When less than half as many match, three times in a row, there is a subscription again. Where more match when the page
+ *    begins, there is none at first.
  * 3. The session belongs to the page, and ends with it.
  */
 
 import { ask, order } from "./asking.js";
 
-export const FULL_PER_S = 200;
+export const FULL_PER_S = 100;
 const SAMPLE_MS = 1_000;
 const SAMPLED_S = 1; // that a sample looks back
 const CALM = 3; // samples
@@ -67,7 +68,7 @@ export function startTail(client, { filter, language, onListening, onEvents, onS
     if (isOver) return;
     if (found) {
       const told = Object.values(found.answers).filter((each) => each?.events);
-      const perS = told.reduce((sum, each) => sum + each.per_s, 0);
+      const perS = rateOf(found);
       onEvents(told.flatMap(({ events }) => events).filter(isNew).sort((a, b) => a.at - b.at).map(({ event, attributes }) => ({ id: event, attributes })));
       calm = perS < FULL_PER_S / 2 ? calm + 1 : 0;
       onSampling(calm < CALM ? perS : null);
@@ -79,6 +80,14 @@ export function startTail(client, { filter, language, onListening, onEvents, onS
     timer = setTimeout(sample, SAMPLE_MS);
   }
 
+  /** Listen, unless too many events come already. */
+  async function begin() {
+    const found = await ask("/everywhere/latest", { filter, language, seconds: SAMPLED_S }).catch(() => null);
+    if (isOver) return;
+    if (rateOf(found) <= FULL_PER_S / 2) listen();
+    else sample();
+  }
+
   function isNew({ event }) {
     if (seen.has(event)) return false;
     seen.add(event);
@@ -86,10 +95,15 @@ export function startTail(client, { filter, language, onListening, onEvents, onS
     return true;
   }
 
-  listen();
+  begin();
   return function stop() {
     isOver = true;
     clearTimeout(timer);
     subscription?.unsubscribe();
   };
+}
+
+/** About how many events match in a second, at all brokers that answered. */
+function rateOf(found) {
+  return Object.values(found?.answers ?? {}).reduce((sum, each) => sum + (each?.per_s ?? 0), 0);
 }

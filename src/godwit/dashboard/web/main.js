@@ -1,7 +1,7 @@
 /** The frame of the dashboard: the list of pages, and the page that the address names. */
 
 import { html, render } from "htm/preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Link, useAddress } from "./address.js";
 import { useAnswer } from "./asking.js";
 import { Here } from "./pages/here.js";
@@ -35,14 +35,17 @@ function Dashboard() {
   const { page, parameters } = useAddress();
   const { answer, error } = useAnswer("/healthz", {}, HEALTH_MS);
   const [name, title, Page] = PAGES.find(([each]) => each === page) ?? PAGES[0];
+  const [isOpen, setOpen] = useState(false); // the list of pages, on a phone
   useEffect(() => {
     document.title = `${title} · Godwit`;
+    setOpen(false);
   }, [title]);
   return html`
     <a class="skip" href="#content">Skip to the content</a>
     <header>
       <strong class="brand"><img src="/dashboard/godwit.svg" alt="" width="28" height="28" /> Godwit</strong>
-      <nav aria-label="Pages">
+      <button class="menu" aria-expanded=${isOpen} aria-controls="pages" onClick=${() => setOpen(!isOpen)}>${title} <span aria-hidden="true">${isOpen ? "▴" : "▾"}</span></button>
+      <nav id="pages" class=${isOpen ? "" : "closed"} aria-label="Pages">
         ${PAGES.map(([each, label]) => html`
           <${Link} page=${each} aria-current=${each === name ? "page" : undefined}>${label}<//>`)}
       </nav>

@@ -3,10 +3,14 @@
  * trails, hand-overs, events) on one canvas over it, since thousands of points move at once.
  *
  * Places are kept as shares of the whole world in Mercator's projection, so that a frame only scales and shifts them.
- * Between two answers of the brokers a point moves from its last place to its next one.
+ * Between two answers of the brokers a point glides from its last place to its next one.
  */
 
+import { outlineStyle } from "./outlines.js";
+
 const REFRESH_MS = 1_000;
+const GLIDE_MS_MAX = 3_000;
+const SLACK = 1.1; // updates do not come like clockwork
 const TRAIL = 60; // places
 const TRAIL_STEP_MS = 500;
 const TRAILS_MAX = 500; // clients
@@ -27,10 +31,9 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
   const style = getComputedStyle(element);
   const colour = (name) => style.getPropertyValue(name).trim();
   const map = Leaflet.map(element, { preferCanvas: true, zoomAnimation: false, zoomSnap: 0.25, attributionControl: false, maxZoom: 19 }).setView([20, 0], 2);
-  const land = () => ({ color: colour("--line"), weight: 1, fillColor: colour("--faint"), fillOpacity: 0.6 });
-  const outlines = Leaflet.geoJSON(countries, { style: land, interactive: false }).addTo(map);
+  const outlines = Leaflet.geoJSON(countries, { style: outlineStyle(colour), interactive: false }).addTo(map);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const onScheme = () => outlines.setStyle(land());
+  const onScheme = () => outlines.setStyle(outlineStyle(colour));
   scheme.addEventListener("change", onScheme);
   Leaflet.control.scale({ imperial: false }).addTo(map);
   const areas = Leaflet.layerGroup().addTo(map);
@@ -46,34 +49,37 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
   let colours = new Map();
   let layers = { trails: true, areas: true, handOvers: true, events: true, places: true };
   let chosen = "";
-  let takesMs = REFRESH_MS;
   let hasFitted = false;
   let frame = 0;
   let frames = 0;
 
   // ---------------------------------------------------------------- what is told
 
-  /** Clients are here now: they move there until the next answer, in `untilNextMs`. */
-  function show(rows, brokers, who, untilNextMs = REFRESH_MS) {
+  /**
+   * These clients have changed: each glides to where it is now, for as long as it took since it last moved. So one that
+   * says every second where it is moves all the time, and does not jump once a second.
+   */
+  function show({ changed, gone, brokers, untilNextMs = REFRESH_MS }, who) {
     chosen = who;
-    takesMs = Math.min(untilNextMs, 5 * REFRESH_MS);
     colours = coloursOf(new Set([...brokers, ...stands.keys()]));
     const now = performance.now();
-    const seen = new Set();
-    for (const { client, lon, lat, broker, attached } of rows) {
-      seen.add(client);
+    for (const { client, lon, lat, broker, attached } of changed) {
       const [x, y] = worldOf(lon, lat);
-      const point = points.get(client) ?? { x, y, toX: x, toY: y, trail: [], trailedAt: -Infinity };
+      const point = points.get(client) ?? { x, y, toX: x, toY: y, trail: [], trailedAt: -Infinity, since: -Infinity, takesMs: 1 };
+      [point.broker, point.attached] = [broker, attached];
+      points.set(client, point);
+      if (point.toX === x && point.toY === y) continue;
       [point.fromX, point.fromY] = between(point, now);
-      [point.toX, point.toY, point.since, point.broker, point.attached] = [x, y, now, broker, attached];
+      const stoodMs = now - point.since;
+      point.takesMs = Math.max(untilNextMs, stoodMs > GLIDE_MS_MAX ? REFRESH_MS : SLACK * stoodMs);
+      [point.toX, point.toY, point.since] = [x, y, now];
       if (now - point.trailedAt >= TRAIL_STEP_MS) {
         point.trail.push(point.fromX, point.fromY);
         if (point.trail.length > 2 * TRAIL) point.trail.splice(0, 2);
         point.trailedAt = now;
       }
-      points.set(client, point);
     }
-    for (const client of points.keys()) if (!seen.has(client)) points.delete(client);
+    for (const client of gone) points.delete(client);
     fit();
   }
 
@@ -142,9 +148,10 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
 
   // ---------------------------------------------------------------- drawing
 
-  function between({ fromX, fromY, toX, toY, since }, now) {
-    const share = Math.min(1, (now - since) / takesMs);
-    return since === undefined ? [toX, toY] : [fromX + (toX - fromX) * share, fromY + (toY - fromY) * share];
+  function between({ fromX, fromY, toX, toY, since, takesMs }, now) {
+    if (now - since >= takesMs) return [toX, toY];
+    const share = Math.max(0, (now - since) / takesMs);
+    return [fromX + (toX - fromX) * share, fromY + (toY - fromY) * share];
   }
 
   function draw(now) {
@@ -206,12 +213,12 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
 
   function drawPlaces(pen, view) {
     const seen = places.filter(({ at }) => view.sees(...at));
-    pen.fillStyle = colour("--dim");
     pen.font = FONT;
     for (const { name, at } of seen) {
       const [x, y] = [view.x(at[0]), view.y(at[1])];
+      pen.fillStyle = colour("--dim");
       pen.fillRect(x - 2, y - 2, 5, 5);
-      if (seen.length <= LABELS_MAX) pen.fillText(name, x + 6, y + 4);
+      if (seen.length <= LABELS_MAX) write(pen, name, x + 6, y + 4, "--dim");
     }
   }
 
@@ -291,10 +298,10 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
   }
 
   /** A text that can be read on anything. */
-  function write(pen, text, x, y) {
+  function write(pen, text, x, y, ink = "--text") {
     pen.lineWidth = 3;
     pen.strokeStyle = colour("--paper");
-    pen.fillStyle = colour("--text");
+    pen.fillStyle = colour(ink);
     pen.strokeText(text.slice(0, 40), x, y);
     pen.fillText(text.slice(0, 40), x, y);
   }

@@ -29,6 +29,19 @@ export function count(number) {
   return Number(number ?? 0).toLocaleString("en-US");
 }
 
+/** A number of things: "1 client", "2 clients". */
+export function counted(number, thing) {
+  return `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
+}
+
+/** A moment to the second: a time of day, with the date if that is not today. From seconds since 1970. */
+export function moment(at) {
+  if (typeof at !== "number") return "";
+  const time = new Date(at * 1000);
+  const day = time.toLocaleDateString("sv-SE"); // as in 2026-11-17
+  return day === new Date().toLocaleDateString("sv-SE") ? time.toLocaleTimeString("en-GB") : `${day} ${time.toLocaleTimeString("en-GB")}`;
+}
+
 /** What is said when an answer has not come, and why. */
 export function Problem({ error }) {
   if (!error) return null;

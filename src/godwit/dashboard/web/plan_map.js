@@ -3,7 +3,10 @@
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { loaded } from "./map_library.js";
+import { outlineStyle } from "./outlines.js";
 import { Problem } from "./parts.js";
+
+const STRAYS = 0.01; // of all points, at each end
 
 /** `brokers`: name, lon, lat, radius_m. `points`: [lat, lon]. `gaps`: lon, lat, share. `links`: a, b. */
 export function PlanMap({ brokers, points = [], gaps = [], links = [], cellM = 0, onClick }) {
@@ -33,11 +36,21 @@ export function PlanMap({ brokers, points = [], gaps = [], links = [], cellM = 0
   return html`<div class="map" ref=${place} role="application" aria-label="Map of brokers and positions; the tables say the same"></div>`;
 }
 
+/** Points between the first and the last hundredth, to the north and to the east: one wrong position must not hide all others. */
+function withoutStrays(points) {
+  const [south, north, west, east] = [0, 1].flatMap((axis) => {
+    const sorted = points.map((point) => point[axis]).sort((a, b) => a - b);
+    const few = Math.floor(STRAYS * sorted.length);
+    return [sorted[few], sorted[sorted.length - 1 - few]];
+  });
+  return points.filter(([lat, lon]) => lat >= south && lat <= north && lon >= west && lon <= east);
+}
+
 function makeScene(Leaflet, countries, element, onClick) {
   const style = getComputedStyle(element);
   const colour = (name) => style.getPropertyValue(name).trim();
   const map = Leaflet.map(element, { preferCanvas: true, attributionControl: false }).setView([20, 0], 2);
-  Leaflet.geoJSON(countries, { style: { color: colour("--line"), weight: 1, fillColor: colour("--faint"), fillOpacity: 0.6 }, interactive: false }).addTo(map);
+  Leaflet.geoJSON(countries, { style: outlineStyle(colour), interactive: false }).addTo(map);
   Leaflet.control.scale({ imperial: false }).addTo(map);
   const layer = Leaflet.layerGroup().addTo(map);
   let fitted = "";
@@ -64,7 +77,7 @@ function makeScene(Leaflet, countries, element, onClick) {
   /** Show all of it, but only when something else is to be seen than before: a click must not move the map. */
   function fit(places, points) {
     const key = `${points.length} ${points[0]} ${places.length > 1 ? places[0] : ""}`;
-    const all = [...places, ...points];
+    const all = [...places, ...withoutStrays(points)];
     if (key === fitted || all.length === 0 || (points.length === 0 && places.length === 1)) return;
     fitted = key;
     map.fitBounds(Leaflet.latLngBounds(all).pad(0.15), { maxZoom: 14, animate: false });

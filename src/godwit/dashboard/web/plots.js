@@ -5,7 +5,9 @@ import { useEffect, useRef } from "preact/hooks";
 
 const HEIGHT = 200;
 const AWAY_S = 15; // series have no value at the times of others: only where there is none for longer, a line ends
-const COLOURS = ["--accent", "--bad", "--warn", "--good", "--dim"];
+const SHORTEST_S = 60;
+const DAY_S = 86_400;
+const COLOURS = ["--accent", "--bad", "--warn", "--text", "--dim", "--good"];
 
 let library = null;
 
@@ -20,9 +22,35 @@ function loaded() {
   return library;
 }
 
+/** A time on an axis whose marks are so many seconds apart, by a clock of 24 hours. */
+function timeText(at, stepS) {
+  const time = new Date(1000 * at);
+  if (stepS >= DAY_S) return time.toLocaleDateString("sv-SE"); // as in 2026-11-17
+  const text = time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(stepS < 60 ? { second: "2-digit" } : {}) });
+  return stepS < 1 ? `${text}.${String(time.getMilliseconds()).padStart(3, "0")}` : text;
+}
+
+/** The times that are shown: a minute, where there is nothing or one sample yet. */
+function rangeOf(_, first, last) {
+  const now = Date.now() / 1000;
+  if (first == null || last == null) return [now - SHORTEST_S, now];
+  if (last > now + DAY_S) return [first - SHORTEST_S, first]; // uPlot takes a single sample for years
+  return last - first < SHORTEST_S / 6 ? [last - SHORTEST_S, last] : [first, last];
+}
+
 /** Of the gaps in a line, in pixels, those that mean something. */
 function longGaps(plot, _series, _first, _last, gaps) {
   return gaps.filter(([from, to]) => plot.posToVal(to, "x", true) - plot.posToVal(from, "x", true) > AWAY_S);
+}
+
+/** Whose line it is: p50 and p99 of a broker have one colour, and p99 is dashed. */
+function baseOf(label) {
+  return label.replace(/ p(50|99)$/, "");
+}
+
+/** A value beside its name, while a time is pointed at. */
+function valueText(_, value) {
+  return value == null ? "" : value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
 }
 
 /** Series over time: `data` is the times in seconds since 1970, and the values of each series in `names`. */
@@ -39,8 +67,9 @@ export function Plot({ title, names, data }) {
       const style = getComputedStyle(place.current);
       const colour = (name) => style.getPropertyValue(name).trim();
       const axis = { stroke: colour("--text"), grid: { stroke: colour("--faint"), width: 1 }, ticks: { stroke: colour("--faint"), width: 1 } };
-      const lines = names.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 2, gaps: longGaps, points: { show: latest.current[0].length < 100, size: 4 } }));
-      const options = { width: place.current.clientWidth - 16, height: HEIGHT, series: [{}, ...lines], axes: [axis, { ...axis, size: 70 }], legend: { show: names.length > 1 } };
+      const bases = [...new Set(names.map(baseOf))];
+      const lines = names.map((label) => ({ label, stroke: colour(COLOURS[bases.indexOf(baseOf(label)) % COLOURS.length]), dash: label.endsWith(" p99") ? [6, 4] : undefined, width: 2, value: valueText, gaps: longGaps, points: { show: latest.current[0].length < 100, size: 4 } }));
+      const options = { width: place.current.clientWidth - 16, height: HEIGHT, series: [{ value: (_, at) => (at == null ? "" : timeText(at, 1)) }, ...lines], scales: { x: { range: rangeOf } }, axes: [{ ...axis, space: 80, values: (_, times, __, ___, step) => times.map((at) => timeText(at, step)) }, { ...axis, size: 70 }], legend: { show: names.length > 1 } };
       plot.current = new Plots(options, latest.current, place.current);
     }).catch((error) => {
       library = null; // the next plot tries again

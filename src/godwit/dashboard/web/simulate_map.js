@@ -1,5 +1,6 @@
 /** The map of a recorded run, where the scenario knows positions: brokers, and clients as they move along their tracks. */
 
+import { outlineStyle } from "./outlines.js";
 import { colourOf } from "./simulate_graph.js";
 
 const GAP_S = 120; // of the run, between two positions of a track: in between nobody knows
@@ -9,7 +10,7 @@ export function makeRunMap(Leaflet, countries, element, { about, names }) {
   const style = getComputedStyle(element);
   const colour = (name) => style.getPropertyValue(name).trim();
   const map = Leaflet.map(element, { preferCanvas: true, attributionControl: false }).setView([20, 0], 2);
-  Leaflet.geoJSON(countries, { style: { color: colour("--line"), weight: 1, fillColor: colour("--faint"), fillOpacity: 0.6 }, interactive: false }).addTo(map);
+  Leaflet.geoJSON(countries, { style: outlineStyle(colour), interactive: false }).addTo(map);
   Leaflet.control.scale({ imperial: false }).addTo(map);
   const canvas = Leaflet.DomUtil.create("canvas", "points", element);
   const numbers = new Map(names.map((name, number) => [name, number]));

@@ -71,10 +71,14 @@ function Row({ row, events }) {
       <th scope="row"><${Link} page="live" parameters=${{ filter: `${named(row.name)} IS NOT NULL` }}>${row.name}<//></th>
       <td class="number">${count(row.events)} <span class="dim">(${share} %)</span></td>
       <td>${Object.keys(row.kinds).join(", ")}</td>
-      <td class="line">${row.range ? `${shown(row.range[0])} to ${shown(row.range[1])}` : ""}</td>
+      <td class="line">${row.range ? rangeText(row.range.map(shown)) : ""}</td>
       <td class="line">${top.map(([key, number]) => html`<${Value} name=${row.name} value=${JSON.parse(key)} number=${number} /> `)}</td>
       <td class="line">${count(row.senders)}${senders ? html` <span class="dim">${senders}${row.senders > 3 ? ", …" : ""}</span>` : ""}</td>
     </tr>`;
+}
+
+function rangeText([least, most]) {
+  return least === most ? least : `${least} to ${most}`;
 }
 
 function Value({ name, value, number }) {

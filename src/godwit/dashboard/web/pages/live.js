@@ -7,10 +7,10 @@
 import { html } from "htm/preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { go, Link } from "../address.js";
-import { ask } from "../asking.js";
+import { ask, useAnswer } from "../asking.js";
 import { FilterProblem, LanguageSelect } from "../filters.js";
 import { FULL_PER_S, openClient, startTail } from "../live_feed.js";
-import { clock, count, inLine, shown } from "../parts.js";
+import { clock, count, inLine, shown, Unanswered } from "../parts.js";
 import { Plot } from "../plots.js";
 
 const KEPT = 2_000; // events
@@ -18,7 +18,8 @@ const SHOWN = 200;
 const TEXT_MAX = 200; // characters of a value in a row
 const SHOW_MS = 200; // however many events come
 const RETRY_MS = 1_000;
-const UNREACHABLE = "the broker cannot be reached; it is tried again";
+const BROKERS_MS = 5_000;
+const UNREACHABLE = "The broker cannot be reached. It is tried again.";
 
 /** The page as a client: null until it is one. `problem`: why it is not connected. */
 function useClient() {
@@ -100,6 +101,7 @@ export function Live({ parameters }) {
   const [isPaused, setPaused] = useState(false);
   const [search, setSearch] = useState("");
   const { client, problem } = useClient();
+  const network = useAnswer("/everywhere/network", {}, BROKERS_MS); // events at a broker that is down do not come
   const { isListening, events, came, ended, fault, sampledOf } = useEvents(client, filter, language, isPaused);
   const numbers = useMemo(() => numericNames(events), [events]);
   const found = events.filter((event) => search === "" || inLine(event.attributes).includes(search)).slice(-SHOWN).reverse();
@@ -108,6 +110,7 @@ export function Live({ parameters }) {
     <${Filter} key=${`${language} ${filter}`} filter=${filter} language=${language} plot=${plot} />
     <${FilterProblem} text=${filter} problem=${fault} />
     ${(problem || ended) && html`<p class="problem" role="alert">${problem || ended}</p>`}
+    <${Unanswered} found=${network.answer} />
     ${sampledOf !== null && html`<${Sampling} perS=${sampledOf} />`}
     <div class="question">
       <button aria-pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? "Go on" : "Pause"}</button>
@@ -172,7 +175,7 @@ function Rows({ events, isEmpty }) {
         <tbody>
           ${events.map((event) => html`
             <tr key=${event.number}>
-              <td>${clock(event.at)}</td><td>${event.id}</td>
+              <td>${clock(event.at)}</td><td><span class="id">${event.id}</span></td>
               <td class="line">${Object.entries(event.attributes).map(([name, value]) => html`<span class="pair"><b>${name}</b> ${cut(shown(value))}</span> `)}</td>
             </tr>`)}
         </tbody>

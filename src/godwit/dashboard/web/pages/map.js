@@ -10,7 +10,7 @@ import { useAnswer } from "../asking.js";
 import { startFeed } from "../map_feed.js";
 import { loaded } from "../map_library.js";
 import { coloursOf, makeScene } from "../map_scene.js";
-import { clock, count, Problem, Table, Unanswered } from "../parts.js";
+import { clock, count, counted, Problem, Table, Unanswered } from "../parts.js";
 
 export { makeScene };
 
@@ -52,8 +52,8 @@ export function Map({ parameters }) {
       <${Canvas} brokers=${brokers} places=${places} regions=${regions} tiles=${tiles} hidden=${hidden} chosen=${chosen} onTold=${setTold} onError=${setError} />`}
     ${tiles?.attribution && html`<p class="dim">${tiles.attribution}</p>`}
     <${Legend} brokers=${seen} clients=${told.clients} />
-    <p>${told.isTold ? `${count(told.clients.length)} clients have said where they are, in their context or in an event.` : "Asking…"}
-      ${told.isTold && html` <span class="dim">${told.perSecond.toFixed(1)} updates a second.${told.isCut ? " Of the events, the latest 200 of each broker are drawn." : ""}</span>`}</p>
+    <p>${told.isTold ? `${counted(told.clients.length, "client")} ${told.clients.length === 1 ? "has said where it is, in its" : "have said where they are, in their"} context or in an event.` : "Asking…"}
+      ${told.isTold && html` <span class="dim">${told.perSecond.toFixed(1)} updates a second.${told.isCut ? " More events come than are drawn: the latest 50 of each broker are." : ""}</span>`}</p>
     <${HandOvers} rows=${told.handOvers} all=${told.handOverCount} />
     <${Clients} rows=${told.clients} parameters=${parameters} />
     <${Places} brokers=${brokers} places=${places} regions=${regions} wantsRegions=${wantsRegions} />`;
@@ -143,7 +143,7 @@ function Canvas({ brokers, places, regions, tiles, hidden, chosen, onTold, onErr
     const teller = makeTeller(onTold);
     return startFeed({
       onAnswer(found) {
-        scene.current.show(found.clients, found.brokers, who.current, found.takesMs);
+        scene.current.show({ ...found, untilNextMs: found.takesMs }, who.current);
         scene.current.happen(found);
         teller(found);
         onError(null);
@@ -161,15 +161,17 @@ function makeTeller(onTold) {
   let answers = 0;
   let handOvers = [];
   let handOverCount = 0;
+  let isCut = false;
   return (found) => {
     answers += 1;
+    isCut ||= found.isCut;
     handOverCount += found.handOvers.length;
     handOvers = [...found.handOvers.reverse(), ...handOvers].slice(0, KEPT);
     const now = performance.now();
     if (now - toldAt < TELL_MS) return;
     const perSecond = toldAt === -Infinity ? 1_000 / found.takesMs : (1_000 * answers) / (now - toldAt);
-    onTold({ ...found, handOvers, handOverCount, perSecond, isTold: true });
-    [toldAt, answers] = [now, 0];
+    onTold({ ...found, clients: [...found.clients.values()], handOvers, handOverCount, isCut, perSecond, isTold: true });
+    [toldAt, answers, isCut] = [now, 0, false];
   };
 }
 
@@ -184,7 +186,7 @@ function Legend({ brokers, clients }) {
 
 function HandOvers({ rows, all }) {
   const cells = rows.map(({ at, client, from, to, waiting }) => [
-    html`<time>${clock(at)}</time>`, html`<${Link} page="sessions" parameters=${{ client }}>${client}<//>`, `${from} → ${to}`, count(waiting),
+    html`<time>${clock(at)}</time>`, html`<${Link} page="sessions" parameters=${{ client }}>${client}<//>`, html`<span class="nowrap">${from} → ${to}</span>`, count(waiting),
   ]);
   return html`
     <h2>Hand-overs: <span class="hand-overs">${count(all)}</span></h2>

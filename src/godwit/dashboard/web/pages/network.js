@@ -93,7 +93,7 @@ function Brokers({ brokers, tables }) {
 
 function Links({ links }) {
   const rows = links.map(({ a, b, isUp, outbox, roundTripS, faults, toA, toB }) => [
-    `${a} – ${b}`,
+    html`<span class="nowrap">${a} – ${b}</span>`,
     isUp ? html`<span class="holds">up</span>` : html`<span class="fails">down</span>`,
     `${rateText(toB)} to ${b}, ${rateText(toA)} to ${a}`,
     count(outbox),

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { go, Link } from "../address.js";
 import { useAnswer } from "../asking.js";
-import { count, Problem, Table } from "../parts.js";
+import { count, counted, Problem, Table } from "../parts.js";
 
 const REFRESH_MS = 2_000;
 const ROWS = 500;
@@ -11,19 +11,22 @@ const HERE = "here";
 const BY = "by ";
 
 const TABLES = {
-  in_subs: "subscriptions",
-  in_ads: "advertisements",
-  out_subs: "subscriptions sent on",
-  out_ads: "advertisements sent on",
-  matcher: "filters to match",
-  local: "subscriptions of clients here",
-  remote: "subscriptions of other brokers",
+  in_subs: ["subscription", ""],
+  in_ads: ["advertisement", ""],
+  out_subs: ["subscription", " sent on"],
+  out_ads: ["advertisement", " sent on"],
+  matcher: ["filter", " to match"],
+  local: ["subscription", " of clients here"],
+  remote: ["subscription", " of other brokers"],
 };
 
 /** How many entries the tables of a broker have; of those with another name only if they have any. */
 export function sizesText(sizes) {
   const shown = Object.entries(sizes).filter(([table, size]) => table in TABLES || size > 0);
-  return shown.map(([table, size]) => `${count(size)} ${TABLES[table] ?? table.replaceAll("_", " ")}`).join(" · ");
+  return shown.map(([table, size]) => {
+    const [thing, rest] = TABLES[table] ?? [];
+    return thing ? `${counted(size, thing)}${rest}` : `${count(size)} ${table.replaceAll("_", " ")}`;
+  }).join(" · ");
 }
 
 export function Routes({ broker, from = "", local = "" }) {

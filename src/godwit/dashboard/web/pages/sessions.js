@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { go, Link } from "../address.js";
 import { useAnswer } from "../asking.js";
-import { clock, count, inLine, Problem, Table, Unanswered } from "../parts.js";
+import { count, inLine, moment, Problem, Table, Unanswered } from "../parts.js";
 
 const PAGE_ROWS = 100;
 const REFRESH_MS = 3_000;
@@ -57,7 +57,7 @@ function Rows({ rows, at, search, first }) {
   const cells = rows.map(([broker, session]) => [
     html`<${Link} page="sessions" parameters=${{ at, search, first, client: session.client }}>${session.client}<//>`,
     broker,
-    session.attached ? html`<span class="holds">attached</span>` : html`<span class="dim">away${session.ends_at ? ` until ${clock(session.ends_at)}` : ""}</span>`,
+    session.attached ? html`<span class="holds">attached</span>` : html`<span class="dim">away${session.ends_at ? `, kept until ${moment(session.ends_at)}` : ""}</span>`,
     count(session.subscriptions),
     count(session.queued),
     session.mode,
@@ -77,7 +77,7 @@ function Moving({ answers }) {
     broker,
     moving.from || "being searched for",
     count(moving.buffered),
-    clock(moving.gives_up_at),
+    moment(moving.gives_up_at),
   ]);
   return html`
     <h2>Moving</h2>
@@ -107,7 +107,7 @@ function Session({ client }) {
   if (!found) return html`<section><h2>${client}</h2><p class="empty">${answer ? "It has no session at any broker." : "Asking…"}</p></section>`;
   const { queue } = found;
   const purged = Object.entries(queue.purged).map(([rule, number]) => `${rule} ${count(number)}`).join(", ");
-  const wishes = found.subscribed.map((row) => [row.name, html`<code>${row.now ?? row.filter}</code>`, testText(row), row.share ?? "", row.expires ? clock(row.expires) : ""]);
+  const wishes = found.subscribed.map((row) => [row.name, html`<code>${row.now ?? row.filter}</code>`, testText(row), row.share ?? "", row.expires ? moment(row.expires) : ""]);
   return html`
     <section aria-live="polite">
       <h2>${client} <span class="tag">at ${broker}</span></h2>

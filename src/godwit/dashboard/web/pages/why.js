@@ -14,6 +14,7 @@ import { Verdict } from "./why_verdict.js";
 import { WriteEvent } from "./why_written.js";
 
 const RECENT = 200; // events of each broker
+const OFFERED = 20; // clients to choose from
 const REFRESH_MS = 3_000;
 
 export function Why({ parameters }) {
@@ -29,6 +30,7 @@ export function Why({ parameters }) {
   };
   return html`
     <h1>Why did a client get an event, or not?</h1>
+    <p class="dim">Pick an event from the list, or write one, and name the client.</p>
     <${Question} event=${event} client=${client} written=${written} publisher=${publisher} ask=${ask} onTyped=${() => setChanging(true)} />
     <${Problem} error=${error} />
     ${isAsked ? answer && !isChanging && html`<${Verdict} found=${answer} client=${client} />` : html`<${Drops} />`}`;
@@ -59,8 +61,20 @@ function Question({ event, client, written, publisher, ask, onTyped }) {
       <button>Explain</button>
     </form>
     <${Problem} error=${events.error ?? sessions.error} />
+    ${event && !client && html`<${Who} names=${names} event=${event} />`}
     <${Recent} answers=${events.answer?.answers} event=${event} client=${client} isOpen=${event === "" && written === ""} />
     <${WriteEvent} written=${written} publisher=${publisher} client=${client} ask=${ask} />`;
+}
+
+/** An event is picked: which client is it about? */
+function Who({ names, event }) {
+  const few = names.slice(0, OFFERED);
+  return html`
+    <div class="who" role="group" aria-label="Who">
+      <strong>Which client?</strong>
+      ${few.map((name) => html`<${Link} page="why" parameters=${{ event, client: name }}>${name}<//>`)}
+      <span class="dim">${names.length > few.length ? `${count(names.length - few.length)} more: type a name above` : "or type a name above"}</span>
+    </div>`;
 }
 
 /** The last events of the whole network, to pick one from. */

@@ -33,7 +33,7 @@ export function Drops() {
       <${Plot} title="Events a second that did not arrive, in the whole network" names=${kinds.map((kind) => DROPS[kind])} data=${data} />
       <div class="scroll" tabindex="0" role="region" aria-label="Reasons">
         <table>
-          <thead><tr><th scope="col">reason</th>${last.map(([name]) => html`<th scope="col">${name}</th>`)}</tr></thead>
+          <thead><tr><th scope="col">reason</th>${last.map(([name]) => html`<th scope="col" class="number">${name}</th>`)}</tr></thead>
           <tbody>
             ${kinds.map((kind) => html`
               <tr><th scope="row">${DROPS[kind]}</th>${last.map(([, counts]) => html`<td class="number">${count(counts[kind])}</td>`)}</tr>`)}

@@ -10,7 +10,7 @@ export function Verdict({ found, client }) {
   return html`
     <section aria-live="polite">
       <p class=${`verdict ${look}`}>
-        <strong>${answer}</strong> ${found.verdict} <${Basis} basis=${found.basis} />
+        <strong>${answer}</strong> ${sentence(found)} <${Basis} basis=${found.basis} />
       </p>
       <p><${Link} page="sessions" parameters=${{ client }}>The session of ${client}<//></p>
       <${Unanswered} found=${{ ...found, answers: found.hops }} />
@@ -23,6 +23,12 @@ function answerOf(found) {
   if (found.is_written) return found.delivered ? ["Yes, it would.", "yes"] : ["No, it would not.", "no"];
   if (found.waits) return ["Not yet.", "waits"];
   return found.delivered ? ["Yes.", "yes"] : ["No.", "no"];
+}
+
+/** The verdict as a sentence; one that begins with the name of a broker stays as it is. */
+function sentence({ verdict, hops }) {
+  const isNamed = hops.some(({ broker }) => verdict.startsWith(`${broker}: `));
+  return isNamed ? verdict : verdict.charAt(0).toUpperCase() + verdict.slice(1);
 }
 
 /** What an answer rests on. */
@@ -52,10 +58,15 @@ function Hop({ hop }) {
         ${(hop.deliveries ?? []).map((each) => html`<dt>delivery</dt><dd>number ${each.number}, ${each.state}</dd>`)}
         ${(hop.sent_on ?? []).map((each) => html`<dt>${each.basis === "record" ? "sent on" : "would go on"}</dt><dd>to ${each.peer} for ${each.because_of[0]}</dd>`)}
         ${hop.moved_to && html`<dt>moved</dt><dd>the client's session went to ${hop.moved_to}</dd>`}
-        ${(hop.records ?? []).map((each) => html`<dt>${each.kind}</dt><dd>${clock(each.at)} ${each.detail}</dd>`)}
-        ${(hop.client_records ?? []).map((each) => html`<dt>${each.kind}</dt><dd>${clock(each.at)} the client: ${each.subscription} ${each.detail}</dd>`)}
+        ${(hop.records ?? []).map((each) => html`<dt>${kindText(each)}</dt><dd>${clock(each.at)} ${each.detail}</dd>`)}
+        ${(hop.client_records ?? []).map((each) => html`<dt>${kindText(each)}</dt><dd>${clock(each.at)} the client: ${each.subscription} ${each.detail}</dd>`)}
       </dl>
     </li>`;
+}
+
+/** What is on record, in words. */
+function kindText({ kind }) {
+  return kind === "purged" ? "removed by rule" : kind.replaceAll("_", " ");
 }
 
 /** What somebody may do, and what of that the event does not meet. */

@@ -39,7 +39,7 @@ export function Workbench({ parameters }) {
       ${[["events", "Last events"], ["subscriptions", "Subscriptions"]].map(([name, label]) => html`
         <button aria-pressed=${show === name} class=${show === name ? "" : "quiet"} onClick=${() => change({ show: name })}>${label}</button>`)}
     </div>
-    ${!isValid ? html`<p class="empty">A filter without faults is needed for this.</p>`
+    ${!isValid ? html`<p class="empty">${filter.trim() ? "Correct the filter first." : "Write a filter above first."}</p>`
       : show === "subscriptions" ? html`<${Comparisons} asked=${asked} />` : html`<${Matches} asked=${asked} />`}`;
 }
 
@@ -130,7 +130,7 @@ function Matches({ asked }) {
   const rows = brokers
     .flatMap(([broker, found]) => found.events.map((event) => ({ ...event, broker })))
     .sort((a, b) => b.at - a.at).slice(0, SHOWN)
-    .map((event) => [clock(event.at), html`<${Link} page="why" parameters=${{ event: event.event }}>${event.event}<//>`, event.broker, html`<span class="line">${inLine(event.attributes)}</span>`]);
+    .map((event) => [clock(event.at), html`<${Link} class="id" page="why" parameters=${{ event: event.event }}>${event.event}<//>`, event.broker, html`<span class="line">${inLine(event.attributes)}</span>`]);
   if (!answer) return html`<${Problem} error=${error} /><p class="empty">Holding the filter against the last events…</p>`;
   return html`
     <${Problem} error=${error} />
