@@ -32,7 +32,7 @@ TOLD = {
     "coordinated": "coordinates with {peer}",
     "lost": "lost event {publisher}:{sequence} for {peer}: {detail}",
     "fault": "fault of {peer}: {detail}",
-}  # records that people want to see
+}  # records that are printed
 
 
 def adhoc(
@@ -78,9 +78,19 @@ def adhoc(
     folder: Annotated[
         str,
         typer.Option(
-            "--state", metavar="DIR", help="Folder for the device's key (default: ~/.local/state/godwit/adhoc/NAME)."
+            "--state",
+            metavar="DIR",
+            help="Folder for the device's key and journal (default: ~/.local/state/godwit/adhoc/NAME).",
         ),
     ] = "",
+    durability: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="What survives of the events and sessions that the device holds: full (all), relaxed (all, but for "
+            "the last seconds when the power fails) or memory (nothing).",
+        ),
+    ] = "relaxed",
     allow: Annotated[
         str,
         typer.Option(metavar="FILE", help="TOML list of allowed devices and keys (default: first key seen is kept)."),
@@ -96,9 +106,16 @@ def adhoc(
         typer.Option(
             "--broker",
             metavar="HOST:PORT",
-            help="Fixed broker: what the island publishes goes over to it whenever it can be reached; repeatable.",
+            help="Fixed broker, where the events of the island are published when it is reachable; repeatable.",
         ),
     ] = None,
+    down: Annotated[
+        str,
+        typer.Option(
+            metavar="FILTER",
+            help="Events of the fixed broker to publish in the island; it queues them while the device is away.",
+        ),
+    ] = "",
     token: Token = "",
     user: User = "",
     password: Password = "",
@@ -122,18 +139,21 @@ def adhoc(
         bool, typer.Option("--until-eof", help="Stop when standard input is closed and other devices have its events.")
     ] = False,
 ) -> None:
-    """Be a device of an ad hoc network: no fixed broker is needed.
+    """Run a device of an ad hoc network, without a fixed broker.
 
-    Devices find each other by multicast, or by a list of --peer. Those that reach each other, directly or over others,
-    form an island. One of them is elected to host its event broker; when it is gone, another one is. When two islands
-    meet, their event brokers become one (or, with --meeting coordinate, work together), and events that wait for
-    devices go along.
+    Devices find each other by multicast, or by a list of --peer. Devices that reach each other, directly or over
+    others, form an island. One of them is elected to host its event broker; if it fails, another one is elected. When
+    two islands meet, their event brokers become one (or, with --meeting coordinate, work together), and take over all
+    queued events.
 
     Events are read from standard input, one JSON object a line, and kept until an event broker has them. Events that
-    match FILTER are printed, as `godwit sub` does. What the device does is told on standard error.
+    match FILTER are printed, as `godwit sub` does. The state of the device is printed on standard error.
 
-    A device with a fixed --broker keeps what the island publishes, and publishes it there, each event once, when it
-    can be reached. The publishers are then called NETWORK/NAME.
+    A device that crashes keeps what it held for others, in a journal (--durability), and goes on with it when it starts
+    again.
+
+    A device with a fixed --broker stores the events of the island, and publishes each once at that broker when it is
+    reachable. The publishers are then called NETWORK/NAME. With --down, events of that broker go the other way.
 
     Each device has a key, made at the first start. Nobody else can use its name: other devices keep the first key that
     they see for it, or know it from a list. For such a list, collect the lines that --show-key prints.
@@ -148,6 +168,10 @@ def adhoc(
         )
     if meeting not in ("merge", "coordinate"):
         raise typer.BadParameter(f"--meeting {meeting}: allowed are merge and coordinate")
+    if durability not in ("full", "relaxed", "memory"):
+        raise typer.BadParameter(f"--durability {durability}: allowed are full, relaxed and memory")
+    if down and not brokers:
+        raise typer.BadParameter("--down needs --broker")
     if count is not None and not filter:
         raise typer.BadParameter("--count needs a FILTER")
     if not multicast and not peers and listen == ANYWHERE:
@@ -158,8 +182,9 @@ def adhoc(
         return
     from godwit.filters.language import parse
 
-    if filter:
-        parse(filter)  # what is not a filter needs no network to be told so
+    for text in (filter, down):
+        if text:
+            parse(text)  # an invalid filter is reported before any network is used
     settings = _settings(
         name,
         where,
@@ -175,6 +200,8 @@ def adhoc(
         allow=allow,
         skew=skew,
         brokers=brokers or [],
+        down=down,
+        durability=durability,
         credentials={"token": token, "user": user, "password": password, "tls": trusting(ca) if ca else tls or None},
     )
     run(_run(settings, filter, count, wait, until_eof))
@@ -239,6 +266,8 @@ def _settings(name: str, where: "Path", **said: Any) -> "DeviceSettings":
         machine=machine,
         brokers=tuple(str(address("--broker", broker)) for broker in said["brokers"]),
         credentials=said["credentials"],
+        down=said["down"],
+        durability=said["durability"],
         limits=LinkLimits(beat_s=beacon, silence_s=5 * beacon, skew_s=skew_s),
     )
 
@@ -260,7 +289,7 @@ async def _run(settings: "DeviceSettings", filter: str, count: int | None, wait:
         if printed == count:
             stop.set()
 
-    device = AdHocDevice(settings, on_event, _on_record, _on_link, lambda state: _tell(f"is {state}"))
+    device = AdHocDevice(settings, on_event, _on_record, _on_link, lambda state: _tell(f"is {state}"), _tell)
     address = await device.start()
     try:
         _tell(f"{settings.name} listens on {address}; key {device.key.text}")
@@ -297,7 +326,7 @@ def _printer() -> "Callable[[Event], None]":
 
 
 def _tell(text: str) -> None:
-    """Say what the device does."""
+    """Print the records of the device for people."""
     from godwit.cli.event_display import safe
 
     typer.echo(safe(text), err=True)
@@ -314,7 +343,7 @@ def _on_link(peer: str, reason: str) -> None:
 
 
 async def _publish(device: "AdHocDevice", until_eof: bool, stop: Any) -> None:
-    """Publish what comes on standard input, line by line, as fast as event brokers take it."""
+    """Publish the lines of standard input as fast as event brokers accept them."""
     import json
     from time import time
 

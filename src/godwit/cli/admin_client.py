@@ -1,7 +1,7 @@
-"""Asking a broker about itself, over HTTP: what `godwit sessions`, `routes`, `admin` and others share.
+"""HTTP requests to a broker, as `godwit sessions`, `routes`, `admin` and others send them.
 
-Only the standard library is used, and only when a command runs. Passwords and tokens go to the broker that was named,
-and to those that it names as its neighbours; never to where somebody redirects to, nor from TLS to a line without it.
+Only the standard library is used, and only when a command runs. Passwords and tokens are sent to the named broker and
+to the neighbours that it reports; never to the target of a redirect, nor without TLS after a TLS connection.
 """
 
 import base64
@@ -31,7 +31,7 @@ Http = Annotated[
 
 
 class AdminClient(NamedTuple):
-    """Where a broker answers questions about itself, and who asks."""
+    """The HTTP address of a broker, and the credentials."""
 
     url: str
     token: str = ""
@@ -40,7 +40,7 @@ class AdminClient(NamedTuple):
     ca: str = ""
 
     def ask(self, path: str, **question: Any) -> Any:
-        """The answer, from JSON."""
+        """Send GET, and decode the JSON of the answer."""
         import json
 
         with self._opened(path, question, ANSWER_S) as answer:
@@ -50,7 +50,7 @@ class AdminClient(NamedTuple):
                 raise GodwitError(f"{self.url}{path}: not valid JSON: is that a Godwit broker?") from None
 
     def post(self, path: str, **fields: Any) -> Any:
-        """Have something done; the answer, from JSON. Fields without a value are left out."""
+        """Send POST, and decode the JSON of the answer. Fields that are None are left out."""
         import json
 
         said = {name: value for name, value in fields.items() if value not in (None, "")}
@@ -58,7 +58,7 @@ class AdminClient(NamedTuple):
             return json.loads(answer.read(ANSWER_BYTES_MAX))
 
     def fetch(self, path: str, to: BinaryIO) -> int:
-        """Write the answer to a file as it comes; how many bytes."""
+        """Write the answer to a file while it arrives; returns the number of bytes."""
         import shutil
 
         with self._opened(path, {}, FETCH_S) as answer:
@@ -66,7 +66,7 @@ class AdminClient(NamedTuple):
         return to.tell()
 
     def stream(self, path: str, **question: Any) -> Iterator[Any]:
-        """Server-sent events, each from JSON, as they come."""
+        """Server-sent events, each decoded from JSON, as they arrive."""
         import json
 
         with self._opened(path, question, None) as answer:
@@ -75,7 +75,7 @@ class AdminClient(NamedTuple):
                     yield json.loads(line[5:])
 
     def elsewhere(self, address: str) -> "AdminClient":
-        """The same for another broker; one that says its port alone is on this one's machine."""
+        """The same credentials for another broker; an address that is only a port is on the host of this one."""
         host = urlsplit(self.url).hostname or ""
         there = self._replace(url=_url(f"{host}{address}" if address.startswith(":") else address, self.url))
         is_safe = there.url.startswith("https:") or not self.url.startswith("https:")
@@ -89,7 +89,7 @@ class AdminClient(NamedTuple):
         from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
         class Stay(HTTPRedirectHandler):
-            """Goes nowhere else: who asks is said in the headers."""
+            """Follows no redirect: the headers contain credentials."""
 
             def redirect_request(self, *about: Any) -> None:
                 return None
@@ -121,7 +121,7 @@ class AdminClient(NamedTuple):
 
 
 def office(http: str, token: str, user: str, password: str, ca: str) -> AdminClient:
-    """The broker that was named on the command line."""
+    """The broker named on the command line."""
     return AdminClient(_url(http, "https://" if ca else "http://"), token, user, password, ca)
 
 
@@ -140,13 +140,13 @@ def _url(address: str, like: str) -> str:
 
 
 def _said(error: Any, url: str) -> str:
-    """What the broker says is wrong."""
+    """The error message of the broker."""
     import json
 
-    hint = "\nSay who asks with --token, or --user and --password." if error.code in (401, 403) else ""
+    hint = "\nAuthenticate with --token, or with --user and --password." if error.code in (401, 403) else ""
     try:
         return f"{json.loads(error.read(2**20))['error']}{hint}"
-    except (ValueError, RecursionError, TypeError, KeyError, OSError):  # some other server
+    except (ValueError, RecursionError, TypeError, KeyError, OSError):  # a server that is not Godwit
         return f"{url}: {error.code} {error.reason}{hint}"
 
 
@@ -160,5 +160,5 @@ def _why(reason: Any) -> str:
     if isinstance(reason, SSLCertVerificationError):
         return f"{reason.verify_message}\nName the authority to trust with --ca FILE."
     if isinstance(reason, ConnectionError):
-        return "the connection was closed\nIf the broker speaks TLS, say --ca FILE, or --http https://HOST:PORT."
+        return "the connection was closed\nIf the broker uses TLS, add --ca FILE or use --http https://HOST:PORT."
     return getattr(reason, "strerror", None) or str(reason)

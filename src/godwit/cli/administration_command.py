@@ -1,4 +1,4 @@
-"""`godwit admin` and `godwit reload`: have a running broker disconnect a client, drop a queue, clear an event …"""
+"""`godwit admin` and `godwit reload`: disconnect clients, drop queues, clear retained events and more."""
 
 import json as json_form
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ __all__ = ["app", "reload"]
 app = typer.Typer(no_args_is_help=True, help="Administer a running broker.", rich_markup_mode=None)
 
 Client = Annotated[str, typer.Argument(metavar="CLIENT", help="Name of the client.")]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason that the client is told.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason that is sent to the client.")]
 Limit = Annotated[
     int, typer.Option(metavar="COUNT", help="Largest number of events to show (default: 1000).", min=0, max=100_000)
 ]
@@ -67,7 +67,7 @@ def queue(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """List the events that a client has still to get, the next first.
+    """List the queued events of a client, the next first.
 
     Example: godwit admin queue van-7 --limit 20
     """
@@ -83,7 +83,7 @@ def drop_queue(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Drop the events that wait for a client. Events that were sent and are not confirmed stay.
+    """Drop the queued events of a client. Events that were sent but not confirmed stay.
 
     Example: godwit admin drop-queue van-7
     """
@@ -152,7 +152,7 @@ def reload(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Have a broker read its configuration, users, keys and certificates again, as SIGHUP does.
+    """Make a broker read its configuration, users, keys and certificates again, as SIGHUP does.
 
     Example: godwit reload --http 127.0.0.1:7080
     """

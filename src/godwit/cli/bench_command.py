@@ -1,7 +1,7 @@
-"""`godwit bench`: how many events a second a running broker takes and gives, and how late they are.
+"""`godwit bench`: throughput of a running broker in events per second, and the delay of deliveries.
 
-The load comes from this one process, by the same client that applications use: so the figures are those of broker and
-client together, on one machine of both. (`benchmarks/network.py` measures the broker alone.)
+The load comes from this one process, through the client library: the figures are those of broker and client together.
+(`benchmarks/network.py` measures the broker alone.)
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-SUBSCRIPTIONS_EACH = 500  # of a client that holds subscriptions which match nothing
+SUBSCRIPTIONS_EACH = 500  # of a client with subscriptions that match nothing
 AT_ONCE = 100
 SHOWN = ("publishers", "receivers", "subscriptions", "size", "events")
 PATIENCE_S = 60.0  # without any event
 
 
 class Load(NamedTuple):
-    """What is asked of the broker."""
+    """The parameters of a measurement."""
 
     events: int
     publishers: int
@@ -115,7 +115,7 @@ async def _client(stack: "AsyncExitStack", visitor: ClientOptions, number: int) 
 
 
 async def _subscribe(stack: "AsyncExitStack", visitor: ClientOptions, count: int, bar: Any, task: Any) -> float:
-    """Hold so many subscriptions that match nothing: how many a second were taken."""
+    """Make this number of subscriptions that match nothing; returns how many a second were accepted."""
     import asyncio
     from time import perf_counter
 
@@ -205,7 +205,7 @@ async def _delays(
 
 
 def _end(tasks: "list[asyncio.Task[None]]") -> None:
-    """Whoever has pressed Ctrl-C waits for them no more."""
+    """Close the clients without waiting: the user has pressed Ctrl-C."""
     for task in tasks:
         task.cancel()
 

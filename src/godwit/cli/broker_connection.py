@@ -1,6 +1,6 @@
-"""What the commands that talk to a broker share: its address, who connects, and what is said when nobody answers.
+"""Options and errors that all commands with a connection to a broker share: address, credentials, no connection.
 
-Only light things are imported here: the client is loaded when a command runs.
+Only small modules are imported here: the client library is loaded when a command runs.
 """
 
 import os
@@ -84,7 +84,7 @@ class ClientOptions(NamedTuple):
     tls: bool = False
     ca: str = ""
     replicas: dict[str, Any] | None = None  # options of a replicated client; None: it has one session
-    mode: str = ""  # how it moves; "": as suits a client that has no memory
+    mode: str = ""  # mode of moving; "": the default for a client without memory
 
     @property
     def seeds(self) -> list[str]:
@@ -92,7 +92,7 @@ class ClientOptions(NamedTuple):
         return self.brokers or [DEFAULT_BROKER]
 
     def client(self, name: str = "", **more: Any) -> "NetworkClient":
-        """A client for them. With a name it has no memory of what it did under it before."""
+        """A client for these brokers. With a name it does not remember earlier runs under that name."""
         from godwit.mobility.modes import MODES
         from godwit.runtime.connecting import connect
 
@@ -109,7 +109,7 @@ class ClientOptions(NamedTuple):
         )
 
     def client_of_any_kind(self, name: str = "") -> "NetworkClient | ReplicatedNetworkClient":
-        """A client with one session or, if that was asked for, with several."""
+        """A client with one session or, with --replicas, with several."""
         return self.client(name) if self.replicas is None else self.replicated(name)
 
     def _credentials(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def trusting(ca: str) -> "SSLContext":
 
 
 async def wait_until_attached(client: "NetworkClient | ReplicatedNetworkClient", visitor: ClientOptions) -> None:
-    """Until a broker has let us in. An error when each of them has been tried in vain."""
+    """Wait for the connection to a broker. An error if none of them accepts it."""
     import asyncio
 
     failed: list[str] = []
@@ -138,6 +138,9 @@ async def wait_until_attached(client: "NetworkClient | ReplicatedNetworkClient",
         async with asyncio.timeout(LET_IN_S):
             async for state in client.states():
                 if state.kind == "attached":
+                    if client.is_unchecked:
+                        shown = f"the user {visitor.user!r}" if visitor.user else "the token"
+                        typer.echo(f"warning: nobody checked {shown}: this broker has no users", err=True)
                     return
                 if state.reason:
                     failed.append(state.reason)
@@ -155,12 +158,15 @@ async def wait_until_attached(client: "NetworkClient | ReplicatedNetworkClient",
     if "connection refused" in reasons:
         hint = "\nIs a broker running? Start one with `godwit serve`, or name another with --broker HOST:PORT."
     elif "the connection was lost" in reasons and not (visitor.tls or visitor.ca):
-        hint = "\nIf the broker uses TLS, add --tls or --ca FILE."
+        hint = (
+            "\nIs this the broker's native port (default: 7077), and not that of MQTT or HTTP? "
+            "If the port uses TLS, add --tls or --ca FILE."
+        )
     raise GodwitError(f"{reasons}{hint}")
 
 
 def report_missing(receipt: "MergeReceipt") -> None:
-    """Name on standard error what a replicated client has not displayed, and the replicas that it went on without."""
+    """Report on standard error the events that a replicated client has not displayed, and the replicas that failed."""
     for given_up in receipt.given_up[-NAMED_MAX:]:
         who = f"without {given_up.replica}" if given_up.replica else "without waiting"
         typer.echo(f"went on {who}: {given_up.reason}", err=True)
@@ -173,7 +179,7 @@ def report_missing(receipt: "MergeReceipt") -> None:
 
 
 def end_with_input(limit: "Timeout") -> None:
-    """End the time there is when standard input ends."""
+    """Cancel the scope when standard input ends."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -185,12 +191,12 @@ def end_with_input(limit: "Timeout") -> None:
 
     try:
         loop.add_reader(0, on_input)
-    except OSError:  # a file, or nothing at all: it has ended already
+    except OSError:  # a file, or closed: it has ended already
         limit.reschedule(loop.time())
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:
-    """Do it on a loop. Ctrl-C is the way to end what has no end."""
+    """Run a coroutine on an event loop. Ctrl-C ends a command that has no end."""
     import asyncio
 
     try:
@@ -200,12 +206,12 @@ def run(scene: Coroutine[Any, Any, None]) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at what is printed."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def assigned(words: list[str]) -> dict[str, Any]:
-    """`name=value` as attributes; a number, true and false are such, `name:=JSON` is what the JSON is."""
+    """Attributes from `name=value` (numbers, true and false are recognised) and `name:=JSON`."""
     from godwit.filters.csv_cells import cell
 
     found: dict[str, Any] = {}
@@ -226,4 +232,4 @@ def _json(word: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise GodwitError(f"{word!r}: what stands after := must be JSON: {error}") from None
+        raise GodwitError(f"{word!r}: the text after := must be JSON: {error}") from None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from godwit.cli.own_modules import allow_modules_here
 from godwit.cli.statuses import STATUS_NO
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def compare(
         raise typer.BadParameter("--only needs the name of a reduction")
     if out is not None and find_spec("matplotlib") is None:
         raise GodwitError("--out draws a figure, which needs matplotlib: pip install 'godwit[plots]'")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # module:Class may be a file of this folder
+    allow_modules_here()
     names = list(dict.fromkeys([*(() if only else comparison.REDUCTIONS), *(reduction or ())]))
     is_terminal = sys.stdout.isatty()
 

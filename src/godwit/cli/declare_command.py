@@ -1,4 +1,4 @@
-"""`godwit adv` and `godwit ctx`: say what a client is going to publish, and what its context is."""
+"""`godwit adv` and `godwit ctx`: set the advertisement and the context of a client."""
 
 import json as json_form
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ __all__ = ["adv", "ctx"]
 
 def adv(
     filter: Annotated[
-        str | None, typer.Argument(metavar="FILTER", help="Filter that all events to be published match.")
+        str | None, typer.Argument(metavar="FILTER", help="Filter that all events of the client will match.")
     ] = None,
     label: Annotated[
         str, typer.Option("--as", metavar="LABEL", help="Name of the advertisement; the same name replaces it.")
@@ -69,7 +69,7 @@ async def _advertise(visitor: ClientOptions, name: str, filter: str | None, labe
     async with visitor.client(name) as client:
         await wait_until_attached(client, visitor)
         if filter is None:
-            await client.advertise("FALSE", name=label)  # this process does not know what was said before
+            await client.advertise("FALSE", name=label)  # this process does not know earlier advertisements
             await client.unadvertise(label)
         else:
             await client.advertise(filter, name=label)
@@ -103,9 +103,9 @@ def ctx(
     Example: godwit ctx role=medic floor=2 --name ann
     """
     if not name:
-        raise typer.BadParameter("--name: whose context is it?")
+        raise typer.BadParameter("--name is missing: the name of the client")
     if bool(words or place) is clear:
-        raise typer.BadParameter("say NAME=VALUE or --place, or --clear and none of them")
+        raise typer.BadParameter("give NAME=VALUE or --place, or --clear alone")
     visitor = ClientOptions(brokers, token, user, password, tls, ca)
     run(_set_context(visitor, name, assigned(words or []), place))
 

@@ -10,8 +10,8 @@ __all__ = ["demo"]
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=5.0, help="Length of the drive in seconds.")] = 45.0,
-    seed: Annotated[int, typer.Option(help="Seed of the random events.")] = 1,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", min=5.0, help="Length of the drive.")] = 45.0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random events.")] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the network running at the end, until Ctrl-C.")] = False,
     is_open: Annotated[
         bool, typer.Option("--open", help="Open the map in a browser, and drive back and forth until Ctrl-C.")

@@ -1,7 +1,7 @@
-"""Events as the command line shows them to people: a coloured line each. (For a pipe: `filters/json_lines.py`.)
+"""Events on a terminal: a coloured line each. (On a pipe: `filters/json_lines.py`.)
 
-What others have published is shown, never obeyed: a character that does not print is written as its number. Of an XML
-document and of a CloudEvent the payload is shown, and not once more the attributes that were made from it.
+Text from other clients cannot control the terminal: a character that does not print is written as its number. Of an XML
+document and of a CloudEvent the payload is shown, without the attributes that were extracted from it.
 """
 
 import json
@@ -21,12 +21,12 @@ DATA = "data"  # of a CloudEvent
 
 
 def safe(text: str) -> str:
-    """A text as it may go to a terminal."""
+    """A text that is safe for a terminal."""
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 def text_of(event: "Event", *, has_day: bool = False) -> "Text":
-    """An event for people: when, who, what, and in which context. Of one of the past the day is shown, too, in UTC."""
+    """An event as a line: time, publisher, attributes, context. The time of an older event includes the day, in UTC."""
     from rich.text import Text
 
     text = Text.assemble((_when(event.published_at, has_day), "dim"), "  ", (safe(event.publisher), "bold cyan"), " ")
@@ -47,7 +47,7 @@ def text_of(event: "Event", *, has_day: bool = False) -> "Text":
 
 
 def _in_payload(event: "Event") -> frozenset[str]:
-    """The attributes that say what the payload says: those of a document, or of the data of a CloudEvent."""
+    """The attributes that repeat the payload: those of a document, or of the data of a CloudEvent."""
     kind = event.content_type or ""
     if event.payload is None:
         return frozenset()

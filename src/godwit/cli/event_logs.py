@@ -1,12 +1,12 @@
 """Event logs at the command line: `godwit sub --log` fills one, `godwit pub --log` publishes one.
 
 *Rules.*
-1. A broker is told of an event when it is in the log, and not before: killed at any moment, nothing is missing and
-   nothing is there twice.
-2. What is published has the same name and numbers however often it is tried: killed at any moment, each event reaches
-   each session once.
-3. Of what a log was to keep no more than, the oldest goes while it is written, also while nothing comes.
-4. Losses that brokers know of are said on standard error: what a queue had no room for, a session that was forgotten.
+1. An event is confirmed to the broker after it was written to the log: if the process is killed at any moment, no event
+   is missing or duplicated.
+2. A retry publishes under the same client name and sequence numbers: if the process is killed at any moment, each event
+   reaches each session once.
+3. With a size or age limit the oldest events are removed while the log is written, and also while no events arrive.
+4. Losses that brokers report are printed on standard error: a queue that was full, a session that was forgotten.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,14 +34,14 @@ __all__ = ["LogCapture", "capturing", "publish_log", "publishing"]
 
 BATCH_EVENTS_MAX = 4_096  # written to the disk at once
 TIDY_EVERY_S = 60.0
-PUBLISHED_EVENTS_MAX = 512  # of which brokers may have some before it is written down how far we are
+PUBLISHED_EVENTS_MAX = 512  # events that brokers may have before the position is stored
 
 
 # ---------------------------------------------------------------- into a log
 
 
 class LogCapture:
-    """The log that a subscription's events go to."""
+    """The log to which the events of a subscription are written."""
 
     def __init__(self, log: EventLog, *, is_known: bool) -> None:
         self.log = log
@@ -49,7 +49,7 @@ class LogCapture:
         self._is_known = is_known  # the log has been filled before
 
     def attached(self, client: "NetworkClient") -> None:
-        """A broker has let us in, for the first time or again. (rule 4)"""
+        """A broker has accepted the connection, for the first time or again. (rule 4)"""
         if self._is_known and not client.was_known:
             _warn(f"no broker has a session of {self.name} any more: what was published since is not in the log")
         self._is_known = True
@@ -59,7 +59,7 @@ class LogCapture:
                 _warn(f"{gone:,} events are not in the log: the broker's queue was full while the client was away")
 
     async def take_all(self, client: "NetworkClient", subscription: "Subscription", wanted: int | None) -> int:
-        """Write what comes, up to so many events: how many there were."""
+        """Write events as they arrive, up to this number; returns how many there were."""
         written = 0
         with self._tidied():
             while wanted is None or written < wanted:
@@ -73,7 +73,7 @@ class LogCapture:
 
     @contextmanager
     def _tidied(self) -> Iterator[None]:
-        """Have what is too old taken away now and then. (rule 3)"""
+        """Remove events that are too old from time to time. (rule 3)"""
         if self.log.keep.seconds is None:
             yield
             return
@@ -82,7 +82,7 @@ class LogCapture:
         loop = get_running_loop()
 
         def tidy() -> None:
-            with suppress(OSError):  # the next event that comes meets it, too, and says so
+            with suppress(OSError):  # writing the next event fails, too, and reports it
                 self.log.tidy()
             timers[0] = loop.call_later(TIDY_EVERY_S, tidy)
 
@@ -95,12 +95,12 @@ class LogCapture:
 
 @contextmanager
 def capturing(folder: str, name: str, user: str, keep: Retention) -> Iterator[LogCapture]:
-    """A log to write to, by a client with this name, or the one that has filled it before."""
+    """A log to write to, by a client with this name, or by the client that has written to it before."""
     log = EventLog(Path(folder), keep=keep)
     try:
         known = log.name
         if name and known and name != known:
-            raise EventLogError(f"{folder} is the log of client {known!r}: say --name {known}, or another folder")
+            raise EventLogError(f"{folder} is the log of client {known!r}: use --name {known}, or another folder")
         if not known:
             log.name = name or f"{user}/log-{token_hex(6)}".removeprefix("/")
         yield LogCapture(log, is_known=bool(known))
@@ -117,14 +117,14 @@ def _warn(text: str) -> None:
 
 @contextmanager
 def publishing(folder: str, name: str, user: str, skip_removed: bool) -> Iterator[PublishProgress]:
-    """How far a log is published, by a client with this name, or the one that has published it before."""
+    """The published position of a log, by a client with this name, or by the one that has published it before."""
     state = PublishProgress(Path(folder))
     try:
         if skip_removed and (gone := state.skip_removed()):
             _warn(f"{folder}: {gone} was removed before it was published, and is skipped")
         known = state.publisher
         if name and known and name != known:
-            raise EventLogError(f"{folder} is published as {known!r} already: say --name {known}, or nothing")
+            raise EventLogError(f"{folder} is published as {known!r} already: use --name {known}, or no --name")
         if not known:
             name = name or state.meant or f"{user}/log-{token_hex(6)}".removeprefix("/")
             first = next((event for _, event, _ in _events(state)), None)
@@ -141,7 +141,7 @@ async def publish_log(
     strict: bool,
     on_event: "Callable[[Event], None]",
 ) -> tuple[int, int]:
-    """Publish what is behind the position that was reached: how many events, and how many of them were refused."""
+    """Publish the events after the stored position; returns how many there were, and how many of them were refused."""
     published = refused = 0
     events = _events(state)
     last = 0
@@ -174,7 +174,7 @@ async def publish_log(
 
 
 def _events(state: PublishProgress) -> "Iterator[tuple[str, Event, Position]]":
-    """The events behind the position that was reached: where each stands, and the position behind it."""
+    """The events after the stored position, each with its place in the log and the position after it."""
     for line, position in lines_from(state.folder, state.position):
         where = f"{state.folder}/{segment_file(position.segment)}, before byte {position.bytes}"
         try:
@@ -184,5 +184,5 @@ def _events(state: PublishProgress) -> "Iterator[tuple[str, Event, Position]]":
 
 
 def _unstamped(event: "Event") -> Any:
-    """Its attributes without the context of who published it first: we have our own."""
+    """Its attributes without the context of the first publisher: this client has its own."""
     return {name: value for name, value in event.attributes.items() if not name.startswith("sender.")}

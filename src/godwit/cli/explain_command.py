@@ -1,7 +1,7 @@
-"""`godwit explain`: why a client did or did not get an event, hop by hop.
+"""`godwit explain`: why a client did or did not receive an event, hop by hop.
 
-Every broker of the network is asked for its own verdict (`/explain`), beginning with the one that was named; each tells
-who its neighbours are and where they answer (`/network`).
+Every broker of the network is asked for its verdict (`/explain`), beginning with the named one; each reports its
+neighbours and their HTTP addresses (`/network`).
 """
 
 import json as json_form
@@ -38,11 +38,9 @@ def explain(
         str, typer.Option(metavar="TOPIC", help="Explain the last events of this topic instead of one event.")
     ] = "",
     receiver: Annotated[
-        str, typer.Option("--client", metavar="NAME", help="Receiving client, in place of CLIENT.")
+        str, typer.Option("--client", metavar="NAME", help="Receiving client, instead of CLIENT.")
     ] = "",
-    last: Annotated[
-        str, typer.Option(metavar="TIME", help="With --topic: how far back, as 30s, 5m or 1h (default: 5m).")
-    ] = "5m",
+    last: Annotated[str, typer.Option(metavar="TIME", help="With --topic: how far back, as 30s, 5m or 1h.")] = "5m",
     subscription: Annotated[
         str, typer.Option(metavar="NAME", help="Explain only this subscription of the client.")
     ] = "",
@@ -96,7 +94,7 @@ def _seconds(said: str) -> float:
 
 
 def _published(first: AdminClient, topic: str, last_s: float) -> list[str]:
-    """The events of a topic that were published lately at any broker, the earliest first."""
+    """The recent events of a topic, published at any broker, the earliest first."""
     quoted = topic.replace("'", "''")
     found = first.ask("/everywhere/events", filter=f"topic = '{quoted}'", limit=EVENTS_SHOWN)
     since = time() - last_s
@@ -105,7 +103,8 @@ def _published(first: AdminClient, topic: str, last_s: float) -> list[str]:
 
 
 def _walk(first: AdminClient, event: str, client: str, subscription: str) -> list[dict[str, Any]]:
-    """What each broker says, the first one first. One that cannot be asked is a hop with an `error`."""
+    """The verdict of each broker, beginning with the named one. A broker that cannot be reached is a hop with an
+    `error`."""
     waiting: deque[tuple[str, AdminClient]] = deque([("", first)])
     seen: set[str] = set()
     hops: list[dict[str, Any]] = []
@@ -131,12 +130,12 @@ def _walk(first: AdminClient, event: str, client: str, subscription: str) -> lis
                     waiting.append((peer, desk.elsewhere(http)))
                 else:
                     seen.add(peer)
-                    hops.append({"broker": peer, "error": "it has not said where it answers HTTP"})
+                    hops.append({"broker": peer, "error": "its HTTP address is not known"})
     return hops
 
 
 def neighbours_in(network: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The neighbours of a broker, and where each answers HTTP."""
+    """The neighbours of a broker, and the HTTP address of each."""
     return [(str(each["peer"]), str(each.get("http") or "")) for each in network.get("neighbours", [])]
 
 
@@ -169,7 +168,7 @@ def _draw(event: str, client: str, hops: list[dict[str, Any]]) -> None:
 
 
 def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
-    """What a broker knows, a line for each thing."""
+    """The findings of a broker, one line each."""
     from rich.text import Text
 
     from godwit.cli.event_display import safe

@@ -155,10 +155,10 @@ def merge(
     f, g = _read_two(left, right)
     found = merged(f, g, excess_max=excess)
     if found is None:
-        _answer({"merged": None}, lambda: _said(False, "they do not merge", ""))
+        _answer({"merged": None}, lambda: _said(False, "they cannot be merged", ""))
         raise typer.Exit(STATUS_NO)
     text = to_text(found.filter)
-    cost = "exactly" if found.perfect else f"letting in some {found.excess:.0%} besides"
+    cost = "exactly" if found.perfect else f"with about {found.excess:.0%} further matches"
     answer = {"merged": text, "perfect": found.perfect, "excess": round(found.excess, EXCESS_DIGITS)}
     _answer(answer, lambda: _said(True, f"merged {cost}", text))
 
@@ -194,7 +194,7 @@ def format_text(
 
 
 def _routing(source: str, language: str) -> dict[str, Any]:
-    """A query of another language: its printed form, the filter to route by, and whether there is more to test."""
+    """A query of another language: its printed form, its routable filter, and whether it has an exact test."""
     from godwit.filters.language import to_text
 
     query = read_query(_text(source), language)
@@ -228,7 +228,7 @@ def _text(source: str) -> str:
 
 
 def bound(filter: "Filter", context: list[str] | None) -> "Filter":
-    """The filter of a subscriber in this context; as it is when nobody says one."""
+    """The filter of a subscriber with this context; unchanged without a context."""
     from godwit.cli.broker_connection import assigned
     from godwit.errors import BadValue, GodwitError
     from godwit.filters.contexts import checked_context
@@ -243,7 +243,7 @@ def bound(filter: "Filter", context: list[str] | None) -> "Filter":
 
 
 def _of_sender(filter: "Filter") -> dict[str, str]:
-    """What a filter asks of the sender's context and what of the event, if it asks anything of the first."""
+    """The conditions on the sender's context and those on the event; None if there are no conditions on the sender."""
     from godwit.filters.contexts import SENDER, content_part, sender_part
     from godwit.filters.filters import attributes_of
     from godwit.filters.language import to_text
@@ -260,7 +260,7 @@ def _read_two(one: str, other: str) -> tuple["Filter", "Filter"]:
 
 
 def _answer(data: Any, draw: Callable[[], "RenderableType"]) -> None:
-    """One line of JSON, or on a terminal what `draw` gives; a string is taken to the letter."""
+    """Print one line of JSON, or on a terminal the result of `draw`; markup in a string is not interpreted."""
     from rich.console import Console
 
     console = Console(highlight=False)

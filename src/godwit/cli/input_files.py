@@ -1,15 +1,15 @@
-"""Reading subscriptions and events: JSON lines or CSV, from a file or a pipe, line by line and never more than needed.
+"""Reading subscriptions and events: JSON lines or CSV, from a file or a pipe, line by line.
 
-*Theory.* `Lines` cuts a stream into lines as they arrive and knows when the next one would have to be waited for, so
-that what has been read can be answered first. A record that is wrong goes to `BadLines`, which reports it with its file
-and line, and the next one is read. What a record says of contexts is put in where it belongs: an event's sender into
-its attributes, a subscriber's context into its filter. A subscription may be in any language; its routable filter is
-what is matched, and its query decides.
+*Theory.* `Lines` splits a stream into lines as they arrive, and knows whether the next line is available without
+waiting, so that the lines read so far can be answered first. An invalid record goes to `BadLines`, which reports it
+with its file and line, and reading continues. Contexts in a record are applied here: the sender's context becomes
+attributes of the event, the subscriber's context is bound into its filter. A subscription may be in any language: the
+matcher uses its routable filter, and its query decides.
 
 *Rules.*
 1. A line longer than `LINE_BYTES_MAX` is an error and is not kept in memory.
-2. A reader yields None for what it has skipped, so that its caller gets to look at `Lines.is_drained`.
-3. Whatever the input holds, only `BadLines` decides whether the run stops.
+2. A reader yields None for a skipped line, so that its caller can check `Lines.is_drained`.
+3. Only `BadLines` decides whether invalid input stops the run.
 """
 
 import csv
@@ -49,21 +49,21 @@ TEXTS_REMEMBERED = 2**16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 TOO_LONG = f"the line is longer than {LINE_BYTES_MAX:,} bytes"
-BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError)  # what a line may be refused with
+BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, GodwitError)  # errors that make a line invalid
 NO_CONTEXT: Attributes = {}
 XML = "application/xml"
 OWN_CONTEXT = {
     "filter": "context",
     "sender": "context",
     "to": "sender",
-}  # by the field of a line that refers to it: where that is said
+}  # by field with references: the field that has the context
 
 Name = int | str
 Named = tuple[Name, Event]
 
 
 class BoundSubscription(NamedTuple):
-    """A subscription as it is matched: its filter is bound, and has in it what it asks of the sender."""
+    """A subscription as it is matched: its filter is bound and includes the conditions on the sender."""
 
     id: Name
     filter: Filter
@@ -74,7 +74,8 @@ class BoundSubscription(NamedTuple):
 class SubscriptionLine(msgspec.Struct, gc=False):
     """`{"id": 7, "filter": "price < 10"}`; a filter may be in its JSON form.
 
-    `language` is that of a filter's text, `sender` filters the publisher's context, `context` is the subscriber's own.
+    `language` is the language of the filter's text, `sender` a filter on the publisher's context, `context` the
+    subscriber's context.
     """
 
     id: Name
@@ -82,7 +83,7 @@ class SubscriptionLine(msgspec.Struct, gc=False):
     language: str = NATIVE
     sender: Any = None
     context: Any = None
-    to: Any = None  # what events have, and no subscription
+    to: Any = None  # a field of events, not of subscriptions
 
 
 class EventLine(msgspec.Struct, gc=False):
@@ -107,7 +108,7 @@ _EVENT: msgspec.json.Decoder[EventLine] = msgspec.json.Decoder(EventLine)
 
 @dataclass
 class BadLines:
-    """What is done about a bad line: `report` it and go on, or stop there when `is_strict`."""
+    """What happens with a bad line: `report` it and continue, or stop if `is_strict`."""
 
     report: Callable[[str], None]
     is_strict: bool = False
@@ -125,7 +126,7 @@ class BadLines:
 class Lines:
     """The lines of a binary stream.
 
-    `number` is that of the last one given; `is_drained` says whether the next must be waited for.
+    `number` is the number of the last line; `is_drained` says whether the next line has not arrived yet.
     """
 
     def __init__(self, stream: IO[bytes], name: str, on_read: Callable[[int], object] = lambda _: None) -> None:
@@ -136,7 +137,7 @@ class Lines:
         self._on_read = on_read
 
     def __iter__(self) -> Iterator[bytes | None]:
-        """Each line without its end; None in place of one that is too long."""
+        """Each line without its line ending; None for a line that is too long."""
         started: list[bytes] = []  # of a line whose end has not come yet
         length = 0
         while data := self._stream.read1(READ_BYTES):
@@ -175,7 +176,7 @@ def subscriptions(lines: Lines, faults: BadLines) -> Iterator[BoundSubscription]
         try:
             found = _SUBSCRIPTION.decode(line)
             if found.to is not None:
-                raise GodwitError("to: a subscription has none, an event says it; what a subscription asks is 'sender'")
+                raise GodwitError("to: only events have this field; a filter on the sender's context is 'sender'")
             query, context = _query(found.filter, found.language), NO_CONTEXT
             filter = query.routable
             field = "filter" if is_open(filter) else "sender"
@@ -234,7 +235,7 @@ def _event(line: EventLine) -> Event:
 
 
 def _sent(checked: Event, line: EventLine) -> Event:
-    """The event with its sender's context in it, and for whom it is meant."""
+    """The event with its sender's context, and the filter on its receivers."""
     context = NO_CONTEXT
     if line.sender is not None:
         context = _context("sender", line.sender)
@@ -265,7 +266,7 @@ def _context_filter(field: str, source: Any) -> Filter:
 
 
 def _bound(filter: Filter, context: Attributes, field: str, missing: str) -> Filter:
-    """The filter with the line's own context in it; `missing` is whose context the line does not say."""
+    """The filter bound to the line's context; `missing` names the owner of a context that the line lacks."""
     if missing:
         references = references_of(filter)
         raise GodwitError(
@@ -274,7 +275,7 @@ def _bound(filter: Filter, context: Attributes, field: str, missing: str) -> Fil
         )
     try:
         return bind(filter, context)
-    except FilterError as error:  # what lies around a place is not for a context to say
+    except FilterError as error:  # areas around a place cannot come from a context
         raise GodwitError(f"{field}: {error}") from None
 
 
@@ -286,7 +287,7 @@ def _query(source: Any, language: str) -> Query:
     if isinstance(source, str):
         return _parsed(source, language)
     if language != NATIVE:
-        raise GodwitError(f"filter: in the language {language!r} it is a text")
+        raise GodwitError(f"filter: in the language {language!r} it must be a text")
     return Query(NATIVE, "", from_json(source))
 
 
@@ -304,12 +305,12 @@ def _parsed(text: str, language: str) -> Query:
 
 
 def why_bad(error: Exception) -> str:
-    """Why a line was refused, in a few words."""
+    """Why a line is invalid, in a few words."""
     if isinstance(error, RecursionError):
         return "the JSON is nested too deep"
     if isinstance(error, UnicodeDecodeError):
         return "a text that is not valid UTF-8"
-    if str(error) == "Input data was truncated":  # said of both
+    if str(error) == "Input data was truncated":  # msgspec reports both cases so
         return "the JSON ends too soon, or one of its texts has half of a surrogate pair"
     return str(error).replace("\n", "\n    ")
 
@@ -343,7 +344,7 @@ def csv_events(lines: Lines, faults: BadLines) -> Iterator[Named | None]:
 
 
 def _texts(lines: Lines, faults: BadLines) -> Iterator[str]:
-    """The lines as text; in place of a bad one a blank one, which the reader of rows gives on."""
+    """The lines as text; a bad line becomes a blank one, which the CSV reader passes on."""
     for line in lines:
         try:
             if line is None:
@@ -359,7 +360,7 @@ def _checked_header(header: list[str], lines: Lines) -> list[str]:
     for column, name in enumerate(header, start=1):
         if not name or name in header[: column - 1]:
             raise GodwitError(
-                f"{lines.name}:{lines.number}: column {column} of the header is {name!r}: each needs a name of its own"
+                f"{lines.name}:{lines.number}: column {column} of the header is {name!r}: each needs a different name"
             )
     return header
 
@@ -378,7 +379,7 @@ def _event_of_row(header: list[str], row: list[str], number: int) -> Named:
 
 
 def batches(events: Iterator[Named | None], lines: Lines) -> Iterator[list[Named]]:
-    """Events in lists: as many as have arrived, so that nobody waits for an answer because the pipe is slow."""
+    """Events in lists: those that have arrived, so that a slow pipe does not delay answers."""
     batch: list[Named] = []
     for found in events:
         if found is not None:

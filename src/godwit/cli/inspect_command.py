@@ -31,7 +31,7 @@ def sessions(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """List the sessions of a broker: who is attached, who is away, and what waits for them.
+    """List the sessions of a broker: which clients are connected or away, and their queues.
 
     Example: godwit sessions ann
     """
@@ -50,7 +50,7 @@ def routes(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """List the routing table of a broker: which filters lead where.
+    """List the routing table of a broker: filters and the neighbours or clients they lead to.
 
     Example: godwit routes --links
     """
@@ -71,7 +71,7 @@ def trace(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Print what happens in a broker as it happens, until Ctrl-C.
+    """Print the trace records of a broker as they occur, until Ctrl-C.
 
     Example: godwit trace --client ann
     """
@@ -127,7 +127,7 @@ def list_rows(what: str, answer: Any, short: Callable[[Mapping[str, Any]], dict[
 
 
 def rows_in(what: str, answer: Any) -> list[dict[str, Any]]:
-    """The rows of an answer: a list, or an object that has one under the name of what was asked for."""
+    """The rows of an answer: a list, or the list under the name of the request."""
     found = answer
     if isinstance(answer, Mapping):
         lists = [value for value in answer.values() if isinstance(value, list)]
@@ -136,7 +136,7 @@ def rows_in(what: str, answer: Any) -> list[dict[str, Any]]:
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> "Table":
-    """A table with a column for each field that any row has something in."""
+    """A table with a column for each field that is not empty in all rows."""
     from rich.table import Table
     from rich.text import Text
 
@@ -187,7 +187,7 @@ def shown(name: str, value: Any) -> str:
 
 
 def _tell(title: str, answer: Any) -> None:
-    """One thing with many sides."""
+    """Print an object, one field a line."""
     if not is_terminal():
         typer.echo(json_form.dumps(answer, ensure_ascii=False))
         return
@@ -227,7 +227,7 @@ def _show_record(record: Any) -> None:
 
 
 def _record_text(record: Mapping[str, Any], text: Any) -> Any:
-    """A trace record for people: when, what kind, and all that is said of it."""
+    """A trace record as a line: time, kind, fields."""
     from godwit.cli.event_display import safe
 
     at = record.get("at", record.get("time"))
@@ -240,7 +240,7 @@ def _record_text(record: Mapping[str, Any], text: Any) -> Any:
 
 
 def _said(record: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """All that a record says but its time and kind, the event's id in one."""
+    """The fields of a record without time and kind, with the event's id as one field."""
     apart = {"at", "time", "kind", "publisher", "sequence"}
     if record.get("publisher"):
         yield "event", f"{record['publisher']}:{record.get('sequence', '')}"

@@ -1,4 +1,4 @@
-"""`godwit backup`, `godwit restore` and `godwit journal`: copies of journals, and a look into one."""
+"""`godwit backup`, `godwit restore` and `godwit journal`: copy, restore, inspect and verify journals."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def backup(
 ) -> None:
     """Write a copy of a running broker's journal to a file: sessions, subscriptions, queues and retained events.
 
-    The broker goes on meanwhile. The file is verified before it gets its name.
+    The broker keeps running. The file is verified before it gets its name.
 
     Example: godwit backup b1.backup
     """
@@ -62,10 +62,10 @@ def restore(
         Path | None, typer.Option(metavar="DIR", help="Folder of the journal (default: godwit-data/NAME).")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Move a journal that is there aside, to a folder replaced-….")
+        bool, typer.Option("--replace", help="Move an existing journal to a folder replaced-….")
     ] = False,
 ) -> None:
-    """Make a backup the journal of a broker that does not run.
+    """Restore the journal of a stopped broker from a backup.
 
     Example: godwit restore b1.backup --folder godwit-data/b1
     """
@@ -78,7 +78,7 @@ def restore(
 
 @app.command()
 def inspect(journal: Folder) -> None:
-    """Show what a journal holds. The journal of a running broker may be inspected, too.
+    """Show the contents of a journal. The journal of a running broker may be inspected, too.
 
     Example: godwit journal inspect godwit-data/b1
     """

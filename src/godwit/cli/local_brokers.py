@@ -1,4 +1,4 @@
-"""Brokers for demonstrations: each a process of its own that runs `godwit serve` on this machine, to be killed too."""
+"""Brokers for demonstrations: each a `godwit serve` process on this machine, which can also be killed."""
 
 import asyncio
 import signal
@@ -19,16 +19,17 @@ class LocalBroker:
     """One broker. It keeps its ports over a restart."""
 
     def __init__(self, name: str, folder: Path, doors: Iterable[str], settings: str = "") -> None:
-        """`doors`: of native, mqtt and http. `settings`: further TOML, which begins in the table `broker`."""
+        """`doors`: listeners, of native, mqtt and http. `settings`: further TOML, which begins in the table
+        `broker`."""
         self.name, self.folder = name, folder
         self.listens = {door: "127.0.0.1:0" if door in doors else "" for door in ("native", "mqtt", "http")}
         self.neighbours: dict[str, str] = {}
-        self.is_up = False  # it runs, and has said where it listens
+        self.is_up = False  # it runs, and has reported its addresses
         self._settings = settings
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Run it, until it says where it listens."""
+        """Start it, and wait until it reports its addresses."""
         log = await asyncio.to_thread((self.folder / f"{self.name}.log").open, "ab")
         with log:
             self._process = await asyncio.create_subprocess_exec(
@@ -59,7 +60,7 @@ class LocalBroker:
         return file
 
     async def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Stop it, kindly or not."""
+        """Stop it, by SIGTERM or SIGKILL."""
         self.is_up = False
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(how)
@@ -71,7 +72,7 @@ def _lines(table: Mapping[str, str]) -> str:
 
 
 async def start_network(brokers: Mapping[str, LocalBroker], links: Iterable[tuple[str, str]], hub: str) -> None:
-    """Start all: the first broker of each link is dialled by the second. The hub starts first, then all others."""
+    """Start all: the second broker of each link connects to the first. The hub starts first, then all others."""
     links = list(links)
     for first, second in links:
         brokers[first].neighbours[second] = ""

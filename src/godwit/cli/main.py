@@ -1,7 +1,7 @@
 """The root of the `godwit` command.
 
-Each command has a module of its own, and this one only puts them under their names. Those modules import what is heavy
-(NumPy, Numba, the parser) inside their functions, so that `godwit --help` answers at once.
+Each command has a module, and this one registers them by name. Those modules import large libraries (NumPy, Numba, the
+parser) inside their functions, so that `godwit --help` answers at once.
 """
 
 import os
@@ -40,7 +40,7 @@ try:
         user_command,
     )
     from godwit.errors import GodwitError
-except KeyboardInterrupt:  # it takes some tenths of a second, and who has mistyped is faster
+except KeyboardInterrupt:  # it takes some tenths of a second, which a mistyped command need not wait for
     sys.stderr.write("stopped\n")
     sys.exit(STATUS_INTERRUPTED)
 
@@ -60,7 +60,7 @@ EXTRA_OF = {
     "pyspark": "pipeline",
     "re2": "languages",
     "uvloop": "fast",
-}  # what to install for a library that the core does without
+}  # the extra to install for each optional library
 
 HELP = """\
 Publish/subscribe for things that move.
@@ -100,14 +100,23 @@ class Commands(TyperGroup):
     """The root group: an error that Godwit raises on purpose becomes one message and an exit status."""
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
-        """Read the command line."""
+        """Parse the command line."""
         try:
             return super().make_context(*arguments, **more)
         except KeyboardInterrupt:
             raise _stopped() from None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command by its name. Typer does not suggest `sub` for `subscribe`."""
+        name = args[0]
+        if name not in self.commands and len(name) > 1:
+            meant = [repr(each) for each in self.commands if name.startswith(each) or each.startswith(name)]
+            if meant:
+                ctx.fail(f"No such command {name!r}. Did you mean {', '.join(meant)}?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named."""
+        """Run the command."""
         try:
             return super().invoke(ctx)
         except GodwitError as error:
@@ -122,10 +131,10 @@ class Commands(TyperGroup):
                 err=True,
             )
             raise typer.Exit(STATUS_ERROR) from None
-        except KeyboardInterrupt:  # where no command says what that means to it
+        except KeyboardInterrupt:  # where the command does not handle it
             raise _stopped() from None
-        except BrokenPipeError:  # who read the answers has read enough, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+        except BrokenPipeError:  # the reader of the pipe has closed it, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
             raise typer.Exit from None
 
 
@@ -135,10 +144,10 @@ def _stopped() -> typer.Exit:
 
 
 class App(typer.Typer):
-    """The commands; who interrupts them before they are known has stopped as well."""
+    """Import the commands; an interrupt during the import ends the process, too."""
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
-        """Do what the command line says."""
+        """Run the command line."""
         try:
             return super().__call__(*arguments, **more)
         except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 """`godwit match`: which subscriptions does each event of a file match?
 
-Subscriptions are loaded first, then events stream through: what has arrived is matched as a batch and answered at once,
-so an endless pipe works.
+Subscriptions are loaded first. Events are then matched in batches: all that have arrived are a batch, and are answered
+at once, so an endless pipe works.
 """
 
 import sys
@@ -111,10 +111,10 @@ def match(
         engine = matcher_named(matcher)
         bar.add_task("getting ready", total=None)
         engine.add_many(enumerate(filters))  # numbers in the order of the file
-        engine.match(Event({}))  # what is put off until the first event is not part of the speed
+        engine.match(Event({}))  # work deferred to the first event is not part of the speed
     with progress(is_shown=count or not sys.stdout.isatty()) as bar:
         faults.report = partial(report, bar)
-        totals = Totals(len(filters))
+        totals, before = Totals(len(filters)), faults.skipped
         read = input_files.csv_events if csv or events.lower().endswith(".csv") else input_files.json_events
         answers = _answers(events, read, engine, filters, contexts, queries, faults, bar, totals)
         try:
@@ -126,6 +126,8 @@ def match(
         except KeyboardInterrupt:  # the way to end an endless pipe
             if not count:
                 raise
+    if not totals.events and faults.skipped > before:
+        typer.echo(f"{events} has no events: it must be JSON lines, or a table whose name ends in .csv", err=True)
     if faults.skipped:
         typer.echo(f"skipped {faults.skipped} bad {'line' if faults.skipped == 1 else 'lines'}", err=True)
     if count:
@@ -136,7 +138,8 @@ Loaded = tuple[list[bytes], list["Filter"], list["Attributes"], dict[int, "Query
 
 
 def load(file: str, faults: "BadLines", bar: "Progress") -> Loaded:
-    """The ids, as JSON, the filters and contexts of a file of subscriptions; and, by number, queries with a test."""
+    """The ids (as JSON), filters and contexts of a file of subscriptions; and, by number, queries with an exact
+    test."""
     import msgspec
 
     from godwit.cli import input_files
@@ -167,7 +170,7 @@ def _answers(
     bar: "Progress",
     totals: Totals,
 ) -> Iterator[list[Answer]]:
-    """For each batch of events their ids, and the numbers of the subscriptions that each matches and is meant for."""
+    """For each batch of events their ids, and the numbers of the subscriptions that match and are addressed."""
     from godwit.cli import input_files
     from godwit.filters.filters import attributes_of
 
@@ -190,7 +193,7 @@ def _answers(
 
 
 def _matched(matcher: "Matcher", events: list["Event"], attributes: list[str]) -> Iterable[Any]:
-    """The numbers each event matches; many events go through as columns, of the attributes that anybody asks for."""
+    """The numbers each event matches; many events are matched as columns of the attributes that filters use."""
     if not attributes or len(events) < BATCH_EVENTS_MIN or len(events) * len(attributes) > BATCH_CELLS_MAX:
         return map(matcher.match, events)
     return matcher.match_batch({name: [event.attributes.get(name) for event in events] for name in attributes})
@@ -201,7 +204,7 @@ def _meant(to: "Filter", numbers: Iterable[int], contexts: list["Attributes"]) -
 
 
 def _wanting(event: "Event", numbers: Iterable[int], queries: dict[int, "Query"]) -> Iterable[int]:
-    """Of the subscriptions whose routable filter matches, those whose query wants the event."""
+    """The subscriptions whose query matches, among those whose routable filter does."""
     if not queries:
         return numbers
     from godwit.errors import FilterError
@@ -212,7 +215,7 @@ def _wanting(event: "Event", numbers: Iterable[int], queries: dict[int, "Query"]
     def wants(number: int) -> bool:
         try:
             return number not in queries or queries[number].wants(subject)
-        except FilterError:  # no test can be made: as in a client, it wants nothing
+        except FilterError:  # no test can be made: as in a client, it matches nothing
             return False
 
     return filter(wants, numbers)
@@ -254,7 +257,7 @@ def _show_totals(totals: Totals, skipped: int) -> None:
 
 
 def report(bar: "Progress", message: str) -> None:
-    """A line on standard error: above the bar, where there is one."""
+    """Print a line on standard error, above the progress bar if there is one."""
     from rich.text import Text
 
     if bar.disable:
@@ -265,7 +268,7 @@ def report(bar: "Progress", message: str) -> None:
 
 @contextmanager
 def progress(*, is_shown: bool = True) -> Iterator["Progress"]:
-    """A bar on standard error while it is a terminal and `is_shown`; it leaves no trace."""
+    """A progress bar on standard error if that is a terminal and `is_shown`; it is removed at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -282,7 +285,7 @@ def progress(*, is_shown: bool = True) -> Iterator["Progress"]:
 
 @contextmanager
 def opened(file: str) -> Iterator[tuple[IO[bytes], str, int | None]]:
-    """A file or standard input, the name to report it by, and its size in bytes where it has one."""
+    """A file or standard input, its name in messages, and its size in bytes if known."""
     from godwit.errors import GodwitError
 
     if file == PIPE:

@@ -1,4 +1,4 @@
-"""`godwit plan`: traces of moving clients and positions of brokers in, settings with their evidence out."""
+"""`godwit plan`: settings for brokers, with simulated evidence, from traces of clients and positions of brokers."""
 
 import json
 import sys
@@ -75,9 +75,9 @@ def plan(
 ) -> None:
     """Plan a network of brokers for clients that move.
 
-    Says which share of the positions each broker reaches, where there are gaps, between which brokers clients move,
-    and what load to expect. Simulates the busiest hour in each mode of moving with each routing reduction, chooses
-    from what is safe, and writes a configuration file for each broker. Exit status 1: nothing simulated is safe.
+    Reports the share of positions in range of each broker, the gaps, the moves between brokers, and the expected load.
+    Simulates the busiest hour in each mode of moving with each routing reduction, chooses the best of the safe ones,
+    and writes a configuration file for each broker. Exit status 1 if no simulated setting is safe.
 
     Example: godwit plan cabs.csv --brokers masts.csv --radius 800 --out plan
     """
@@ -95,7 +95,7 @@ def plan(
             reductions=tuple(reduction or REDUCTIONS),
             seed=seed,
         )
-        placement_of(brokers, radius)  # what is wrong with the wish or the files is said before anything long begins
+        placement_of(brokers, radius)  # wrong options and files are reported before any long computation
         chosen = engine_for(fixes, engine)
         if out is not None:
             check_out(out)
@@ -105,7 +105,7 @@ def plan(
         made = _local(fixes, brokers, radius, settings, out, debug)
     _show(made, out)
     if made.choice is None:
-        typer.echo("nothing that was simulated is safe: see the evidence; no configuration was written", err=True)
+        typer.echo("no simulated setting is safe: see the evidence; no configuration was written", err=True)
         raise typer.Exit(STATUS_NO)
 
 
@@ -144,7 +144,7 @@ def _by_spark(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
-    """A bar on standard error when it is a terminal, a line for each step else."""
+    """A progress bar on standard error if it is a terminal, otherwise a line for each step."""
     from godwit.cli.match_command import progress
 
     with progress() as bar:
@@ -162,7 +162,7 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
 
 
 def _show(made: "Plan", out: Path | None) -> None:
-    """Tables for people; for a pipe a line of JSON for each subject."""
+    """Tables on a terminal; on a pipe a line of JSON for each subject."""
     if sys.stdout.isatty():
         _draw(made, out)
         return
@@ -171,7 +171,7 @@ def _show(made: "Plan", out: Path | None) -> None:
 
 
 def lines_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A plan as documents of one subject each; `part` says which."""
+    """A plan as JSON documents of one subject each, named by `part`."""
     assessment = dict(data["assessment"])
     loads, pairs, gaps = (assessment.pop(name) for name in ("brokers", "pairs", "gaps"))
     yield {"part": "trace", "version": data["version"], "engine": data["engine"], **assessment}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["pub"]
 
 PIPE = "-"
-HAND_OVER_S = 30.0  # after the last event, for brokers to take what they have not yet
+HAND_OVER_S = 30.0  # after the last event, until brokers have accepted all
 
 
 def pub(
@@ -88,7 +88,7 @@ def pub(
         bool,
         typer.Option(
             "--skip-removed",
-            help="With --log: continue if events were removed from the log before they were published.",
+            help="With --log: continue if events were removed before they were published.",
         ),
     ] = False,
     until_eof: Annotated[
@@ -115,7 +115,7 @@ def pub(
     tls: Tls = False,
     ca: CaFile = "",
 ) -> None:
-    """Publish events, and return when a broker has them.
+    """Publish events, and return when a broker has accepted them.
 
     Give one event as NAME=VALUE or with --json, or many as JSON lines in a file or on a pipe, as `godwit sub` prints
     them: {"kind": "parking", "cost": 2}, or {"attributes": {…}, "payload": …, "to": …, "expires_in": …}. Documents are
@@ -135,7 +135,7 @@ def pub(
     if (file or log or documents) and payload:
         raise typer.BadParameter("--payload is for one event: in a file each event has its own payload")
     if cloudevent and content_type:
-        raise typer.BadParameter("--content-type cannot be used with --cloudevent: the event says it")
+        raise typer.BadParameter("--content-type cannot be used with --cloudevent: the event has its own")
     if log and (retain or expires is not None):
         raise typer.BadParameter("--retain and --expires cannot be used with --log: events are published as logged")
     if until_eof and not log:
@@ -172,7 +172,7 @@ def pub(
 
 
 def _check_mode(mode: str) -> None:
-    """That publishers can move so."""
+    """Check that this is a mode for publishers."""
     from godwit.mobility.modes import MODES
 
     suitable = [name for name, known in MODES.items() if known.suits("publishers")]
@@ -212,7 +212,7 @@ def _payload(said: str) -> bytes:
 
 
 def _documents(files: list[str], bytes_max: int) -> Iterator[tuple[str, bytes]]:
-    """The content of each file, as far as an event may be long."""
+    """The content of each file, up to the largest size of an event."""
     from godwit.cli.match_command import opened
 
     if files.count(PIPE) > 1:
@@ -286,7 +286,7 @@ async def _many(
     said: dict[str, Any],
     strict: bool,
 ) -> None:
-    """Publish what a file or a pipe holds, as it comes."""
+    """Publish the events of a file or a pipe, as they arrive."""
     import asyncio
     from time import perf_counter
 
@@ -319,6 +319,8 @@ async def _many(
             typer.echo(f"published {count:,} events to {client.state.broker} in {seconds:.1f} s, {rate}")
         for refusal in refusals[:5]:
             typer.echo(f"refused: {refusal.reason}", err=True)
+        if not count:
+            typer.echo(f"nothing was published: {source} has no events", err=True)
         if faults.skipped:
             typer.echo(f"skipped {faults.skipped} bad {'line' if faults.skipped == 1 else 'lines'}", err=True)
         if refusals or faults.skipped:
@@ -333,7 +335,7 @@ async def _log(
     strict: bool,
     until_eof: bool,
 ) -> None:
-    """Publish what an event log holds behind the place that was reached the last time."""
+    """Publish the events of an event log after the position that the last run reached."""
     import asyncio
 
     from godwit.cli.event_logs import publish_log
@@ -349,7 +351,7 @@ async def _log(
                     await client.set_context(context)
                 count, refused = await publish_log(client, state, said, strict, on_event)
         except TimeoutError:
-            raise GodwitError("standard input has ended, and not all is published") from None
+            raise GodwitError("standard input has ended, and not all events are published") from None
         if is_terminal():
             typer.echo(f"published {count:,} events to {client.state.broker} as {state.publisher}")
     if refused:
@@ -386,7 +388,7 @@ def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tu
 
 
 def _tell(client: "NetworkClient | ReplicatedNetworkClient", event: "Event") -> None:
-    """Say that a broker has it."""
+    """Report that a broker has accepted an event."""
     if not is_terminal():
         _print(event)
         return

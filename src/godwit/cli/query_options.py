@@ -1,6 +1,6 @@
-"""What the commands that take queries share: the language of a text, and operators from modules that the user names.
+"""Options of commands with queries: the language of the text, and user-defined operators.
 
-Operators are code, and are loaded from what stands behind `--operators` on the command line and from nowhere else.
+Operators are code. They are loaded only from the modules given by `--operators` on the command line.
 """
 
 import sys
@@ -36,7 +36,7 @@ OperatorModules = Annotated[
 
 
 def load_operators(modules: list[str] | None) -> None:
-    """Run the modules that the user has named, so that the operators in them are registered."""
+    """Import the modules that the user named, which registers their operators."""
     for name in modules or []:
         try:
             _load(name)
@@ -61,7 +61,7 @@ def _load(said: str) -> None:
 def _module(name: str) -> ModuleType:
     from importlib import import_module
 
-    sys.path.append("")  # modules in this folder; those that are installed come first
+    sys.path.append("")  # modules in this folder; installed ones take precedence
     try:
         return import_module(name)
     finally:
@@ -69,7 +69,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _module_in_file(path: str) -> ModuleType:
-    """The module in a file, under the file's name: by that name others can import it, such as workers of Spark."""
+    """Import a file as a module under the file's name, by which Spark workers can import it, too."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     name = Path(path).stem
@@ -91,7 +91,7 @@ def _module_in_file(path: str) -> ModuleType:
 
 
 def read_query(text: str, language: str) -> "Query":
-    """The query that a text says, with the operators that were loaded."""
+    """Parse a query, with the operators that were loaded."""
     from godwit.languages import parse_query, registered_operators
 
     return parse_query(text, language, registered_operators())

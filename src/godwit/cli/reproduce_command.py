@@ -1,7 +1,8 @@
-"""`godwit reproduce`: run a paper's experiments and say claim by claim whether it holds."""
+"""`godwit reproduce`: run the experiments of a paper, and report for each claim whether it holds."""
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,21 +27,42 @@ STYLES = {
     "does not hold": "bold red",
     "not decided": "dim",
 }
-SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-"""Of a session for small traces: most of its time would go into compiling what runs once."""
+SEEDS_FULL = 5
 
 
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile, spcf, motion, or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Small runs, in under two minutes (default).")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Runs with the paper's parameters, in 4 to 16 minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small runs; all papers take under 5 minutes (default).")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The papers' parameters and 5 seeds; all papers take 40 minutes on 2 cores.")
+    ] = False,
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Folder for figures and traces; each paper has a subfolder.")
     ] = "reproduced",
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed.", min=0)] = 1,
     seeds: Annotated[
-        int, typer.Option(metavar="N", help="Number of seeds, from --seed on; a claim's grade is its worst.", min=1)
-    ] = 1,
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Number of seeds, from --seed on (default: 5 with --full, else 1); a claim's grade is its worst.",
+            min=1,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes at once (default: number of processors).", min=1)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run in --out: run only what is missing.")
+    ] = False,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm",
+            help="pubmob: only repeat the settings that tell most about P3 and P4, with --seeds seeds (default: 5).",
+        ),
+    ] = False,
     search: Annotated[
         int,
         typer.Option(
@@ -62,36 +84,125 @@ def reproduce(
     """
     from godwit.reproduce import check_paper
     from godwit.reproduce.claims import PAPERS
-    from godwit.reproduce.report import overall, write_report
+    from godwit.reproduce.report import grades
 
     if quick and full:
         raise typer.BadParameter("use only one of --quick and --full")
     papers = list(PAPERS) if paper == ALL else [paper]
     for each in papers:
         check_paper(each)
-    if search and papers != [SEARCHED]:
-        raise typer.BadParameter(f"--search is for {SEARCHED}, whose settings are searched; not for {paper}")
+    for option, is_given in (("--search", bool(search)), ("--confirm", confirm)):
+        if is_given and papers != [SEARCHED]:
+            raise typer.BadParameter(f"{option} is for {SEARCHED}, whose settings are searched; not for {paper}")
+    if confirm:
+        _confirmed(_made(Path(out) / SEARCHED), range(seed, seed + (seeds or SEEDS_FULL)))
+        return
     changes = _searched(_made(Path(out) / SEARCHED), seed, search) if search else {}
     if search and not full:
         return
-    found: dict[str, dict[int, list[Claim]]] = {}
-    for each in papers:
-        folder = _made(Path(out) / each)
-        found[each] = _run(each, folder, full, range(seed, seed + seeds), changes)
-        typer.echo(f"{_contents(folder)}: {folder}", err=True)
-    report = write_report(Path(out), found, full, __version__)
-    typer.echo(f"report: {report}", err=True)
-    grades = [
-        overall([claim.grade for claim in claims])
-        for runs in found.values()
-        for claims in zip(*runs.values(), strict=True)
-    ]
-    if "does not hold" in grades:
+    chosen = range(seed, seed + (seeds or (SEEDS_FULL if full else 1)))
+    if len(papers) * len(chosen) == 1 and not resume:
+        found = {paper: _run(paper, _made(Path(out) / paper), full, seed, changes)}
+        _report(Path(out), found, full, "")
+    else:
+        found = _run_jobs(Path(out), papers, full, chosen, changes, jobs, resume)
+    if "does not hold" in grades(found).values():
         raise typer.Exit(STATUS_NO)
 
 
+def _report(out: Path, found: "dict[str, dict[int, list[Claim]]]", full: bool, took: str) -> None:
+    from godwit.reproduce.report import write_report
+
+    for paper in found:
+        typer.echo(f"{_contents(out / paper)}: {out / paper}", err=True)
+    typer.echo(f"report: {write_report(out, found, full, __version__, took)}", err=True)
+
+
+def _run_jobs(
+    out: Path, papers: list[str], full: bool, seeds: range, changes: dict[str, Any], jobs: int | None, resume: bool
+) -> "dict[str, dict[int, list[Claim]]]":
+    """Run all papers with all seeds in several processes; write the figures of all seeds, and the report."""
+    from godwit.cli.match_command import progress
+    from godwit.reproduce.paper_jobs import JobResult, PaperJob, by_paper, cores, run_jobs
+
+    def place(paper: str, seed: int) -> Path:
+        return out / paper / f"seed_{seed}" if len(seeds) > 1 else out / paper
+
+    planned = [
+        PaperJob(
+            paper=paper,
+            seed=seed,
+            folder=_made(place(paper, seed)),
+            full=full,
+            version=__version__,
+            changes=changes,
+            resume=resume,
+        )
+        for paper in papers
+        for seed in seeds
+    ]
+    began, workers = time.monotonic(), jobs or cores()
+    results: list[JobResult] = []
+    with progress() as bar:
+        task = bar.add_task(f"0 of {len(planned)} runs done", total=len(planned))
+        for result in run_jobs(planned, workers):
+            results.append(result)
+            bar.update(task, description=f"{len(results)} of {len(planned)} runs done", completed=len(results))
+            _tell_claims(result.paper, result.seed, result.claims)
+    found = by_paper(results, papers)
+    if len(seeds) > 1:
+        _draw_all_seeds({paper: {seed: place(paper, seed) for seed in seeds} for paper in papers}, out)
+    minutes = (time.monotonic() - began) / 60
+    took = f"{len(planned)} runs of experiments took {minutes:.1f} minutes in {workers} processes"
+    took += f" ({sum(each.cpu_s for each in results) / 60:.1f} minutes of processor time without Spark's)."
+    if sys.stdout.isatty():
+        for paper, runs in found.items():
+            for seed, claims in runs.items():
+                _show(paper if len(seeds) == 1 else f"{paper}, seed {seed}", claims)
+    typer.echo(took, err=True)
+    _report(out, found, full, took)
+    return found
+
+
+def _draw_all_seeds(folders: dict[str, dict[int, Path]], out: Path) -> None:
+    """Draw the figures over all seeds, in the folder of each paper."""
+    from godwit.cli.pipeline import spark_runner
+    from godwit.pipeline.spark_session import start
+    from godwit.reproduce.paper_jobs import SHORT_LIVED
+    from godwit.reproduce.seed_figures import draw_all_seeds
+
+    with spark_runner.one_line_errors():
+        spark = start(name="godwit reproduce", more=SHORT_LIVED)
+        try:
+            for paper, of_seeds in folders.items():
+                draw_all_seeds(spark, out / paper, of_seeds)
+        finally:
+            spark.stop()
+
+
+def _confirmed(folder: Path, seeds: range) -> None:
+    """Repeat the settings of `pubmob_confirm`, print every trial, and draw the figure."""
+    import msgspec
+
+    from godwit.cli.match_command import progress
+    from godwit.reproduce import Setting, pubmob_confirm
+
+    with _spark(SEARCHED, full=False), progress() as bar:
+        task = bar.add_task("settings", total=1.0)
+
+        def advance(what: str, share: float) -> None:
+            bar.update(task, description=what, completed=share)
+
+        def tell(trial: pubmob_confirm.SeedTrial) -> None:
+            typer.echo(json.dumps(msgspec.to_builtins(trial), ensure_ascii=False))
+
+        found = pubmob_confirm.confirm(Setting(folder=folder, progress=advance), seeds, told=tell)
+    pubmob_confirm.show(folder, found)
+    typer.echo(f"confirmed.json and figures: {folder}", err=True)
+
+
 def _searched(folder: Path, seed: int, choices_max: int) -> dict[str, Any]:
-    """Search, print every trial, and draw the figure. The changes of the best choice."""
+    """Search, print every trial, and draw the figure. Returns the changes of the best choice."""
     import msgspec
 
     from godwit.cli.match_command import progress
@@ -120,43 +231,51 @@ def _searched(folder: Path, seed: int, choices_max: int) -> dict[str, Any]:
     return best.choice.changes()
 
 
-def _run(paper: str, folder: Path, full: bool, seeds: range, changes: dict[str, Any]) -> "dict[int, list[Claim]]":
-    """The claims of a paper by seed; each seed has a folder of its own where there are several."""
+def _run(paper: str, folder: Path, full: bool, seed: int, changes: dict[str, Any]) -> "dict[int, list[Claim]]":
+    """Run the claims of one paper with one seed in this process."""
     from godwit.cli.match_command import progress
     from godwit.reproduce import Setting, claims_of
+    from godwit.reproduce.paper_jobs import JobResult, write_claims
 
-    found: dict[int, list[Claim]] = {}
+    claims: list[Claim] = []
+    began, cpu = time.monotonic(), time.process_time()
     with _spark(paper, full), progress() as bar:
         task = bar.add_task(paper, total=1.0)
-        for number, seed in enumerate(seeds, start=1):
-            which = f"seed {number} of {len(seeds)}: " if len(seeds) > 1 else ""
 
-            def advance(what: str, share: float, which: str = which) -> None:
-                bar.update(task, description=f"{which}{what}", completed=share)
+        def advance(what: str, share: float) -> None:
+            bar.update(task, description=what, completed=share)
 
-            place = _made(folder / f"seed_{seed}") if len(seeds) > 1 else folder
-            claims = found.setdefault(seed, [])
-            setting = Setting(folder=place, full=full, seed=seed, changes=changes, progress=advance)
-            for claim in claims_of(paper, setting):
-                claims.append(claim)
-                if not sys.stdout.isatty():
-                    more = {"paper_key": paper, "seed": seed} if len(seeds) > 1 else {}
-                    typer.echo(json.dumps({**_data(claim), **more}, ensure_ascii=False))
-            about = {"version": __version__, "paper": paper, "full": full, "seed": seed}
-            data = {**about, "claims": [_data(one) for one in claims]}
-            (place / "claims.json").write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        setting = Setting(folder=folder, full=full, seed=seed, changes=changes, progress=advance)
+        for claim in claims_of(paper, setting):
+            claims.append(claim)
+            _tell_claims("", seed, [claim])
+    result = JobResult(
+        paper=paper, seed=seed, claims=claims, wall_s=time.monotonic() - began, cpu_s=time.process_time() - cpu
+    )
+    write_claims(folder, result, full, __version__)
     if sys.stdout.isatty():
-        for seed, claims in found.items():
-            _show(paper if len(seeds) == 1 else f"{paper}, seed {seed}", claims)
-    return found
+        _show(paper, claims)
+    return {seed: claims}
+
+
+def _tell_claims(paper: str, seed: int, claims: "list[Claim]") -> None:
+    """Print a line of JSON for each claim on a pipe; with paper and seed if there are several."""
+    from godwit.reproduce.paper_jobs import claim_data
+
+    if sys.stdout.isatty():
+        return
+    more = {"paper_key": paper, "seed": seed} if paper else {}
+    for claim in claims:
+        typer.echo(json.dumps({**claim_data(claim), **more}, ensure_ascii=False))
 
 
 @contextmanager
 def _spark(paper: str, full: bool) -> Iterator[None]:
-    """A session, before the experiments take their time, for a paper whose figures Spark reads in traces."""
+    """Start a Spark session before the experiments, for a paper whose figures are computed from traces."""
     from godwit.cli.pipeline import spark_runner
     from godwit.pipeline.spark_session import start
     from godwit.reproduce.claims import WITHOUT_TRACES
+    from godwit.reproduce.paper_jobs import SHORT_LIVED
 
     with spark_runner.one_line_errors():
         if paper in WITHOUT_TRACES:
@@ -178,7 +297,7 @@ def _made(folder: Path) -> Path:
 
 
 def _contents(folder: Path) -> str:
-    """What lies in the folder, in words."""
+    """A description of the files in the folder."""
     named = {path.name for path in folder.iterdir()}
     kinds = {
         "figures": any(name.endswith(".png") for name in named),
@@ -190,15 +309,8 @@ def _contents(folder: Path) -> str:
     return f"{', '.join(there)} and claims.json" if there else "claims.json"
 
 
-def _data(claim: "Claim") -> dict[str, object]:
-    import msgspec
-
-    data: dict[str, object] = msgspec.to_builtins(claim)
-    return {**data, "grade": claim.grade}
-
-
 def _show(paper: str, found: "list[Claim]") -> None:
-    """The claims as a table, and under it what is to be said of each."""
+    """Print the claims as a table, and the remarks on each below it."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table

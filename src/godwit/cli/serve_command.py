@@ -1,4 +1,5 @@
-"""`godwit serve` and `godwit check-config`: run a broker from a file, variables and flags, or check these."""
+"""`godwit serve` and `godwit check-config`: run a broker from a file, environment variables and flags, or check
+them."""
 
 import json
 import os
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["check_config", "serve"]
 
 SET = "--set"
-OWN_FILES = 200  # that a broker has open besides connections, at most
-SWITCH_S = 0.000_5  # after which a busy loop lets the journal's thread run: deliveries wait for that
+OWN_FILES = 200  # files that a broker has open besides connections, at most
+SWITCH_S = 0.000_5  # a busy event loop yields to the journal's thread after this time: deliveries wait for the journal
 
 File = Annotated[str | None, typer.Argument(metavar="FILE", help="Configuration file in TOML.")]
 Changes = Annotated[
@@ -35,13 +36,22 @@ def serve(
     file: File = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Broker name (default: b1).")] = None,
     native: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address for brokers and native clients; '' for none.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address for brokers and native clients; '' for none (default: 127.0.0.1:7077).",
+        ),
     ] = None,
     mqtt: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address for MQTT clients; '' for none.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address for MQTT clients; '' for none (default: 127.0.0.1:1883)."),
     ] = None,
     http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address for HTTP and WebSocket clients; '' for none.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address for HTTP and WebSocket clients; '' for none (default: 127.0.0.1:7080).",
+        ),
     ] = None,
     neighbours: Annotated[
         list[str] | None,
@@ -65,20 +75,27 @@ def serve(
         ),
     ] = False,
     log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="Least severe level to log: debug, info, warning or error.")
+        str | None,
+        typer.Option(metavar="LEVEL", help="Least severe level to log: debug, info, warning or error (default: info)."),
     ] = None,
-    log_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="Log format: auto, text or json.")] = None,
+    log_format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="Log format: auto, text or json (default: auto).")
+    ] = None,
     changes: Changes = None,
 ) -> None:
     """Run a broker until it is stopped.
 
     Without a file it listens on this machine only. Flags override environment variables (GODWIT_SECTION__KEY), which
     override the file. SIGTERM and Ctrl-C stop it cleanly; a second Ctrl-C stops it at once. SIGHUP reads the
-    configuration, users, certificates and keys again, and logs what counts now and what needs a restart. SIGUSR1 logs
-    what the broker holds.
+    configuration, users, certificates and keys again, and logs the changed values and those that need a restart.
+    SIGUSR1 logs the state of the broker.
 
     Example: godwit serve broker.toml --name b7
     """
+    from godwit.matching import kernel_cache
+
+    kernel_cache.postpone()  # before anything imports the kernels
+
     from godwit.runtime.configuration import load
 
     flags = _flags(
@@ -107,7 +124,7 @@ def check_config(
 ) -> None:
     """Check a broker's configuration, with the environment as it is, and start nothing.
 
-    Exit status 0 means that a broker can be started with it, as far as can be seen from here, 1 that it cannot.
+    Exit status 0 if a broker can be started with it, as far as can be checked without starting, else 1.
 
     Example: godwit check-config broker.toml --print
     """
@@ -140,7 +157,7 @@ def _flags(
     for said in neighbours:
         peer, equals, address = said.partition("=")
         if not equals and ":" in peer:
-            raise typer.BadParameter(f"--neighbour {said}: say its name before its address, as in b2={said}")
+            raise typer.BadParameter(f"--neighbour {said}: give its name before its address, as in b2={said}")
         found.append(Override(f"--neighbour {said}", ("neighbours", peer), address))
     for said in changes:
         key, equals, text = said.partition("=")
@@ -154,7 +171,7 @@ def _flags(
 
 
 def _run(read: "Callable[[], Configuration]", *, accept_loss: bool) -> None:
-    """Serve until a signal comes. `read` gives the configuration as it is at that moment."""
+    """Run the broker until a signal arrives. `read` returns the present configuration."""
     import asyncio
 
     from godwit.runtime.broker_server import BrokerServer
@@ -170,7 +187,7 @@ def _run(read: "Callable[[], Configuration]", *, accept_loss: bool) -> None:
 
 
 def _have_streams() -> None:
-    """Have standard streams where whoever started us has closed them: no socket may take their numbers."""
+    """Open standard streams that the parent process has closed, so that no socket gets their descriptor numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -181,9 +198,9 @@ def _have_streams() -> None:
 
 
 def _have_room(configuration: "Configuration") -> None:
-    """Have as many files open as the connections that are allowed need, as far as the system lets us.
+    """Raise the limit of open files to the number that the allowed connections need, if the system permits it.
 
-    Many systems begin with 1,024: past that a broker could take nobody in, and open no file of its journal.
+    Many systems begin with 1,024: beyond that a broker could neither accept connections nor open files of its journal.
     """
     try:
         import resource
@@ -221,7 +238,7 @@ async def _serve(
     on_reload = getattr(signal, "SIGHUP", None)  # not on every system
     on_dump = getattr(signal, "SIGUSR1", None)
     if on_reload is not None:
-        loop.add_signal_handler(on_reload, lambda: None)  # it is being started, with what there is
+        loop.add_signal_handler(on_reload, lambda: None)  # it is starting, and reads the configuration anyway
     await broker_server.start()
     on_loaded()
     reading = Reloading(broker_server, read)
@@ -231,7 +248,7 @@ async def _serve(
     if on_dump is not None:
         loop.add_signal_handler(on_dump, lambda: broker_server.log.info("state", **state_of(broker_server)))
     try:
-        with suppress(OSError):  # whoever wanted to know is gone
+        with suppress(OSError):  # the reader has closed the pipe
             _show(broker_server)
         await stop.wait()
     finally:
@@ -239,7 +256,7 @@ async def _serve(
 
 
 def _show(broker_server: "BrokerServer") -> None:
-    """Say where it listens and how to connect: a table for people, or one line of JSON."""
+    """Print the addresses and example commands: a table on a terminal, otherwise one line of JSON."""
     from godwit.runtime.broker_server import folder_of
 
     configuration = broker_server.configuration

@@ -1,7 +1,7 @@
-"""`godwit simulate`: run a scenario, or a swarm of drawn ones, and say whether every law held.
+"""`godwit simulate`: run a scenario, or a swarm of random ones, and report whether every law held.
 
-The simulator runs the machines of brokers and clients themselves, on virtual time and from one seed. A run that breaks
-a law prints the one command that runs it again.
+The simulator runs the production machines of brokers and clients on virtual time, from one seed. A run that breaks a
+law prints the command that replays it.
 """
 
 import json
@@ -36,13 +36,13 @@ GROUPS = {
     "faults": ("faults",),
     "the run": ("simulated_s", "wall_s", "messages_per_second"),
 }
-"""The outcome as it is shown on a terminal: headings, and the fields below each."""
+"""The result on a terminal: headings, and the fields below each."""
 
 USED = (
     *("caught_up", "moves", "walked", "out_of_context", "context_changes", "not_addressed"),
     *("purged", "expired", "quenched"),
 )
-"""What is shown on a terminal only when there was any: 0 says that a scenario has none of it."""
+"""Fields that are shown on a terminal only if they are not 0."""
 TOTALS = ("published", "owed", "delivered", "lost", "duplicated", "out_of_order", "unwanted", "allowed", "excused")
 EXERCISED = ("moves", "walked", "context_changes")
 
@@ -64,7 +64,7 @@ def simulate(
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the scenarios that come with Godwit.")] = False,
     swarm: Annotated[
-        int | None, typer.Option(metavar="N", help="Run N small scenarios drawn from the seed.", min=1)
+        int | None, typer.Option(metavar="N", help="Run N small random scenarios, derived from the seed.", min=1)
     ] = None,
     swarm_number: Annotated[
         int | None, typer.Option(metavar="K", help="Run only scenario K of the swarm, counted from 0.", min=0)
@@ -158,7 +158,7 @@ def _drawn(seed: int, number: int | None, changes: list[str]) -> "tuple[Scenario
 
 
 def _command(scenario: str | None, number: int | None, seed: int, changes: list[str]) -> str:
-    """The command that runs this again."""
+    """The command that replays this run."""
     words = ["godwit", "simulate", *(["--swarm-number", str(number)] if scenario is None else [scenario])]
     words += ["--seed", str(seed)]
     for change in changes:
@@ -169,7 +169,7 @@ def _command(scenario: str | None, number: int | None, seed: int, changes: list[
 def _outcome(
     scenario: "Scenario", seed: int, replay: str, advance_to: Callable[[float], None], trace: str | None = None
 ) -> "Summary":
-    """Run it; when the simulator itself fails, say how to see that again."""
+    """Run a scenario; if the simulator itself fails, print the command that replays it."""
     import msgspec
 
     from godwit.simulator.run import run
@@ -183,7 +183,7 @@ def _outcome(
         try:
             return run(scenario, seed, advance_to, sink)
         except Exception:
-            typer.echo(f"the run broke off; replay it with\n  {replay}", err=True)
+            typer.echo(f"the simulator failed; replay the run with\n  {replay}", err=True)
             raise
 
 
@@ -195,14 +195,14 @@ def _run_swarm(size: int, seed: int, changes: list[str]) -> None:
     totals |= {"messages_sent": 0, "simulated_s": 0.0, "wall_s": 0.0}
     broken: tuple[Summary, str] | None = None
     number = 0
-    with _progress("swarm", total=float(size)) as advance_to:
+    with _progress(f"run 1 of {size}", total=float(size)) as advance_to:
         for number in range(size):
             scenario, run_seed = _drawn(seed, number, changes)
             replay = _command(None, number, seed, changes)
             summary = _outcome(scenario, run_seed, replay, lambda _: None)
             for field in totals:
                 totals[field] += getattr(summary, field)
-            advance_to(number + 1.0)
+            advance_to(number + 1.0, f"run {min(number + 2, size)} of {size}")
             if not summary.passed:
                 broken = summary, replay
                 break
@@ -221,17 +221,17 @@ def _run_swarm(size: int, seed: int, changes: list[str]) -> None:
 
 
 @contextmanager
-def _progress(description: str, total: float) -> Iterator[Callable[[float], None]]:
-    """What to call with how much is done: a bar on standard error, when that is a terminal."""
+def _progress(description: str, total: float) -> Iterator[Callable[..., None]]:
+    """A function to call with the progress, and perhaps another description: a bar on standard error, on a terminal."""
     from godwit.cli.match_command import progress
 
     with progress() as bar:
         task = bar.add_task(description, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, what=description: bar.update(task, completed=done, description=what)
 
 
 def _answer(data: dict[str, Any], show: Callable[[], None]) -> None:
-    """Drawn on a terminal, one line of JSON on a pipe."""
+    """Print a table on a terminal, one line of JSON on a pipe."""
     if sys.stdout.isatty():
         show()
     else:
@@ -239,7 +239,7 @@ def _answer(data: dict[str, Any], show: Callable[[], None]) -> None:
 
 
 def _report(summary: "Summary", seed: int, replay: str) -> None:
-    """Which laws broke, and how to see it again."""
+    """Print the broken laws and the replay command."""
     for violation in summary.violations[:VIOLATIONS_SHOWN_MAX]:
         place = f" at {violation.node}" if violation.node else ""
         typer.echo(f"broken: {violation.law} at {violation.at:.6f} s{place}: {violation.text}", err=True)
@@ -263,7 +263,7 @@ def _show(summary: "Summary") -> None:
 
 
 def _fire_rows(fire: dict[str, Any]) -> dict[str, Any]:
-    """What happened to a building that burns, as one would tell it; nothing where there is none."""
+    """The outcome of the fire in a scenario with a burning building; empty otherwise."""
     if not fire:
         return {}
     return {

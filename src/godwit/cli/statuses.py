@@ -1,4 +1,4 @@
-"""What commands return to the shell, besides 0 for yes or done."""
+"""Exit statuses of commands, besides 0 for yes or done."""
 
 __all__ = ["STATUS_ERROR", "STATUS_INTERRUPTED", "STATUS_NO"]
 

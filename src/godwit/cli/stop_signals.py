@@ -1,4 +1,4 @@
-"""How a command that serves is stopped: by SIGTERM or Ctrl-C, and at once by a second Ctrl-C."""
+"""Stopping a server command: SIGTERM or Ctrl-C stop it cleanly, a second Ctrl-C at once."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`godwit sub`: print the events that a filter matches, as they come."""
+"""`godwit sub`: print the events that a filter matches, as they arrive."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,12 +37,12 @@ __all__ = ["sub"]
 DAY_S = 86_400.0
 KEEP_DAYS_MIN, KEEP_DAYS_MAX = 0.01, 36_500.0
 EVERYTHING = "TRUE"
-SUBSCRIPTION = "sub"  # its name in a session that is come back to
+SUBSCRIPTION = "sub"  # the subscription's name in a session that is resumed
 
 
 def sub(
     filter: Annotated[
-        str, typer.Argument(metavar="FILTER", help="What is wanted, such as \"kind = 'parking' AND cost < 3\".")
+        str, typer.Argument(metavar="FILTER", help="Filter, such as \"kind = 'parking' AND cost < 3\".")
     ] = "",
     language: LanguageName = NATIVE,
     operators: OperatorModules = None,
@@ -99,8 +99,8 @@ def sub(
         typer.Option(
             "--queue",
             metavar="RULE=VALUE",
-            help="What may leave the queue while no client is connected: age_s_max, newest_per, high_water, count_max, "
-            "bytes_max or importance; repeatable.",
+            help="Which events may be dropped while no client is connected: age_s_max, newest_per, high_water, "
+            "count_max, bytes_max or importance; repeatable.",
         ),
     ] = None,
     expires: Annotated[
@@ -133,8 +133,7 @@ def sub(
     command ends: the next `godwit sub` with this name receives the events since then, at any broker of the network. A
     --log stores the client name and confirms an event to the broker only when it is on disk.
 
-    A query in another --language is sent as the filter that lets through at least what it wants; the rest is decided
-    here.
+    Of a query in another --language, brokers route by a wider filter; this command tests the exact query.
 
     With --replicas the client has a session at every --broker, and an event is printed once: it arrives as long as one
     of them works. Events that are missing are named on standard error at the end.
@@ -147,7 +146,7 @@ def sub(
         raise typer.BadParameter(f"--language {language} needs a FILTER in that language")
     load_operators(operators)
     query = read_query(filter or EVERYTHING, language)
-    asked(query.routable, sender or None)  # what is not a filter needs no broker to be told so
+    asked(query.routable, sender or None)  # an invalid filter is reported before a broker is contacted
     if query.is_impossible:
         typer.echo("warning: no event can match this filter", err=True)
     wanted: dict[str, Any] = {"sender": sender or None, "retained": retained, "share": share}
@@ -182,7 +181,7 @@ def sub(
 
 
 def _queue_options(rules: list[str], expires: str) -> dict[str, Any]:
-    """What --queue and --expires say, as a client takes it."""
+    """The options --queue and --expires in the form of the client library."""
     from time import time
 
     from godwit.broker.queue_rule_texts import lifetime_of, queue_rules_of
@@ -193,14 +192,14 @@ def _queue_options(rules: list[str], expires: str) -> dict[str, Any]:
 
 
 class EventCount:
-    """How many events have come, and of how many."""
+    """Counts events up to a limit."""
 
     def __init__(self, wanted: int | None) -> None:
         self.events = 0
         self.wanted = wanted
 
     def one(self) -> bool:
-        """One has come: whether it was the last."""
+        """Count one event; returns whether it was the last."""
         self.events += 1
         return self.events == self.wanted
 
@@ -237,12 +236,12 @@ async def _listen(
             said = client.set_context(context)
         if place:
             said = client.set_place(place)
-        asking = asyncio.create_task(client.subscribe(query, name=SUBSCRIPTION, **wanted))  # before anything comes
+        asking = asyncio.create_task(client.subscribe(query, name=SUBSCRIPTION, **wanted))  # before any event arrives
         await wait_until_attached(client, visitor)
         try:
             async with asyncio.timeout(LET_IN_S):
                 subscription = await asking
-        except TimeoutError:  # a broker that cannot make out what is asked lets us go each time
+        except TimeoutError:  # a broker that cannot parse the subscription closes the connection each time
             raise GodwitError(f"the subscription was not accepted: {client.state.reason or 'no answer'}") from None
         if said is not None:
             await said
@@ -271,7 +270,7 @@ async def _listen(
 
 
 def _shower() -> Any:
-    """How an event is shown."""
+    """Print an event."""
     if not is_terminal():
         from json import dumps
 
@@ -296,7 +295,7 @@ def _on_state(state: "State") -> None:
 
 
 def _note(text: str) -> None:
-    """A word beside the events, for whoever looks."""
+    """Print a remark on standard error if it is a terminal."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.text import Text

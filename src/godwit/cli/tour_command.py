@@ -20,7 +20,7 @@ WIDTH_ON_A_PIPE = 120
 GENERATED_SUBSCRIPTIONS = 20_000
 NAIVE_EVENTS = 10
 ROUNDS = 2
-EXCESS_MAX = 0.5  # the share of what a merged filter matches that nobody wants
+EXCESS_MAX = 0.5  # largest share of a merged filter's matches that no subscriber wants
 
 
 def tour() -> None:
@@ -90,7 +90,7 @@ def _show_events(
 
 
 def _print_beside(console: "Console", left: "Text", right: "Text") -> None:
-    """Two texts side by side: what does not fit on the line goes on below the second."""
+    """Two texts side by side; the second is wrapped below itself."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 1))
@@ -123,7 +123,7 @@ def _reasons(filter: "Filter", event: "Event") -> Iterator[str]:
 
 
 def _show_relations(console: "Console", filters: dict[str, "Filter"]) -> None:
-    """What a broker makes of them: which need not be forwarded, and two as one."""
+    """Show which subscriptions a broker need not forward, and a merge of two."""
     from rich.text import Text
 
     from godwit.filters.language import to_text
@@ -136,7 +136,7 @@ def _show_relations(console: "Console", filters: dict[str, "Filter"]) -> None:
     for one, other in combinations(filters, 2):
         found = merged(filters[one], filters[other], excess_max=EXCESS_MAX)
         if found is not None and found.filter not in filters.values():
-            cost = " exactly" if found.perfect else f", letting in some {found.excess:.0%} besides,"
+            cost = " exactly" if found.perfect else f", with about {found.excess:.0%} further matches,"
             line = Text.assemble((one, "bold cyan"), " and ", (other, "bold cyan"), f" merge{cost} into ")
             _print_beside(console, Text(" "), line.append(to_text(found.filter), "green"))
     console.print()
@@ -151,7 +151,7 @@ def _show_speed(console: "Console", events: list["Event"]) -> None:
         with console.status(f"{len(subscriptions):,} subscriptions go into the {name} matcher"):
             matcher = matcher_named(name)
             matcher.add_many(subscriptions)
-            for _ in range(ROUNDS):  # the first takes with it what is put off until events come
+            for _ in range(ROUNDS):  # the first event includes deferred work
                 speeds[name] = _events_per_second(matcher, some)
     console.print(
         f"[bold]Speed[/] with {len(subscriptions):,} subscriptions: naive {speeds['naive']:,.0f} events a second, "
@@ -167,7 +167,7 @@ def _events_per_second(matcher: "Matcher", events: list["Event"]) -> float:
 
 
 def _generated() -> Iterator["Filter"]:
-    """Subscriptions as many people of the story might have them."""
+    """Many random subscriptions like those of the story."""
     from godwit.filters.filters import all_of, some
     from godwit.filters.regions import circle
     from godwit.filters.sets import at_least, less_than, one_of

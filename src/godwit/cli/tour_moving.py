@@ -1,4 +1,4 @@
-"""The moving part of `godwit tour`: subscribers who change brokers, and what each way to move loses, side by side."""
+"""The part of `godwit tour` about mobility: subscribers change brokers, and the losses of each mode are compared."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ SCENE = [
     "clients.publish_per_s=8",
     "run.duration_s=12",
 ]
-"""What is changed in the scenario `roam`: only subscribers move, and there is more to lose."""
+"""Changes to the scenario `roam`: only subscribers move, and there are more events."""
 
 WAYS = {
     "relocate": ("relocate", 1.0, "the session follows"),
@@ -30,7 +30,7 @@ WAYS = {
 
 
 def show_moving(console: "Console") -> None:
-    """Let the same subscribers move in each way, and show what they missed."""
+    """Run the same moves in each mode, and show the events that were missed."""
     from rich import box
     from rich.table import Table
 
@@ -47,14 +47,14 @@ def show_moving(console: "Console") -> None:
         shown = [outcome.owed, outcome.lost, outcome.duplicated, outcome.out_of_order]
         table.add_row(name, *(f"{each:,}" for each in shown), what)
     console.print(
-        f"[bold]Things that move[/]: {moves} times a subscriber turns up at another broker, while links break and "
+        f"[bold]Things that move[/]: {moves} times a subscriber connects to another broker, while links break and "
         "brokers crash.\n"
     )
     console.print(table)
 
 
 def moved_by(mode: str, announced: float) -> "Summary":
-    """What becomes of them when they move in one way."""
+    """The row of one mode."""
     from godwit.simulator.run import run
     from godwit.simulator.scenario import named, with_changes
 

@@ -19,7 +19,7 @@ SCENE = [
     "faults.crash.per_s=0.2",
     "run.duration_s=10",
 ]
-"""What is changed in the scenario `campus`: smaller, and brokers crash."""
+"""Changes to the scenario `campus`: smaller, and brokers crash."""
 
 STRATEGIES = {
     "flooding": ["routing.reduction=flooding"],
@@ -59,13 +59,13 @@ def show_network(console: "Console") -> None:
     happened = ", ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in faults.items())
     console.print(
         f"[bold]A network that breaks[/]: 13 brokers, 6 publishers, 24 subscribers who come and go; {happened}.\n"
-        "The same machines will run on sockets; here they run on virtual time, and checkers count.\n"
+        "The same machines run on sockets in production; here they run on virtual time, and checkers count.\n"
     )
     console.print(table)
 
 
 def outcome_of(changes: list[str]) -> "Summary":
-    """What becomes of the network under one strategy."""
+    """The row of one strategy."""
     from godwit.simulator.run import run
     from godwit.simulator.scenario import named, with_changes
 

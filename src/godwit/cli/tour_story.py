@@ -20,7 +20,7 @@ SUBSCRIPTIONS = [
     ("Post", "vans with parcels only", "ALL cargo = 'parcels'"),
     ("Robotics", "vans without a driver", "kind = 'van' AND driver IS NULL"),
 ]
-"""Who wants it, what it is in plain words, and the filter."""
+"""Subscriber, wish in plain words, filter."""
 
 SHOWN = ("alert 4 at 07:18", "spot 9 at 07:18", "van 6 at 07:50")
 """The events that the tour explains."""
@@ -83,7 +83,7 @@ def _alert(number: int) -> dict[str, Any]:
 
 
 def _on_the_way(route: tuple[tuple[float, float], ...], part: float) -> dict[str, float]:
-    """Where a van is when it has done that part of its route."""
+    """The position of a van after that share of its route."""
     leg, within = divmod(part * (len(route) - 1), 1)
     (lon, lat), (to_lon, to_lat) = route[int(leg)], route[min(int(leg) + 1, len(route) - 1)]
     return {"lon": round(lon + (to_lon - lon) * within, 5), "lat": round(lat + (to_lat - lat) * within, 5)}

@@ -1,7 +1,7 @@
-"""A server on this machine that shows one trace: the dashboard's files, and the trace as if a job had written it.
+"""A local server that shows one trace in the dashboard, as if a job had written it.
 
 *Rules.*
-1. It listens on the loopback address alone, and answers only requests that call it by a name of this machine.
+1. It listens on the loopback address only, and answers only requests whose Host header is a name of this machine.
 """
 
 import socket

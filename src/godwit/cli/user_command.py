@@ -1,4 +1,4 @@
-"""`godwit user …`: who may come in by a password, and what each may do.
+"""`godwit user …`: users, their passwords and rights.
 
 Passwords come from a prompt or, on a pipe, from the first line of standard input; never from the command line, which
 other users of the machine can read. Nothing here shows a password or its hash.
@@ -39,7 +39,7 @@ Subscribe = Annotated[
 Clients = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="Further client name, besides those that begin with the user's name. Repeatable."
+        metavar="NAME", help="Further client name, in addition to those that begin with the user's name. Repeatable."
     ),
 ]
 Context = Annotated[
@@ -90,7 +90,7 @@ def add(
         admin=admin,
         certificate=certificate,
     )
-    _write(name, user, file, text)  # whatever is wrong is said before anybody is asked for a password
+    _write(name, user, file, text)  # errors are reported before the password is asked for
     if not no_password:
         user = _with_password(user, name)
     _write(name, user, file, text, for_good=True)
@@ -268,7 +268,7 @@ def _context(words: list[str] | None, config: str) -> dict[str, Any]:
 
 
 def _asserted_in(config: Path) -> list[str]:
-    """What a configuration has under security.asserted. The rest is not looked at: its user file may not exist yet."""
+    """The value of security.asserted in a configuration. The rest is not checked: its user file may not exist yet."""
     import tomllib
 
     from godwit.errors import SecurityError
@@ -295,19 +295,20 @@ def _found(name: str, file: Path) -> "tuple[str, User]":
 
 
 def _with_password(user: "User", name: str) -> "User":
-    """The user with a password that is asked for. A weak one is pointed out."""
+    """The user with a password from the prompt. A weak one causes a warning."""
     from msgspec import structs
 
     from godwit.runtime.users import hashed, why_weak
 
     password = asked_password(confirm=True)
+    changed = structs.replace(user, password=hashed(password))  # a refused password is not called weak as well
     if weakness := why_weak(password, name):
         typer.echo(f"warning: this password is weak: {weakness}", err=True)
-    return structs.replace(user, password=hashed(password))
+    return changed
 
 
 def _write(name: str, user: "User", file: Path, text: str, *, for_good: bool = False) -> None:
-    """Check an entry; `for_good`: write it, and say what it is and what it lacks."""
+    """Check an entry; with `for_good` write it and report it."""
     from godwit.errors import GodwitError, SecurityError
     from godwit.runtime.users import principal_of, with_user, write_private
 
@@ -350,7 +351,7 @@ def asked_password(*, confirm: bool) -> str:
 
 
 def _shown(user: "User") -> dict[str, Any]:
-    """What may be shown of a user: not the hash."""
+    """The fields of a user that may be shown: not the hash."""
     return {
         "publish": list(user.publish),
         "subscribe": list(user.subscribe),

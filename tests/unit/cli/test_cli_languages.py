@@ -187,7 +187,7 @@ def test_bad_lines_say_what_is_wrong_with_them(folder: Path) -> None:
     ran = run("match", "--subscriptions", "s.jsonl", "--events", "e.jsonl", "--matcher", "naive")
     for words in (
         "s.jsonl:1: line 1, column 5: the query ends too early",
-        "s.jsonl:2: filter: in the language 'xql' it is a text",
+        "s.jsonl:2: filter: in the language 'xql' it must be a text",
         "s.jsonl:3: there is no language 'klingon'",
         "e.jsonl:1: line 1, column 4: not well-formed XML",
         "e.jsonl:2: an event has 'xml' or a 'payload', not both",

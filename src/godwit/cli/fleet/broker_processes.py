@@ -1,4 +1,4 @@
-"""The five brokers of the town, each a process of its own."""
+"""The five brokers of the town, each in a separate process."""
 
 from pathlib import Path
 

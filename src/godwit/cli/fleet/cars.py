@@ -1,11 +1,13 @@
-"""The cars and desks of the demonstration: some speak Godwit's own protocol, some are plain MQTT clients (paho).
+"""The cars and desks of the demonstration: some use Godwit's native protocol, some are plain MQTT clients (paho).
 
-Both do the same: they publish where they are, want something, and go to another broker when that is nearer. An MQTT
-client knows nothing of brokers that belong together. It disconnects here and connects there, under its name.
+Both do the same: they publish their position, subscribe, and move to another broker when that one is nearer. An MQTT
+client does not know that the brokers form a network. It disconnects from one and connects to another under the same
+name.
 """
 
 import asyncio
 import json
+import socket
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
@@ -20,12 +22,13 @@ from godwit.filters.language import parse
 __all__ = ["Member", "MqttMember", "NativeMember"]
 
 AGAIN_S = 0.25
-ANSWER_S = 20.0
+ANSWER_S = 120.0  # brokers wait as long for a session that is elsewhere
+REACH_S = 5.0
 EXPIRY_S = 3_600
 
 
 class Member(ABC):
-    """Somebody who takes part, at one broker after the other."""
+    """A client of the demonstration, connected to one broker after another."""
 
     def __init__(self, name: str, ledger: FleetLedger, context: Mapping[str, Any]) -> None:
         self.name = name
@@ -46,18 +49,18 @@ class Member(ABC):
 
     @abstractmethod
     async def flushed(self) -> None:
-        """Until brokers have taken all that was published."""
+        """Wait until brokers have accepted all published events."""
 
     @abstractmethod
     async def leave(self) -> None:
-        """Go for good."""
+        """Leave: the session ends."""
 
     def is_at(self, place: tuple[float, float]) -> None:
-        """Be somewhere else. An MQTT client says so only in what it publishes."""
+        """Change the position. An MQTT client reports it only in its events."""
         self.place = place
 
     def publish(self, attributes: dict[str, Any], to: str = "") -> None:
-        """Publish an event, numbered."""
+        """Publish an event with the next number."""
         self.n += 1
         said = {**attributes, "by": self.name, "n": self.n}
         self.ledger.publish(said, self.context, parse(to) if to else None)
@@ -68,7 +71,7 @@ class Member(ABC):
 
 
 class NativeMember(Member):
-    """One with Godwit's own client."""
+    """A participant with Godwit's client library."""
 
     def __init__(self, name: str, ledger: FleetLedger, context: Mapping[str, Any]) -> None:
         super().__init__(name, ledger, context)
@@ -111,25 +114,25 @@ class NativeMember(Member):
         self._client.set_place(Point(*place))
 
     def receipts(self) -> list[Any]:
-        """What it was told of events that came while it was under way."""
+        """The reports about events that arrived while the client was between brokers."""
         return list(self._client.receipts)
 
     def _send(self, said: dict[str, Any], to: str) -> None:
         self._client.publish(said, to=to or None)
 
     async def flushed(self) -> None:
-        """Until brokers have taken all that was published."""
+        """Wait until brokers have accepted all published events."""
         await self._client.drain()
 
     async def leave(self) -> None:
-        """Go for good."""
+        """Leave: the session ends."""
         await self._client.close(leave=True)
         for task in self._reading:
             task.cancel()
 
 
 class MqttMember(Member):
-    """One with a plain MQTT 5 client. Everything is QoS 2: once, and once only."""
+    """A participant with a plain MQTT 5 client. Everything is QoS 2: exactly once."""
 
     def __init__(self, name: str, ledger: FleetLedger, context: Mapping[str, Any]) -> None:
         super().__init__(name, ledger, context)
@@ -139,7 +142,7 @@ class MqttMember(Member):
         self._loop = asyncio.get_running_loop()
         self._readers: list[tuple[str, ExpectedReader]] = []
         self._answers: dict[str, asyncio.Future[Any]] = {}
-        self._unsent: deque[tuple[str, str, str]] = deque()  # topic, payload, whom it is to; the first is under way
+        self._unsent: deque[tuple[str, str, str]] = deque()  # topic, payload, receivers; the first one is being sent
         self._changed = asyncio.Event()
         self._paho: Any = paho.Client(
             paho.CallbackAPIVersion.VERSION2, self.name, protocol=paho.MQTTv5, reconnect_on_failure=False
@@ -159,7 +162,7 @@ class MqttMember(Member):
             waiting.set_result(answer)
 
     async def go_to(self, process: LocalBroker) -> None:
-        """Come in there, with the session from elsewhere. A broker whose answer takes too long is asked again."""
+        """Connect to a broker; the session moves there. Retries if the answer takes too long."""
         is_move = self.at != ""
         began = 0.0
         while True:
@@ -178,7 +181,7 @@ class MqttMember(Member):
         self.at = process.name
 
     def _connect(self, process: LocalBroker) -> None:
-        """Leave the old connection without a word, and make a new one."""
+        """Drop the old connection without DISCONNECT, and open a new one."""
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
@@ -187,11 +190,13 @@ class MqttMember(Member):
         if self.context:
             properties.UserProperty = ("$ctx", json.dumps(self.context))
         host, _, port = process.listens["mqtt"].rpartition(":")
+        # After two attempts without CONNACK paho publishes again what the broker has already received (PUBREC).
+        socket.create_connection((host, int(port)), REACH_S).close()
         self._paho.connect(host, int(port), keepalive=30, clean_start=False, properties=properties)
         self._paho.loop_start()
 
     async def want(self, text: str, *, is_fixed: bool = True) -> None:
-        """Subscribe: `topic?filter`. The ledger holds the same as a filter."""
+        """Subscribe to `topic?filter`. The ledger stores it as a filter."""
         from godwit.mqtt import topic_filter
 
         wanted = topic_filter(text)
@@ -217,7 +222,7 @@ class MqttMember(Member):
             self._send_first()
 
     def _send_first(self) -> None:
-        """One at a time: of several, paho sends the new ones before the old ones at a broker that it comes to."""
+        """Publish one event at a time: after a reconnect paho would send new events before old ones."""
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
@@ -234,12 +239,12 @@ class MqttMember(Member):
         self._changed.set()
 
     async def flushed(self) -> None:
-        """Until brokers have taken all that was published."""
+        """Wait until brokers have accepted all published events."""
         while self._unsent:
             self._changed.clear()
             await self._changed.wait()
 
     async def leave(self) -> None:
-        """Go for good."""
+        """Leave: the session ends."""
         await asyncio.to_thread(self._paho.loop_stop)
         await asyncio.to_thread(self._paho.disconnect)

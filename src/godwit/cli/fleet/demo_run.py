@@ -1,10 +1,11 @@
-"""How the demonstration goes: everybody comes in, drives and talks; a broker is killed and returns; the books close.
+"""The demonstration: clients connect, drive and publish; a broker is killed and restarts; deliveries are checked.
 
 *Rules.*
-1. The drives are played faster than they were driven, so that cars change brokers all the time. Until Ctrl-C, they are
-   played forth and back.
-2. Cars whose broker is dead go to the next one, and wait there for their session until that one is back.
-3. At the end everybody stops publishing, and the books are closed when all has come, or when nothing has for a while.
+1. The drives are played faster than they were recorded, so that cars often change brokers. In the mode that runs until
+   Ctrl-C they are played forwards and backwards.
+2. Cars whose broker is down connect to the next one, and wait there for their session until the old broker is up again.
+3. At the end all clients stop publishing. The deliveries are checked when all have arrived, or when none has arrived
+   for a while.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ MARKET = "circle(8.54, 47.375, 700)"
 
 
 class Fleet:
-    """The town while the demonstration runs: all that its screen shows."""
+    """The state of the running demonstration, as its screen shows it."""
 
     def __init__(self, brokers: dict[str, LocalBroker], seed: int) -> None:
         self.brokers = brokers
@@ -45,7 +46,7 @@ class Fleet:
         self.drives = {drive.car: drive for drive in drives()}
         self.news: list[str] = []
         self.moving: dict[str, asyncio.Task[None]] = {}
-        self.going: dict[str, str] = {}  # where these go
+        self.going: dict[str, str] = {}  # car -> the broker it is moving to
         self.waited: list[float] = []  # hand-overs that had to wait for a broker which was down
         self.time = 0.0
         self.phase = "the brokers are up"
@@ -53,18 +54,18 @@ class Fleet:
 
     @property
     def dead(self) -> frozenset[str]:
-        """The brokers that do not run."""
+        """The brokers that are down."""
         return frozenset(name for name, process in self.brokers.items() if not process.is_up)
 
     @property
     def map_address(self) -> str:
-        """Where a browser sees it all."""
+        """The URL of the map."""
         return f"http://{self.brokers[HUB].listens['http']}/dashboard/map"
 
     # ------------------------------------------------------------ coming in
 
     async def gather(self) -> None:
-        """Everybody comes in and says what it wants."""
+        """All clients connect and subscribe."""
         self.phase = "everybody comes in"
         for number, drive in enumerate(self.drives.values()):
             context = {"role": "tow" if number % TOW_EVERY == 0 else "taxi", "car": drive.car}
@@ -95,7 +96,7 @@ class Fleet:
     # ------------------------------------------------------------ driving
 
     async def drive(self, seconds: float, on_tick: Callable[[], None], until: asyncio.Event | None = None) -> None:
-        """Play the drives in so many seconds: once, or forth and back until that event. (rule 1)"""
+        """Play the drives in this number of seconds: once, or back and forth until the event is set. (rule 1)"""
         self.phase = "driving" if until is None else "driving, until Ctrl-C"
         laps = repeat(False, 1) if until is None else cycle([False, True])
         for is_back in laps:
@@ -149,7 +150,7 @@ class Fleet:
         car.publish({"topic": f"fleet/{car.name}/{kind}", "kind": kind, "position": position, **more})
 
     def _talk(self) -> None:
-        """What the desks say."""
+        """The events that desks publish."""
         dispatch, rng = self.desks["dispatch"], self._rng
         dispatch.publish({"topic": "town/offers", "kind": "offer", "price": rng.randint(5, 30)})
         if rng.random() < 0.3:
@@ -170,8 +171,8 @@ class Fleet:
     # ------------------------------------------------------------ the end
 
     async def settle(self, on_tick: Callable[[], None]) -> FleetVerdict:
-        """Until all has come, or nothing has for a while. (rule 3)"""
-        self.phase = "everybody stops talking; what is under way arrives"
+        """Wait until all deliveries have arrived, or none has for a while. (rule 3)"""
+        self.phase = "publishing has stopped; waiting for the last deliveries"
         on_tick()
         everybody = [*self.cars.values(), *self.desks.values()]
         await asyncio.gather(*self.moving.values())
@@ -182,17 +183,17 @@ class Fleet:
             on_tick()
             if (now := self.ledger.missing()) != missing:
                 missing, since = now, perf_counter()
-        await asyncio.sleep(2 * TICK_S)  # a double would come behind
-        self.phase = "all has come; everybody leaves, and the brokers stop" if not missing else "the books are closed"
+        await asyncio.sleep(2 * TICK_S)  # a duplicate would arrive after the last delivery
+        self.phase = "all deliveries have arrived; the brokers stop" if not missing else "the deliveries are checked"
         on_tick()
         return self.ledger.verdict()
 
     def hand_overs_ms(self) -> list[float]:
-        """How long each hand-over took, while every broker was up."""
+        """The duration of each hand-over, while every broker was up."""
         return sorted(1_000 * taken for car in self.cars.values() for taken in car.hand_overs_s)
 
     def receipts(self) -> dict[str, int]:
-        """What clients were told of events that came while they were under way."""
+        """The reports to clients about events that arrived while they were between brokers."""
         told = {"receipts": 0, "replayed": 0, "purged": 0, "expired": 0, "lost, by receipts": 0}
         for member in self.cars.values():
             if isinstance(member, NativeMember):
@@ -206,7 +207,7 @@ class Fleet:
 
 
 def percentile(values: list[float], share: int) -> float:
-    """One of a hundred parts."""
+    """A percentile."""
     return values[0] if len(values) == 1 else quantiles(values, n=100, method="inclusive")[share - 1]
 
 
@@ -218,7 +219,7 @@ async def run(
     keep: bool = False,
     on_map: Callable[[str], object] | None = None,
 ) -> tuple[Fleet, FleetVerdict]:
-    """The whole demonstration. `on_map`: it gets the address of the map, and cars drive until Ctrl-C."""
+    """Run the demonstration. `on_map` is called with the URL of the map, and cars then drive until Ctrl-C."""
     _end_with_brokers()
     until = None if on_map is None else _interrupted()
     with tempfile.TemporaryDirectory(prefix="godwit-demo-", ignore_cleanup_errors=True) as folder:
@@ -243,7 +244,7 @@ async def run(
 
 
 def _end_with_brokers() -> None:
-    """A demonstration that is told to end stops its brokers first: they do not hear of it themselves."""
+    """Stop the brokers when the demonstration is stopped: the signal does not reach their processes."""
     task = asyncio.current_task()
     assert task is not None
     for each in (signal.SIGTERM, signal.SIGHUP):
@@ -251,7 +252,7 @@ def _end_with_brokers() -> None:
 
 
 def _interrupted() -> asyncio.Event:
-    """Set by the first Ctrl-C or SIGTERM. A second Ctrl-C ends all at once."""
+    """An event that the first Ctrl-C or SIGTERM sets. A second Ctrl-C ends the process at once."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 

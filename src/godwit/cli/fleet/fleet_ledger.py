@@ -1,10 +1,11 @@
-"""Who must have got what: the demonstration's own book-keeping, which asks nobody.
+"""The expected and actual deliveries of the demonstration, recorded by the clients alone, without asking brokers.
 
 *Rules.*
-1. Every event bears who published it (`by`) and a number (`n`), so that it is known wherever it turns up.
-2. A reader with a filter that does not change must get every published event that matches and is meant for it, and no
-   other, once, and those of one publisher in their order. A reader whose filter follows it is held to the last two.
-3. An event counts as published when a broker has taken it.
+1. Every event has its publisher (`by`) and a number (`n`), which identify it at any reader.
+2. A reader with a fixed filter must receive every published event that matches and is addressed to it, no other event,
+   each event once, and the events of one publisher in order. For a reader whose filter depends on its position only the
+   last two are checked.
+3. An event counts as published when a broker has accepted it.
 """
 
 from collections.abc import Mapping
@@ -29,16 +30,16 @@ class ExpectedReader:
         self.came: list[Id] = []
 
     def take(self, attributes: Mapping[str, Any]) -> None:
-        """An event has come."""
+        """An event was delivered."""
         self.came.append((str(attributes["by"]), int(attributes["n"])))
 
 
 class FleetVerdict:
-    """What is wrong, counted."""
+    """The number of violations of each kind."""
 
     def __init__(self) -> None:
         self.published = self.expected = self.delivered = self.lost = self.doubled = self.disordered = self.strange = 0
-        self.wrong: list[str] = []  # what in words
+        self.wrong: list[str] = []  # descriptions of violations
 
     @property
     def is_clean(self) -> bool:
@@ -47,17 +48,17 @@ class FleetVerdict:
 
 
 class FleetLedger:
-    """All that was published, and all that came."""
+    """All published events, and all deliveries."""
 
     def __init__(self) -> None:
         self.readers: list[ExpectedReader] = []
-        self.published: dict[Id, tuple[str, ...]] = {}  # with the fixed readers that must get it
+        self.published: dict[Id, tuple[str, ...]] = {}  # with the fixed readers that must receive it
         self._expected = 0
 
     def reader(
         self, name: str, filter: Filter, context: Mapping[str, Any] = {}, *, is_fixed: bool = True
     ) -> ExpectedReader:
-        """Somebody who wants something, from now on."""
+        """Add a reader that subscribes now."""
         self.readers.append(ExpectedReader(name, filter, context, is_fixed=is_fixed))
         return self.readers[-1]
 
@@ -73,11 +74,11 @@ class FleetLedger:
         self._expected += len(wanted)
 
     def missing(self) -> int:
-        """How many deliveries are still to come."""
+        """The number of deliveries that are missing so far."""
         return self._expected - sum(len(set(reader.came)) for reader in self.readers if reader.is_fixed)
 
     def verdict(self) -> FleetVerdict:
-        """Hold what came against what was published. (rule 2)"""
+        """Compare deliveries with published events. (rule 2)"""
         verdict = FleetVerdict()
         verdict.published, verdict.expected = len(self.published), self._expected
         wanted: dict[str, set[Id]] = {reader.name: set() for reader in self.readers}
@@ -89,17 +90,17 @@ class FleetLedger:
             verdict.delivered += len(came)
             verdict.doubled += len(reader.came) - len(came)
             verdict.wrong += [
-                f"{reader.name}: {by} {n} came {reader.came.count((by, n))} times"
+                f"{reader.name}: {by} {n} arrived {reader.came.count((by, n))} times"
                 for by, n in sorted(came)
                 if reader.came.count((by, n)) > 1
             ]
             if reader.is_fixed:
                 missed = sorted(wanted[reader.name] - came)
                 verdict.lost += len(missed)
-                verdict.wrong += [f"{reader.name}: {by} {n} never came" for by, n in missed]
+                verdict.wrong += [f"{reader.name}: {by} {n} never arrived" for by, n in missed]
                 strange = sorted(came - wanted[reader.name])
                 verdict.strange += len(strange)
-                verdict.wrong += [f"{reader.name}: {by} {n} is not for it" for by, n in strange]
+                verdict.wrong += [f"{reader.name}: {by} {n} is not addressed to it" for by, n in strange]
             last: dict[str, int] = {}
             for by, n in reader.came:
                 if n < last.get(by, 0):

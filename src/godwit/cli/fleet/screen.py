@@ -1,4 +1,4 @@
-"""What is seen of the demonstration: a live table on a terminal, JSON lines on a pipe, and the final account."""
+"""The output of the demonstration: a live table on a terminal, JSON lines on a pipe, and the final figures."""
 
 import sys
 from time import perf_counter
@@ -22,7 +22,7 @@ __all__ = ["Screen", "account", "show_account"]
 LINE_EVERY_S = 5.0  # on a pipe
 NEWS = 4
 LOOKS, LOOK_EVERY_S = 48, 0.5
-"""Bars of a sparkline, and the seconds that each stands for."""
+"""The number of bars of a sparkline, and the seconds per bar."""
 FAULTS = ("lost", "duplicated", "out of order", "got by others")
 
 
@@ -52,7 +52,7 @@ class Screen:
             self._live.stop()
 
     def tick(self, fleet: Fleet) -> None:
-        """Show how things stand."""
+        """Show the present state."""
         if self._live is not None:
             if perf_counter() - self._looked_at >= LOOK_EVERY_S:
                 self._looked_at = perf_counter()
@@ -127,7 +127,7 @@ def _sparklines(history: History) -> "list[Text]":
 
 
 def account(fleet: Fleet, verdict: FleetVerdict) -> dict[str, Any]:
-    """What is left to say at the end."""
+    """The final figures."""
     taken = fleet.hand_overs_ms()
     return {
         "published": verdict.published,

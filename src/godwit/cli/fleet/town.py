@@ -1,7 +1,7 @@
-"""The town of the demonstration: where its brokers stand, and where its cars drive.
+"""The town of the demonstration: positions of its brokers, and the drives of its cars.
 
-`drives.csv` was made for this: shortest ways on a street grid that exists nowhere, with traffic lights, stops, errors
-of a GPS receiver and tunnels. Anybody may use it.
+`drives.csv` was generated for this demonstration: shortest paths on a fictional street grid, with traffic lights,
+stops, GPS errors and tunnels. It may be used freely.
 """
 
 import csv
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 DURATION_S = 1_200.0  # of the drives
-STAYS = 0.85  # a car goes to another broker when that one is so much nearer, so that it does not go to and fro
+STAYS = 0.85  # a car changes the broker when another one is nearer by this distance: hysteresis
 
 Place = tuple[float, float]
 """Longitude and latitude."""
@@ -40,7 +40,7 @@ BROKERS: dict[str, Place] = {
 }
 HUB = "centre"
 LINKS = [(HUB, "north"), (HUB, "east"), (HUB, "south"), (HUB, "west")]
-AREA_M = 1_050  # around a broker: most of those who are there are its clients
+AREA_M = 1_050  # around a broker: most cars inside are its clients
 
 SQUARES: dict[str, Place] = {
     "market": (8.5350, 47.3725),
@@ -51,18 +51,18 @@ SQUARES: dict[str, Place] = {
 """Places with a name, for the map."""
 
 OFFICE: Place = (8.5425, 47.3785)
-"""Where the desks are."""
+"""Positions of the desks."""
 
 
 class Drive(msgspec.Struct):
-    """Where one car was, and when."""
+    """The track of one car: positions and times."""
 
     car: str
     times: list[float] = []
     places: list[Place] = []
 
     def at(self, time: float) -> Place:
-        """Where it is, on the straight line between two fixes."""
+        """The position at a time, interpolated between two fixes."""
         k = bisect_right(self.times, time)
         if k == 0 or k == len(self.times):
             return self.places[min(k, len(self.places) - 1)]
@@ -71,7 +71,7 @@ class Drive(msgspec.Struct):
         return (round(lon + share * (lon_next - lon), 6), round(lat + share * (lat_next - lat), 6))
 
     def speed_kmh(self, time: float) -> float:
-        """How fast it goes then."""
+        """The speed at a time."""
         return round(3.6 * metres(self.at(time), self.at(time + 10.0)) / 10.0, 1)
 
 
@@ -86,12 +86,12 @@ def drives() -> list[Drive]:
 
 
 def metres(a: Place, b: Place) -> float:
-    """How far it is, as good as a town needs it."""
+    """The distance in metres, by an approximation that suffices for a town."""
     return hypot((a[0] - b[0]) * cos(radians(a[1])), a[1] - b[1]) * 111_195.0
 
 
 def nearest(place: Place, at: str = "", without: frozenset[str] = frozenset()) -> str:
-    """The broker to go to from there; who is at one stays until another is clearly nearer."""
+    """The nearest broker; the present one is kept until another is clearly nearer."""
     away = {name: metres(place, stands) for name, stands in BROKERS.items() if name not in without}
     best = min(away, key=away.__getitem__)
     return at if at in away and away[best] > STAYS * away[at] else best

@@ -1,4 +1,4 @@
-"""A small map of the town in characters, and a line of bars for how a number has changed: for the live screen."""
+"""A map of the town in characters, and sparklines, for the live screen."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ ROWS, COLUMNS = 15, 56
 WEST, EAST, SOUTH, NORTH = 8.500, 8.580, 47.348, 47.402
 BARS = "▁▂▃▄▅▆▇█"
 COLOURS = {"centre": "cyan", "north": "green", "east": "magenta", "south": "yellow", "west": "blue"}
-"""Each broker's colour, which its cars have too."""
+"""The colour of each broker and of its cars."""
 
 
 def cell(place: Place) -> tuple[int, int]:
-    """Row and column of a place; what is outside the map is at its edge."""
+    """Row and column of a position; a position outside the map is moved to the edge."""
     lon, lat = place
     column = round((lon - WEST) / (EAST - WEST) * (COLUMNS - 1))
     row = round((NORTH - lat) / (NORTH - SOUTH) * (ROWS - 1))
@@ -61,7 +61,7 @@ def sparkline(values: Iterable[float]) -> str:
 
 
 class History:
-    """By how much each of some counters has grown from one look to the next, for the last looks."""
+    """The growth of some counters between samples, for the last samples."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -69,7 +69,7 @@ class History:
         self.growth: dict[str, deque[float]] = {}
 
     def look(self, counters: Mapping[str, int]) -> None:
-        """Take the counters as they are now."""
+        """Add a sample of the counters."""
         for name, count in counters.items():
             if name in self._last:
                 self.growth.setdefault(name, deque(maxlen=self._length)).append(max(count - self._last[name], 0))

@@ -1,4 +1,4 @@
-"""`godwit pipeline`: archives and streams of events, movement and runs, on Spark. A module for each command."""
+"""`godwit pipeline`: match archives and streams, mine movements, analyse runs, with Spark. One module per command."""
 
 import typer
 

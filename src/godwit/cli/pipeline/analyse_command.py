@@ -1,4 +1,4 @@
-"""`godwit pipeline analyse`: what happened in runs, from their traces."""
+"""`godwit pipeline analyse`: deliveries, delays and costs of runs, computed from their traces."""
 
 import json
 import sys
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["analyse"]
 
 DRAWN_MAX = 20  # runs in one figure
-LATENCY_MIN_S = 1e-6  # what an axis of logarithms shows for less
-DIGITS = 6  # of a number that is none of a count
+LATENCY_MIN_S = 1e-6  # smaller values are drawn as this on a logarithmic axis
+DIGITS = 6  # digits of a number that is not a count
 POINTS = 100  # of a distribution, or of a curve over time
 SHOWN = {
     "published": "published",
@@ -35,7 +35,7 @@ SHOWN = {
     "out_of_context": "out of context",
     "not_addressed": "not_addressed",
 }
-"""What is shown of a run on a terminal, and its heading; a column that no run has anything for is left out."""
+"""Columns on a terminal and their headings; a column that is empty for all runs is left out."""
 
 
 def analyse(
@@ -56,8 +56,8 @@ def analyse(
 ) -> None:
     """Compute deliveries, delays and costs of runs from their traces.
 
-    For each run: deliveries, those that came twice or out of order, how long they took; the share of probes that
-    arrived; moves, and messages of control for each; entries in brokers' tables; needless events.
+    For each run: deliveries, duplicates, deliveries out of order, delays; the share of probes that arrived; moves, and
+    control messages per move; entries in brokers' tables; events sent needlessly.
 
     Example: godwit pipeline analyse runs/ --out figures
     """
@@ -65,7 +65,7 @@ def analyse(
         from godwit.pipeline import analytics, tables
         from godwit.reproduce.trace_tables import CONTROL
 
-        sources = analytics.find(traces, from_s)  # what is wrong with the wish is said before Spark starts
+        sources = analytics.find(traces, from_s)  # wrong options are reported before Spark starts
         if out is not None:
             tables.check(Path(out) / "deliveries", "deliveries", "overwrite")
     with spark_runner.session(master, "analyse", debug) as spark:
@@ -94,7 +94,7 @@ def _chosen(trace: "DataFrame", runs: list[str]) -> "DataFrame":
 
 
 def _rounded(value: Any) -> Any:
-    """The same with fewer digits: the last ones of a sum depend on the order in which Spark adds."""
+    """The same with fewer digits: the last digits of a sum depend on the order in which Spark adds."""
     if isinstance(value, Mapping):
         return {name: _rounded(held) for name, held in value.items()}
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
@@ -136,7 +136,7 @@ def _cell(key: str, value: Any) -> str:
 
 
 def _write(folder: Path, trace: "DataFrame", found: Mapping[str, Mapping[str, Any]]) -> None:
-    """The table of deliveries, all that is known of the runs, and figures of it."""
+    """Write the table of deliveries, runs.json, and the figures."""
     from godwit.pipeline import analytics, tables
 
     tables.write(analytics.deliveries(trace), folder / "deliveries", "deliveries", "overwrite")

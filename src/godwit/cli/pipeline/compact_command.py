@@ -1,4 +1,4 @@
-"""`godwit pipeline compact`: the files of a stream's output, merged into few. It needs no Spark."""
+"""`godwit pipeline compact`: merge the files of a stream's output. It needs no Spark."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`godwit pipeline dryrun`: what a filter or query would have matched, day by day."""
+"""`godwit pipeline dryrun`: the past events that a filter or query would have matched, by day."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ BARS_MAX = 40
 BAR_WIDTH = 40
 EIGHTHS = " ▏▎▍▌▋▊▉"
 NO_DAY = "no time"
-# What a context may hold; of other names, a number.
+# Examples of values by name; for other names, a number.
 EXAMPLES = {"location": """'location:={"lon": 8.54, "lat": 47.378}'"""}
 
 
@@ -53,7 +53,7 @@ def dryrun(
 
         load_operators(operators)
         wanted = _wanted(filter, language, context)
-        about(events, "events")  # what is wrong with the wish is said before Spark starts
+        about(events, "events")  # wrong options are reported before Spark starts
         _check_out(events, out, overwrite)
     with session(master, "dryrun", debug) as spark:
         from godwit.pipeline.dryrun import dry_run, matching
@@ -89,7 +89,7 @@ def _wanted(text: str, language: str, context: list[str] | None) -> "Wanted":
         open_ones = list(references_of(found))
         example = " ".join(f"--context {EXAMPLES.get(each.name, f'{each.name}=4')}" for each in open_ones)
         raise PipelineError(
-            f"the filter refers to the subscriber's {', '.join(map(str, open_ones))}: say what that is, as in {example}"
+            f"the filter refers to the subscriber's {', '.join(map(str, open_ones))}: give a value, as in {example}"
         )
     return found
 
@@ -104,7 +104,7 @@ def _check_out(events: str, out: str, overwrite: bool) -> None:
     if not out:
         return
     if Path(out).resolve() == Path(events).resolve():
-        raise PipelineError(f"--out is {out}, which is the table that is read: take another folder")
+        raise PipelineError(f"--out is {out}, which is the table that is read: use another folder")
     if not overwrite and Path(out, ABOUT).exists():
         raise PipelineError(f"there is a table in {out} already: --overwrite replaces it")
     tables.check(out, "events", "overwrite" if overwrite else "new")
@@ -166,7 +166,7 @@ def _draw(found: "DryRun") -> None:
 
 
 def bars(days: Sequence["Day"]) -> list[str]:
-    """A bar for each day as long as what matched; for each month or year where those were too many to look at."""
+    """A bar for each day with the number of matches; for each month or year if there are too many days."""
     rows = grouped(days)
     most = max((matched for _, matched, _ in rows), default=0)
     figures = [f"{matched:,} of {events:,}" for _, matched, events in rows]
@@ -178,7 +178,7 @@ def bars(days: Sequence["Day"]) -> list[str]:
 
 
 def bar(count: int, most: int) -> str:
-    """A bar of eighths of a character; what is not nothing is seen."""
+    """A bar in eighths of a character; a value above 0 is always visible."""
     eighths = max(1, round(8 * BAR_WIDTH * count / most)) if count else 0
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 

@@ -1,4 +1,4 @@
-"""`godwit pipeline ingest`: files of many formats become a table."""
+"""`godwit pipeline ingest`: convert files of many formats to a table."""
 
 import sys
 from enum import StrEnum
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from godwit.cli.own_modules import allow_modules_here
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 from godwit.errors import PipelineError
 
@@ -18,22 +19,6 @@ __all__ = ["ingest"]
 RATE_ROWS_MIN = 10_000
 
 
-class Format(StrEnum):
-    """The formats that are read; `godwit.pipeline.ingest.FORMATS` has the same, which a test looks after."""
-
-    jsonl = "jsonl"
-    csv = "csv"
-    xml = "xml"
-    padres = "padres"
-    log = "log"
-    fixes = "fixes"
-    plt = "plt"
-    gpx = "gpx"
-    nmea = "nmea"
-    ais = "ais"
-    trace = "trace"
-
-
 class Table(StrEnum):
     """The tables that rows may become."""
 
@@ -44,7 +29,14 @@ class Table(StrEnum):
 
 def ingest(
     sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, or folders of files.")],
-    format: Annotated[Format, typer.Option(help="Format of the files.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="Format of the files: jsonl, csv, xml, padres, log, fixes, plt, gpx, nmea, ais, trace, "
+            "the name of an installed source, or module:Class.",
+        ),
+    ],
     out: Annotated[str, typer.Option(metavar="TABLE", help="The folder of the table.")],
     table: Annotated[
         Table | None, typer.Option(help="Kind of table: events or, for jsonl, csv, xml, padres and log, fixes.")
@@ -79,7 +71,7 @@ def ingest(
 
     Example: godwit pipeline ingest quakes.csv --format csv --time time --out quakes
     """
-    if format is Format.log and (journals := _journals(sources)):
+    if format == "log" and (journals := _journals(sources)):
         from tempfile import TemporaryDirectory
 
         with TemporaryDirectory(prefix="godwit-") as folder:
@@ -89,13 +81,14 @@ def ingest(
                 *(skip_lines, index_column, append, overwrite, strict, master, debug),
             )
         return
+    allow_modules_here()
     with one_line_errors(debug):
         from godwit.pipeline.formats.rows import Options
         from godwit.pipeline.ingest import check
         from godwit.pipeline.ingest import ingest as run
 
         options = Options(
-            format=format.value,
+            format=format,
             row=row,
             time=time,
             time_format=time_format,
@@ -108,7 +101,7 @@ def ingest(
         )
         wanted = table.value if table else ""
         mode = _mode(append, overwrite)
-        check(sources, options, out, mode, wanted)  # what is wrong with the wish is said before Spark starts
+        check(sources, options, out, mode, wanted)  # wrong options are reported before Spark starts
     with session(master, "ingest", debug) as spark:
         report = run(spark, sources, options, out, mode, wanted, tell)
     _show(report, out)
@@ -117,7 +110,7 @@ def ingest(
 
 
 def _journals(sources: list[str]) -> list[str]:
-    """Those of the sources that are brokers' journals."""
+    """The sources that are brokers' journals."""
     from pathlib import Path
 
     return [source for source in sources if Path(source, "journal.sqlite").is_file()]
@@ -198,11 +191,13 @@ def _show(report: "Report", out: str) -> None:
     if report.quarantined and sys.stdout.isatty():
         from godwit.cli.event_display import safe
 
-        typer.echo(f"What could not be read is in {out}/_quarantine. The first: {safe(report.first_bad)}", err=True)
+        typer.echo(
+            f"Rows that could not be read are in {out}/_quarantine. The first: {safe(report.first_bad)}", err=True
+        )
 
 
 def _for_people(report: "Report", rows: dict[str, object]) -> dict[str, object]:
-    """The same without what is said below the table, and with reasons as they are; a rate of few rows says nothing."""
+    """The summary for a terminal, without the text below the table; the rate of few rows is left out."""
     shown: dict[str, object] = {}
     for name, value in rows.items():
         if name == "quarantined":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from godwit.cli.pipeline.sink_options import SinkName, SinkOptions, read_sink
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 from godwit.cli.query_options import OperatorModules, load_operators
 from godwit.errors import PipelineError
@@ -27,6 +28,8 @@ def match(
     out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for the table of matches.")] = "",
     count: Annotated[bool, typer.Option("--count", help="Count the pairs and write nothing.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table of matches.")] = False,
+    sink: SinkName = "",
+    sink_options: SinkOptions = None,
     operators: OperatorModules = None,
     master: Master = "local[*]",
     debug: Debug = False,
@@ -40,6 +43,7 @@ def match(
     """
     with one_line_errors(debug):
         from godwit.pipeline import tables
+        from godwit.pipeline.match_sink import hand_over
         from godwit.pipeline.schemas import about
         from godwit.pipeline.subscription_index import SubscriptionIndex
         from godwit.pipeline.subscriptions import read_subscriptions
@@ -47,12 +51,15 @@ def match(
 
         if out and count:
             raise PipelineError("--out writes the matches and --count only counts them: take one")
-        about(events, "events")  # what is wrong with the wish is said before Spark starts
+        about(events, "events")  # wrong options are reported before Spark starts
         if out and Path(out).resolve() == Path(events).resolve():
-            raise PipelineError(f"--out is {out}, which is the table that is read: take another folder")
+            raise PipelineError(f"--out is {out}, which is the table that is read: use another folder")
         if out:
             tables.check(out, "matches", "overwrite" if overwrite else "new")
+        if sink and not out:
+            raise PipelineError("--sink needs --out: a sink gets the matches once they are in the table")
         load_operators(operators)
+        taking = read_sink(sink, sink_options)
         tell("reading the subscriptions")
         began = time.monotonic()
         index = SubscriptionIndex(read_subscriptions(subscriptions))
@@ -69,6 +76,9 @@ def match(
             began = time.monotonic()
             done = match_table(spark, events, file, out or None, "overwrite" if overwrite else "new")
             matching = time.monotonic() - began
+            if taking is not None and done.matched:
+                tell("handing over to the sink")
+                hand_over(taking, 0, tables.read(spark, out))
     finally:
         file.remove()
         file.path.parent.rmdir()
@@ -92,7 +102,7 @@ def match(
 
 
 def _start_workers(spark: "SparkSession", file: "IndexFile") -> None:
-    """Have every worker start, open the index and match an event, so that what this takes is not taken for matching."""
+    """Make every worker start, open the index and match an event, so that this time does not count as matching."""
 
     def opened(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -49,8 +49,9 @@ def mobility(
 ) -> None:
     """Mine the movements of clients.
 
-    Writes a movement graph, a model of the next place, dwell times, proxy sets and their tables to a folder, and says
-    how well the model predicts the last 30 % of each client's steps from the first 70 %, beside a first-order model.
+    Writes a movement graph, a model of the next place, dwell times, proxy sets and their tables to a folder, and
+    reports how well the model predicts the last 30 % of each client's steps from the first 70 %, compared with a
+    first-order model.
 
     Example: godwit pipeline mobility cabs/ --out mined --brokers masts.csv --radius 800
     """
@@ -65,7 +66,7 @@ def mobility(
         if radius is not None and brokers is None:
             raise PipelineError("--radius says how far the brokers of a placement reach: it needs --brokers FILE")
         check_out(out)
-        sorted_out(fixes)  # what is wrong with the wish or the files is said before Spark starts
+        sorted_out(fixes)  # wrong options and files are reported before Spark starts
         kind = cells_of(cells)
         settings = MiningSettings(
             cells=kind,

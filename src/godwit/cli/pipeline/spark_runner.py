@@ -1,11 +1,11 @@
-"""What all commands of `godwit pipeline` share: a session, a bar while jobs run, one sentence for what goes wrong.
+"""The parts that all commands of `godwit pipeline` share: a Spark session, a progress bar, short errors.
 
 *Rules.*
-1. What Spark throws becomes one sentence, in the words of its cause. With `--debug` it is shown whole.
+1. An exception of Spark becomes one sentence, the message of its cause. With `--debug` it is shown in full.
 2. Control-C cancels the jobs, stops the session and leaves with status 130, also before Spark has started.
-3. What it is about just now, `tell` says: beside the bar on a terminal, a line on standard error else. The bar is
-   there only on a terminal; the summary is a table there and a line of JSON on a pipe.
-4. Spark's own words are in a file, which goes when the command ends. When Spark fails it stays, and the error names it.
+3. `tell` shows the present step: beside the bar on a terminal, otherwise as a line on standard error. The bar is shown
+   only on a terminal; the summary is a table there and a line of JSON on a pipe.
+4. Spark's log is a file, removed when the command ends. If Spark fails it is kept, and the error names it.
 """
 
 import json
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Debug", "Master", "one_line_errors", "session", "show_stage", "show_summary", "tell"]
 
 LOOK_EVERY_S = 0.2
-TASKS_COUNTED_MIN = 3  # of fewer a bar would stand still, and then be full
+TASKS_COUNTED_MIN = 3  # with fewer tasks a bar would stand still, and then be full
 TRACEBACK = "Traceback (most recent call last):"
 CAUSE = re.compile(r"^(?:\s*Caused by)?: [\w.$]+: (?P<said>.+)$", re.MULTILINE)
 ERROR_CLASS = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]+)\]\s*")
@@ -44,7 +44,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Print errors with their st
 
 @contextmanager
 def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSession]":
-    """A Spark session for one command, with a bar that says `what` while jobs run."""
+    """A Spark session for one command, with a progress bar labelled `what` while jobs run."""
     from godwit.pipeline.spark_session import forget_log, log_file, start
 
     spark, is_kept, is_interrupted = None, False, False
@@ -52,7 +52,7 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
     def named() -> str:
         nonlocal is_kept
         is_kept = True
-        return f" (Spark's own words: {log_file()})"
+        return f" (Spark's log: {log_file()})"
 
     try:
         with one_line_errors(debug, named):
@@ -73,22 +73,23 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
         if spark is not None:
             with suppress(Exception):
                 spark.stop()
-        failed = spark is None and not is_interrupted and log_file().stat().st_size  # and said why
+        failed = spark is None and not is_interrupted and log_file().stat().st_size  # and has logged why
         if not is_kept and not failed:
             forget_log()
 
 
 @contextmanager
 def one_line_errors(debug: bool = False, more: Callable[[], str] = str) -> Iterator[None]:
-    """What Spark, Arrow or the file system throws, as a `PipelineError` of one sentence and `more`; or whole: `debug`.
+    """Convert an exception of Spark, Arrow or the file system to a `PipelineError` of one sentence and `more`; with
+    `debug` in full.
 
-    What Godwit itself raises is such a sentence already.
+    Errors of Godwit itself are such a sentence already.
     """
     try:
         yield
     except (GodwitError, typer.Exit, typer.Abort, BrokenPipeError, KeyboardInterrupt):
         if debug and isinstance(sys.exception(), GodwitError):
-            raise RuntimeError("shown whole, as --debug asks for") from sys.exception()
+            raise RuntimeError("shown in full, because of --debug") from sys.exception()
         raise
     except Exception as error:
         room = type(error).__module__.partition(".")[0]
@@ -99,7 +100,7 @@ def one_line_errors(debug: bool = False, more: Callable[[], str] = str) -> Itera
 
 
 def sentence(error: BaseException) -> str:
-    """What an error of Spark comes down to, in one line: what a worker raised, or the cause that says the most."""
+    """The cause of a Spark error in one line: the exception of a worker, or the most specific cause."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = str(error)
@@ -108,7 +109,7 @@ def sentence(error: BaseException) -> str:
 
 
 def _raised(text: str) -> str:
-    """The message of the last traceback of Python in a text, without the type if it is one of ours; "" if none."""
+    """The message of the last Python traceback in a text, without the type if it is an error of Godwit; "" if none."""
     _, found, rest = text.rpartition(TRACEBACK)
     lines = iter(rest.splitlines()[1:] if found else ())
     first = next((line for line in lines if line and not line.startswith(" ")), "")
@@ -123,7 +124,7 @@ def _raised(text: str) -> str:
 
 
 def _caused(text: str) -> str:
-    """The innermost cause that the JVM names, of those that have a class of errors which is not vague, or of all."""
+    """The innermost cause that the JVM names, preferring those with a specific error class."""
     causes = [found["said"] for found in CAUSE.finditer(text)]
     clear = [said for said in causes if (name := ERROR_CLASS.match(said)) and not name["name"].startswith(VAGUE)]
     return next(iter(clear[-1:] or causes[-1:]), "")
@@ -135,7 +136,7 @@ _shown: list[Callable[[str], None]] = []  # where a word is put while there is a
 
 
 def tell(word: str) -> None:
-    """Say what begins now: reading, matching, writing."""
+    """Show the step that begins now: reading, matching, writing."""
     if _shown:
         _shown[-1](word)
     elif not sys.stderr.isatty():
@@ -143,7 +144,7 @@ def tell(word: str) -> None:
 
 
 def show_stage(word: str) -> None:
-    """Show beside the bar what is being done. Nothing is said where there is no terminal: it changes often."""
+    """Show the present activity beside the bar. Without a terminal nothing is printed, because it changes often."""
     if _shown:
         _shown[-1](word)
 
@@ -162,7 +163,7 @@ def _waiting(word: str) -> Iterator[None]:
 
 @contextmanager
 def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
-    """A bar of the tasks that Spark says are done, with what `tell` has said, while there is a terminal to show it."""
+    """A bar of the tasks that Spark has done, with the text of `tell`, if there is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -194,16 +195,16 @@ def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
 
 
 def stage_of(active: Sequence[int], jobs: Sequence[Sequence[int]]) -> str:
-    """Which of how many stages of the running jobs is active; "" where there is only one."""
+    """ "stage 2 of 5" of the running jobs; "" if there is only one stage."""
     numbers = sorted({stage for stages in jobs for stage in stages})
     places = [numbers.index(stage) + 1 for stage in active if stage in numbers]
     return f"stage {max(places)} of {len(numbers)}" if places and len(numbers) > 1 else ""
 
 
 def progress_of(stages: Sequence[Any], place: str = "") -> dict[str, Any]:
-    """How far stages of Spark are, as a bar has it: one that only moves where there are too few tasks to count.
+    """The progress of Spark's stages for a bar, which only pulses if there are too few tasks to count.
 
-    `place`: which of how many stages that is.
+    `place`: the number of the stage, as in "stage 2 of 5".
     """
     done, total = sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
     if total < TASKS_COUNTED_MIN:
@@ -213,7 +214,7 @@ def progress_of(stages: Sequence[Any], place: str = "") -> dict[str, Any]:
 
 
 def show_summary(title: str, rows: Mapping[str, Any]) -> None:
-    """What a command has done: a table for people, a line of JSON for a pipe."""
+    """Print the summary of a command: a table on a terminal, a line of JSON on a pipe."""
     if not sys.stdout.isatty():
         typer.echo(json.dumps(dict(rows), ensure_ascii=False, default=str))
         return

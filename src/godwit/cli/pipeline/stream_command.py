@@ -1,8 +1,8 @@
-"""`godwit pipeline stream`: events are matched as they come, and each match is written once.
+"""`godwit pipeline stream`: match events as they arrive, and write each match once.
 
 *Rules.*
-1. A line for each batch: of JSON on a pipe, of words on a terminal.
-2. Control-C, or SIGTERM, ends the stream after the batch that runs; a second one at once. Both are safe.
+1. One line per batch: JSON on a pipe, text on a terminal.
+2. Ctrl-C or SIGTERM ends the stream after the running batch; a second one ends it at once. Both are safe.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from godwit.cli.pipeline.sink_options import SinkName, SinkOptions, read_sink
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_stage, show_summary, tell
 from godwit.cli.query_options import OperatorModules, load_operators
 from godwit.errors import PipelineError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["stream"]
 
 LOOK_EVERY_S = 0.2
-REST = "_rest"  # the column of attributes that have none of their own
+REST = "_rest"  # the column for attributes without a separate column
 
 
 def stream(
@@ -75,13 +76,15 @@ def stream(
     compact_after: Annotated[
         int, typer.Option(metavar="N", min=0, help="Number of files after which they are merged; 0: never.")
     ] = 100,
+    sink: SinkName = "",
+    sink_options: SinkOptions = None,
     operators: OperatorModules = None,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
     """Match events as they arrive against subscriptions that may change.
 
-    Start it again with the same folders, and it goes on where it was; however it ended, each match is there once.
+    Started again with the same folders, it continues where it stopped; however it ended, each match is written once.
 
     Example: godwit pipeline stream quakes --subscriptions wishes.jsonl --out matches
     """
@@ -90,12 +93,13 @@ def stream(
         from godwit.pipeline.subscription_sources import source_of
 
         if not broker and (keep_bytes is not None or keep_days is not None):
-            raise PipelineError("--keep-bytes and --keep-days are for who fills the log: that needs --broker")
+            raise PipelineError("--keep-bytes and --keep-days need --broker, which fills the log")
         if not broker and not Path(source).exists():
             raise PipelineError(f"there is no {source}")
         load_operators(operators)
+        taking = read_sink(sink, sink_options)
         wanted = source_of(subscriptions)
-        wanted.version()  # what is not there is said before Spark starts
+        wanted.version()  # missing files are reported before Spark starts
         if not broker and (Path(source) / "_godwit.json").exists():
             events: _Table | _Log = _Table(source, files, out, checkpoint or f"{out}/_checkpoint")
         else:
@@ -119,6 +123,7 @@ def stream(
                 on_batch=telling,
                 on_stage=telling.stage,
                 learn=events.learn,
+                sink=taking,
             )
             events.note()
             tell("matching")
@@ -155,8 +160,8 @@ class _Table:
 
 
 class _Log:
-    """Events of an event log, which a broker may fill: columns for the attributes that subscriptions name, and where
-    some have exact tests one more for all other attributes."""
+    """Events of an event log, which may be filled from a broker: a column for each attribute that subscriptions
+    name, and, if some have exact tests, one more for all other attributes."""
 
     check = learn = None
 
@@ -197,7 +202,7 @@ class _Log:
 
 
 class _Telling:
-    """Says of each batch what came of it, of trouble when it begins and ends, and on a terminal what is being done."""
+    """Prints the result of each batch, the start and end of problems, and on a terminal the present activity."""
 
     def __init__(self, source: "_Table | _Log") -> None:
         self.events = 0  # of this run
@@ -246,12 +251,12 @@ def _shown(row: dict[str, float]) -> Iterator[str]:
 
 
 def _came_to_nothing(counts: "Counts", tests: int) -> dict[str, int]:
-    """Pairs that exact tests did not let through, where there are such tests."""
+    """The number of pairs that exact tests rejected, if there are such tests."""
     return {"residues": counts.residues, "undecided": counts.undecided} if tests else {}
 
 
 def _show_totals(out: str, events: int, seconds: dict[str, float]) -> None:
-    """What all batches came to, and how long this run took."""
+    """The totals of all batches, and the duration of this run."""
     from godwit.pipeline.batch_ledger import BatchLedger
 
     last = BatchLedger(Path(out)).last()
@@ -267,7 +272,7 @@ def _show_totals(out: str, events: int, seconds: dict[str, float]) -> None:
 
 @contextmanager
 def _ending() -> Iterator[threading.Event]:
-    """An event that the first Control-C or SIGTERM sets; the second is as ever."""
+    """An event that the first Ctrl-C or SIGTERM sets; the second has its default effect."""
     asked = threading.Event()
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
 

@@ -7,6 +7,7 @@ from godwit.cli.team import (
     team_demo,
     team_documents,
     team_founding,
+    team_grants,
     team_meetings,
     team_messages,
     team_notifications,
@@ -53,6 +54,7 @@ app.add_typer(team_communities.app, name="community")
 app.command("add")(team_documents.add)
 app.command("get")(team_documents.get)
 app.add_typer(team_documents.app, name="document")
+app.add_typer(team_grants.app, name="right")
 app.command("search")(team_search.search)
 app.add_typer(team_messages.app, name="message")
 app.add_typer(team_meetings.app, name="meeting")

@@ -1,6 +1,6 @@
-"""How `godwit team` reaches the peer of a folder: through the process that serves it, or by opening the folder itself.
+"""The connection of `godwit team` to the peer of a folder: through its running process, or by opening the folder.
 
-Only light things are imported here: what serves a folder is asked over a socket, with the standard library alone.
+Only small modules are imported here: a running peer is asked over a socket, with the standard library alone.
 """
 
 import json
@@ -34,11 +34,11 @@ Show = Callable[[Any], None]
 
 
 class NotServed(Exception):
-    """Nobody serves this folder."""
+    """No process serves this folder."""
 
 
 def ask(folder: str, command: str, arguments: dict[str, Any], show: Show) -> None:
-    """Have a command carried out by the peer of a folder; `show` is given each answer as it comes."""
+    """Run a command at the peer of a folder; `show` is called with each answer as it arrives."""
     path = Path(folder)
     try:
         with _connected(path) as connection:
@@ -59,7 +59,7 @@ def answers_of(folder: str, command: str, **arguments: Any) -> list[Any]:
 
 
 def answer_of(folder: str, command: str, **arguments: Any) -> Any:
-    """The answer of a command that gives one."""
+    """The answer of a command that has exactly one."""
     [answer] = answers_of(folder, command, **arguments)
     return answer
 
@@ -80,7 +80,7 @@ class Connection:
         self._stream.close()
 
     def lines(self, command: str, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Ask, and yield what comes back, until the connection ends or the other end turns out to be no peer."""
+        """Send a request, and yield the answers until the connection ends. An error if the other end is not a peer."""
         request = {"token": self._token, "command": command, "arguments": arguments}
         try:
             with self._stream.makefile("rwb") as file:
@@ -117,4 +117,4 @@ def _ask(connection: Connection, command: str, arguments: dict[str, Any], show: 
         is_taken = True
     if not is_taken:  # a killed peer has left its file, and another program may have its port
         raise NotServed
-    raise GodwitError(f"the peer has ended before it gave all answers to {command!r}: look at what it has done")
+    raise GodwitError(f"the peer stopped before it had answered {command!r}: check what was done")

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
-from godwit.cli.team.team_display import show_answer, show_facts, show_rows
+from godwit.cli.team.team_display import HISTORY, show_answer, show_facts, show_rows
 from godwit.cli.team.team_users import RoleName
+from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
 
 __all__ = ["app"]
 
@@ -20,7 +21,7 @@ Rule = Annotated[
     str | None,
     typer.Option(metavar="QUERY", help="With --join rule: query over profiles; users that match are members."),
 ]
-Language = Annotated[str | None, typer.Option(metavar="NAME", help="Language of the rule (default: xql).")]
+Language = Annotated[str | None, typer.Option(metavar="NAME", help=f"{LANGUAGE_HELP} Default: {DEFAULT}.")]
 COLUMNS = {
     "name": "name",
     "joined": "is_member",
@@ -55,7 +56,7 @@ def create(
     description: Description = "",
     join: Join = "approval",
     rule: Rule = "",
-    language: Language = "xql",
+    language: Language = DEFAULT,
     plain: Annotated[
         bool, typer.Option("--plain", help="Do not encrypt: brokers can read documents' profiles and messages.")
     ] = False,
@@ -79,7 +80,7 @@ def create(
         sealed=not plain,
         listed=not unlisted,
     )
-    show_answer(answer, f"{name} is there: {answer['id']}")
+    show_answer(answer, f"Created {name}: {answer['id']}")
 
 
 @app.command()
@@ -104,12 +105,21 @@ def change(
 
 
 @app.command()
+def history(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
+    """List all changes of the settings and members of a community, with those that lost a conflict.
+
+    Example: godwit team community history optics
+    """
+    show_rows(answers_of(folder, "community history", community=community), HISTORY, "No changes.")
+
+
+@app.command()
 def archive(
     community: Community,
     reopen: Annotated[bool, typer.Option("--reopen", help="Open an archived community again.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Archive a community: it can be read, and nothing in it be changed.
+    """Archive a community: it can be read but not changed.
 
     Example: godwit team community archive optics
     """
@@ -119,7 +129,7 @@ def archive(
 
 @app.command()
 def invite(community: Community, user: User, role: RoleName = "reader", folder: Folder = DEFAULT_FOLDER) -> None:
-    """Invite a user, who then joins or does not.
+    """Invite a user, who can then join.
 
     Example: godwit team community invite Optics bob --role editor
     """
@@ -139,7 +149,7 @@ def add(community: Community, user: User, role: RoleName = "reader", folder: Fol
 
 @app.command()
 def remove(community: Community, user: User, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Remove a member. What comes from now on is encrypted with a key that the member does not get.
+    """Remove a member. Later changes are encrypted with a key that the member does not get.
 
     Example: godwit team community remove optics bob
     """
@@ -158,16 +168,16 @@ def join(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
 
 @app.command()
 def ask(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Ask the owners of a community to be taken in.
+    """Ask the owners of a community for membership.
 
     Example: godwit team community ask optics
     """
-    show_answer(answer_of(folder, "ask community", community=community), f"The owners of {community} are asked.")
+    show_answer(answer_of(folder, "ask community", community=community), f"The owners of {community} have been asked.")
 
 
 @app.command()
 def leave(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Leave a community. What was shared until now stays on this disk.
+    """Leave a community. Documents and messages up to now stay on this disk.
 
     Example: godwit team community leave optics
     """

@@ -1,4 +1,4 @@
-"""`godwit team demo`: two sites and travellers over three brokers, offline and back, with the books in the end."""
+"""`godwit team demo`: a team at two sites and on trains, over three brokers, with checks at the end."""
 
 from typing import TYPE_CHECKING, Annotated
 

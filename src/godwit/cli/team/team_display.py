@@ -1,6 +1,6 @@
 """How `godwit team` shows answers: tables and short texts on a terminal, a line of JSON for each on a pipe.
 
-What others have written is shown, never obeyed: a character that does not print is written as its number.
+Text of other users cannot control the terminal: a character that does not print is written as its number.
 """
 
 import json
@@ -14,9 +14,19 @@ import typer
 from godwit.cli.broker_connection import is_terminal
 from godwit.cli.event_display import safe
 
-__all__ = ["note", "show_answer", "show_facts", "show_rows", "shown", "write_line"]
+__all__ = ["HISTORY", "note", "show_answer", "show_facts", "show_rows", "shown", "write_line"]
 
 TIMES = {"time", "chosen", "delivered", "read", "expires", "since", "until", "times", "modified"}
+HISTORY = {
+    "time": "time",
+    "user": "user",
+    "device": "device",
+    "of": "record",
+    "set": "fields",
+    "lost": "lost",
+    "refused": "refused",
+}
+"""Columns of a history."""
 SIZES = {"size", "bytes", "bytes_used"}
 
 
@@ -26,9 +36,9 @@ def show_rows(
     nothing: str,
     short: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
 ) -> None:
-    """A table. `columns`: by heading, the key of a row. `nothing`: what to say when there are no rows.
+    """Print a table. `columns`: the key of a row by heading. `nothing`: the text if there are no rows.
 
-    `short` makes a row for people of an answer.
+    `short` converts an answer to a row.
     """
     if not is_terminal():
         for row in rows:
@@ -51,7 +61,7 @@ def show_rows(
 
 
 def show_facts(answer: Mapping[str, Any]) -> None:
-    """One thing: a line for each of its fields."""
+    """Print an object, one field a line."""
     if not is_terminal():
         write_line(answer)
         return
@@ -67,7 +77,7 @@ def show_facts(answer: Mapping[str, Any]) -> None:
 
 
 def show_answer(answer: Mapping[str, Any], text: str) -> None:
-    """What was done: a sentence for people."""
+    """Print the result as a sentence."""
     if is_terminal():
         typer.echo(safe(text))
     else:
@@ -75,7 +85,7 @@ def show_answer(answer: Mapping[str, Any], text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A remark beside the answers, for whoever looks."""
+    """Print a remark on standard error if it is a terminal."""
     if sys.stderr.isatty():
         typer.echo(f"· {safe(text)}", err=True)
 
@@ -98,6 +108,6 @@ def shown(key: str, value: Any) -> str:
 
 
 def write_line(answer: Any) -> None:
-    """An answer for a pipe."""
+    """Print an answer as JSON, for a pipe."""
     sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
     sys.stdout.flush()

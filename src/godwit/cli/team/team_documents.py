@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of, ask
-from godwit.cli.team.team_display import show_answer, show_facts, show_rows
+from godwit.cli.team.team_display import HISTORY, show_answer, show_facts, show_rows
 from godwit.cli.team.team_users import Fields
 from godwit.errors import GodwitError
 
@@ -32,7 +32,6 @@ COLUMNS = {
     "conflicts": "conflicts",
     "identifier": "id",
 }
-HISTORY = {"time": "time", "user": "user", "device": "device", "set": "fields", "lost": "lost", "refused": "refused"}
 
 
 def add(
@@ -63,7 +62,7 @@ def get(
         typer.Option("--output", "-o", metavar="FILE", help="File to write (default: name of the document); - prints."),
     ] = "",
     version: Annotated[int | None, typer.Option(metavar="NUMBER", help="Version (default: the current one).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Get a document: from this device, or from the devices of others that have it.
@@ -140,7 +139,7 @@ def history(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
 
 @app.command()
 def lock(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Lock a document: nobody but you and owners may change it.
+    """Lock a document: only you and owners may change it.
 
     Example: godwit team document lock report.pdf
     """
@@ -181,7 +180,7 @@ def share(
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Let others than the members find a document and read its current version; with no option, nobody else.
+    """Let others than the members find a document and read its current version. Without an option, end that.
 
     Example: godwit team document share plan.pdf --user dana
     """
@@ -223,7 +222,7 @@ def _path(file: str) -> Iterator[str]:
 
 
 class _Progress:
-    """A bar on a terminal while a file comes."""
+    """A progress bar on a terminal while a file is received."""
 
     def __init__(self) -> None:
         self.answer: dict[str, Any] = {}
@@ -238,7 +237,7 @@ class _Progress:
             self._bar.stop()
 
     def take(self, answer: dict[str, Any]) -> None:
-        """Take an answer: how much has come, or the file."""
+        """Handle an answer: progress, or the file."""
         if "fetched" not in answer:
             self.answer = answer
         elif sys.stderr.isatty():

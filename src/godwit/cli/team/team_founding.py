@@ -1,4 +1,4 @@
-"""`godwit team init`, `invite` and `join`: a team, and how devices get into it."""
+"""`godwit team init`, `invite` and `join`: create a team, and add devices to it."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,9 @@ __all__ = ["init", "invite", "join"]
 
 STANDARD_INPUT, BEGIN = "-", "godwit-team-"
 
-NewFolder = Annotated[str, typer.Argument(metavar="FOLDER", help="Folder for this device; made if it is not there.")]
+NewFolder = Annotated[
+    str, typer.Argument(metavar="FOLDER", help="Folder for this device; created if it does not exist.")
+]
 Brokers = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,7 +61,7 @@ def invite(
 ) -> None:
     """Invite a user's device to the team: print a text with which it joins. Only owners of the team may.
 
-    The text is a secret: anyone who has it acts as that user. Send it by a way that others cannot read.
+    The text is a secret: anyone who has it acts as that user. Send it by a channel that others cannot read.
 
     Example: godwit team invite bob --field skill=optics > bob.txt
     """
@@ -90,7 +92,7 @@ def join(
 
 
 def _text(invitation: str) -> str:
-    """The text of an invitation, from wherever it is."""
+    """The text of an invitation, from the argument, a file or standard input."""
     if invitation == STANDARD_INPUT:
         return sys.stdin.read()
     if invitation.lstrip().startswith(BEGIN):

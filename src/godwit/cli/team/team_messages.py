@@ -31,11 +31,11 @@ def send(
         str, typer.Option(metavar="MESSAGE", help="Message that this one answers; it then goes to the same readers.")
     ] = "",
     attach: Annotated[
-        list[str] | None, typer.Option(metavar="DOCUMENT", help="Document to attach. Repeatable.")
+        list[str] | None, typer.Option(metavar="DOCUMENT", help="Document of the same community to attach. Repeatable.")
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Send a message. Devices that are away receive it when they come back.
+    """Send a message. Offline devices receive it when they are online again.
 
     Example: godwit team message send "Lunch at noon?" --to bob
     """
@@ -43,7 +43,7 @@ def send(
         raise typer.BadParameter("name readers with --to, or a message with --reply-to")
     text = sys.stdin.read() if text == "-" else text
     answer = answer_of(folder, "send message", to=to or [], text=text, reply_to=reply_to, attachments=attach or [])
-    show_answer(answer, f"The message is stored, and goes out as soon as a broker is there: {answer['id']}")
+    show_answer(answer, f"The message is stored, and is sent when a broker is reachable: {answer['id']}")
 
 
 @app.command("list")
@@ -70,7 +70,7 @@ def list_messages(
 
 @app.command()
 def read(message: Id, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Show a message, and mark it as read: its author is told.
+    """Show a message, and mark it as read: its author gets a receipt.
 
     Example: godwit team message read 3f2a
     """
@@ -86,14 +86,20 @@ def _show(row: dict[str, Any]) -> None:
     from rich.text import Text
 
     read = [each["user"] for each in row["receipts"] if each["read"]]
+    delivered = [each["user"] for each in row["receipts"] if not each["read"]]
     head = Text.assemble(
         (shown("time", row["time"]), "dim"), "  ", (safe(row["author"]), "bold cyan"), "  ", (row["id"], "dim")
     )
     if row["reply_to"]:
         head.append(f"  answers {row['reply_to']}", style="dim")
+    if delivered:
+        head.append(f"  delivered to {', '.join(map(safe, delivered))}", style="dim")
     if read:
         head.append(f"  read by {', '.join(map(safe, read))}", style="dim")
     console = Console(highlight=False)
     console.print(head, soft_wrap=True)
     for line in row["text"].splitlines():
         console.print(Text(f"  {safe(line)}"), soft_wrap=True)
+    for id, name in zip(row["attachments"], row["attachment_names"], strict=True):
+        what = f"{safe(name)} ({safe(id)})" if name is not None else f"{safe(id)} (deleted or moved)"
+        console.print(Text(f"  attached: {what}", style="dim"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`godwit team subscribe` and `notifications`: be told of what happens, by mail, webhook, message or on the desktop."""
+"""`godwit team subscribe` and `notifications`: notify about changes by mail, webhook, message or on the desktop."""
 
 import re
 from collections.abc import Mapping
@@ -10,12 +10,13 @@ import typer
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
 from godwit.cli.team.team_display import show_answer, show_rows
 from godwit.errors import GodwitError
+from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
 
 __all__ = ["notifications", "subscribe"]
 
 MINUTE_S, DAY_S = 60.0, 86_400.0
 KINDS = {"document": "artefact", "message": "message", "user": "user", "community": "listing"}
-KINDS |= {"meeting": "meeting", "reminder": "reminder", "presence": "presence"}
+KINDS |= {"meeting": "meeting", "reminder": "reminder", "presence": "presence", "lost": "lost"}
 QUIET = re.compile(r"(\d\d?):(\d\d)-(\d\d?):(\d\d)")
 COLUMNS = {
     "name": "name",
@@ -32,16 +33,14 @@ def subscribe(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="Query over profiles, as in //keyword[. = 'lens'] (default: all).")
     ] = "",
-    language: Annotated[
-        str, typer.Option(metavar="NAME", help="Language of the query: xql, cql2, cesql or native.")
-    ] = "xql",
+    language: Annotated[str, typer.Option(metavar="NAME", help=LANGUAGE_HELP)] = DEFAULT,
     kinds: Annotated[
         list[str] | None,
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="Of document, message, user, community, meeting, reminder of one, or presence "
-            "(default: document). Repeatable.",
+            help="Kind of change: document, message, user, community, meeting, reminder of one, presence, or lost: "
+            "your changes that others replaced (default: document). Repeatable.",
         ),
     ] = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the subscription (default: its query).")] = "",
@@ -68,7 +67,9 @@ def subscribe(
     lists: Annotated[bool, typer.Option("--list", help="List your subscriptions.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Subscribe to what happens, list subscriptions, or end one. The peer must run (`godwit team serve`) to notify you.
+    """Subscribe to changes in the team, list subscriptions, or end one.
+
+    The peer must run (`godwit team serve`) to notify you.
 
     Example: godwit team subscribe "//keyword[. = 'lens']" --mail ann@example.org --quiet 22:00-07:00
     """
@@ -101,15 +102,18 @@ def subscribe(
         quiet=_minutes(quiet) if quiet else None,
         utc_offset_s=_utc_offset_s(),
     )
-    show_answer(answer, f"You are subscribed. To end it: godwit team subscribe --end {answer['id']}")
+    text = f"You are subscribed. To end it: godwit team subscribe --end {answer['id']}"
+    if "webhook_secret" in answer:
+        text += f"\nSecret that signs webhooks of this peer (hexadecimal): {answer['webhook_secret']}"
+    show_answer(answer, text)
 
 
 def notifications(
     unread: Annotated[bool, typer.Option("--unread", help="Only those that you have not read.")] = False,
-    mark: Annotated[bool, typer.Option("--mark-read", help="Mark those that are listed as read.")] = False,
+    mark: Annotated[bool, typer.Option("--mark-read", help="Mark the listed ones as read.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List what you were notified of, the latest last; at most 100.
+    """List your notifications, the latest last; at most 100.
 
     Example: godwit team notifications
     """

@@ -10,6 +10,7 @@ from godwit.cli.statuses import STATUS_NO
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, ask
 from godwit.cli.team.team_display import note, write_line
 from godwit.errors import GodwitError
+from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
 
 __all__ = ["search"]
 
@@ -23,9 +24,7 @@ def search(
         str, typer.Argument(metavar="WORDS", help="Words to find in profiles and texts; optical* finds beginnings.")
     ] = "",
     query: Annotated[str, typer.Option(metavar="QUERY", help="Query over profiles, as in //skill[. = 'optics'].")] = "",
-    language: Annotated[
-        str, typer.Option(metavar="NAME", help="Language of the query: xql, cql2, cesql or native.")
-    ] = "xql",
+    language: Annotated[str, typer.Option(metavar="NAME", help=LANGUAGE_HELP)] = DEFAULT,
     kinds: Annotated[
         list[str] | None,
         typer.Option("--kind", metavar="KIND", help="Only document, user or community (default: all). Repeatable."),
@@ -69,7 +68,7 @@ def search(
 
 
 class _Results:
-    """Shows results, and in the end who has not answered."""
+    """Prints results, and at the end the devices that have not answered."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -81,7 +80,9 @@ class _Results:
             _show(result)
         elif is_terminal():
             progress = answer["progress"]
-            typer.echo(f"{progress['found']} found; {len(progress['answered'])} devices have answered")
+            missing, away = len(progress["waiting"]) + len(progress["away"]), len(progress["away"])
+            asked = f"{missing} {'peer has' if missing == 1 else 'peers have'} not answered"
+            typer.echo(f"{progress['found']} found; {asked}; {away} {'is' if away == 1 else 'are'} away")
             for key, text in (("waiting", "not answered"), ("away", "away")):
                 if progress[key]:
                     note(f"{text}: {', '.join(progress[key])}")

@@ -41,11 +41,18 @@ def serve(
             help="Address from which other devices get documents (default: 127.0.0.1:0); '' for none.",
         ),
     ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML file with further elements of profiles (default: as in peer.toml); '' for none.",
+        ),
+    ] = None,
 ) -> None:
     """Run the peer of a folder until it is stopped: it exchanges changes, answers searches and sends notifications.
 
-    Without a broker it works offline, and what was done goes out when one is there. SIGTERM and Ctrl-C stop it cleanly;
-    a second Ctrl-C stops it at once. Further settings are in FOLDER/peer.toml.
+    Without a broker it works offline, and sends its changes when a broker is reachable. SIGTERM and Ctrl-C stop it
+    cleanly; a second Ctrl-C stops it at once. Further settings are in FOLDER/peer.toml.
 
     Example: godwit team serve ann-laptop --files 0.0.0.0:7086
     """
@@ -53,7 +60,7 @@ def serve(
 
     from godwit.teamwork.peer_opening import settings_of
 
-    settings = settings_of(Path(folder), brokers, pages, files)
+    settings = settings_of(Path(folder), brokers, pages, files, schema)
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
         runner.run(_serve(Path(folder), settings))
 
@@ -73,13 +80,13 @@ async def _serve(folder: Path, settings: "PeerSettings") -> None:
 
     stop = stop_on_signals()
     async with serving(folder, settings) as served:
-        with suppress(OSError):  # whoever wanted to know is gone
+        with suppress(OSError):  # the reader has closed the pipe
             _show(served)
         await stop.wait()
 
 
 def _show(served: "Served") -> None:
-    """Say where the peer is found: a table for people, or one line of JSON."""
+    """Print the addresses of the peer: a table on a terminal, otherwise one line of JSON."""
     status = served.team.status()
     said = {
         "team": status.team,
@@ -98,7 +105,7 @@ def _show(served: "Served") -> None:
 
 
 def status(folder: Folder = DEFAULT_FOLDER) -> None:
-    """Show how the peer is: user, device, broker, what waits to go out, bytes on disk, devices seen.
+    """Show the state of the peer: user, device, broker, changes that are not sent yet, bytes on disk, devices seen.
 
     Example: godwit team status
     """
@@ -111,11 +118,11 @@ def presence(
     ],
     status: Annotated[str, typer.Option("--status", metavar="TEXT", help="What you are doing.")] = "",
     shown_to: Annotated[
-        list[str] | None, typer.Option("--shown-to", metavar="USER", help="Notify only this user. Repeatable.")
+        list[str] | None, typer.Option("--shown-to", metavar="USER", help="Show it to this user only. Repeatable.")
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Set how available you are, until the peer ends. Hidden: others cannot tell that this device is online.
+    """Set your availability, until the peer stops. With hidden, others cannot see that this device is online.
 
     Example: godwit team presence busy
     """
@@ -130,7 +137,7 @@ def audit(
     user: Annotated[str, typer.Option(metavar="USER", help="Only what was shown to this user.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List what this device has shown to whom: answers to searches, documents, web pages, memberships.
+    """List what this device has shown to whom: search results, documents, web pages, memberships.
 
     Example: godwit team audit
     """

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
-from godwit.cli.team.team_display import show_answer, show_facts, show_rows
+from godwit.cli.team.team_display import HISTORY, show_answer, show_facts, show_rows
 from godwit.cli.user_command import asked_password
 
 __all__ = ["Fields", "RoleName", "app"]
@@ -20,7 +20,8 @@ Fields = Annotated[
     typer.Option(
         "--field",
         metavar="NAME=VALUE",
-        help="Element of the profile, as in skill=optics; several for a list; name= removes it, name:=JSON is a group.",
+        help="Element of the profile, as in skill=optics; repeat it for a list; name= removes it, "
+        "name:=JSON is a group.",
     ),
 ]
 COLUMNS = {"user": "user", "name": "name", "role": "role", "state": "state", "here": "presence", "devices": "devices"}
@@ -64,6 +65,15 @@ def create(
 
 
 @app.command()
+def history(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
+    """List all changes of a profile and of its user's membership, with those that lost a conflict.
+
+    Example: godwit team user history bob
+    """
+    show_rows(answers_of(folder, "user history", name=name), HISTORY, "No changes.")
+
+
+@app.command()
 def host(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     """Host a user: a device of the user runs within this peer, so that the user can write in its web pages.
 
@@ -87,7 +97,7 @@ def profile(
 
 @app.command()
 def suspend(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Take all rights of a user away, in the team and its communities, until `resume`.
+    """Remove all rights of a user, in the team and its communities, until `resume`.
 
     Example: godwit team user suspend bob
     """
@@ -96,7 +106,7 @@ def suspend(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
 
 @app.command()
 def resume(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Give a suspended user the rights back.
+    """Restore the rights of a suspended user.
 
     Example: godwit team user resume bob
     """
@@ -108,7 +118,7 @@ def end_device(
     device: Annotated[str, typer.Argument(metavar="DEVICE", help="Name of a device that was lost or given away.")],
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Accept nothing more from a device. What it has sent until now stays.
+    """Stop accepting changes from a device. Earlier changes stay.
 
     Example: godwit team user end-device bob-phone
     """

@@ -1,4 +1,4 @@
-"""The books of the demonstration: what was due to whom and came, what was found, what was refused, what was lost."""
+"""The checks of the demonstration: expected deliveries, search results, refused attempts, losses and leaks."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,20 +13,20 @@ PATIENCE_S = 30.0
 
 
 class Account(msgspec.Struct, frozen=True):
-    """What the books say in the end."""
+    """The final result of the checks."""
 
     found: int
-    """Results of searches that were due."""
+    """Expected results of searches."""
     delivered: int
-    """Changes, messages, files and mails, each counted once for each reader to whom it was due."""
+    """Changes, messages, files and mails, counted once for each expected reader."""
     refused: int
-    """Attempts to see something without a right; all of them had to fail."""
+    """Attempts to read something without a right; all of them must fail."""
     lost: int
-    """What was due to somebody and did not come."""
+    """Expected deliveries that did not arrive."""
     leaked: int
     """Attempts without a right that did not fail."""
     faults: tuple[str, ...] = ()
-    """What was lost or leaked."""
+    """Descriptions of losses and leaks."""
 
     @property
     def is_clean(self) -> bool:
@@ -35,7 +35,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class _Entry:
-    """Something that must come to somebody, or must not be seen by somebody."""
+    """Something that a reader must receive, or must not see."""
 
     def __init__(self, what: str, test: Callable[[], Any], *, is_result: bool = False) -> None:
         self.what, self.is_result = what, is_result
@@ -43,13 +43,13 @@ class _Entry:
 
     @property
     def has_held(self) -> bool:
-        """Whether it came, or was seen, at any time when somebody looked."""
+        """Whether it arrived, or was seen, at any check."""
         self._has_held = self._has_held or bool(self._test())
         return self._has_held
 
 
 class Books:
-    """Written while the demonstration goes on, by what it does; read from what the peers have."""
+    """The expectations recorded by the demonstration, and checked against the state of the peers."""
 
     def __init__(self) -> None:
         self._due: list[_Entry] = []
@@ -58,7 +58,7 @@ class Books:
     async def due(
         self, what: str, has_come: Callable[[], Any], patience_s: float = PATIENCE_S, *, is_result: bool = False
     ) -> None:
-        """Something must come to a reader: enter it, and wait until it has."""
+        """Record that a reader must receive something, and wait for it."""
         entry = _Entry(what, has_come, is_result=is_result)
         self._due.append(entry)
         try:
@@ -66,16 +66,16 @@ class Books:
                 while not entry.has_held:
                     await asyncio.sleep(TICK_S)
         except TimeoutError:
-            pass  # it is lost, unless it comes before the books are closed
+            pass  # it is lost, unless it arrives before the final check
 
     def denied(self, what: str, is_seen: Callable[[], Any]) -> None:
-        """Somebody without a right tries to see something, now and when the books are closed."""
+        """Check that a user without a right cannot see something, now and in the final check."""
         entry = _Entry(what, is_seen)
         self._denied.append(entry)
         _ = entry.has_held
 
     def closed(self) -> Account:
-        """What has become of all entries."""
+        """The result of all entries."""
         lost = [entry for entry in self._due if not entry.has_held]
         leaked = [entry for entry in self._denied if entry.has_held]
         come = [entry for entry in self._due if entry.has_held]

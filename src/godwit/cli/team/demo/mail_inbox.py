@@ -1,6 +1,6 @@
-"""A mail server that keeps what it gets: as much of SMTP (RFC 5321) as a sender needs to hand in a message.
+"""A mail server that stores messages in memory: the part of SMTP (RFC 5321) that a sender needs.
 
-It is for the demonstration alone: it offers no extension, asks nobody who he is, and forgets all at its end.
+It is only for the demonstration: it has no extensions and no authentication.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class MailInbox:
         self._server.close()
 
     async def mail(self, timeout: float) -> EmailMessage:
-        """The first mail, when it has come."""
+        """Wait for the first mail."""
         async with asyncio.timeout(timeout):
             await self._came.wait()
         return self.mails[0]
@@ -53,7 +53,7 @@ class MailInbox:
         try:
             await self._talk(reader, writer)
         except (ConnectionError, ValueError, asyncio.IncompleteReadError):
-            pass  # a sender that goes, or sends what is not a line, has handed in nothing
+            pass  # a sender that disconnects, or sends an invalid line, has delivered nothing
         finally:
             writer.close()
 
@@ -93,7 +93,7 @@ def _answer(writer: asyncio.StreamWriter, text: str) -> None:
 
 
 async def _data(reader: asyncio.StreamReader) -> bytes:
-    """The lines up to the one with a dot alone; a dot at the start of another line stands there twice."""
+    """The lines up to the one with a dot alone; a leading dot of other lines is doubled in SMTP."""
     data = bytearray()
     while (line := await reader.readline()) not in (b".\r\n", b".\n"):
         if not line or len(data) > MAIL_BYTES_MAX:

@@ -1,7 +1,7 @@
 """What happens in the demonstration: two sites, two travellers, three brokers.
 
-Ann leads the team in Zurich, cid works in Geneva, bob travels between them, and dora leaves the project. The brokers
-are processes of their own; the peers are in this one, each with its folder and its own connections.
+Ann leads the team in Zurich, cid works in Geneva, bob travels between them, and dora leaves the project. Each broker is
+a separate process; the peers run in this process, each with its folder and connections.
 """
 
 import asyncio
@@ -44,12 +44,12 @@ OF_ANN = DRAFT + "\nZurich: aluminium is lighter.\n"
 OF_BOB = DRAFT + "\nThe train: four screws hold better.\n"
 AGREED = DRAFT + "\nAgreed: aluminium, and four screws.\n"
 SITES = {"cid": "Geneva", "ann": "Zurich"}
-"""By user who announces documents about lenses there."""
+"""By user, the site where that user announces documents about lenses."""
 FILE_S = 3.0
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that has happened."""
+    """One step of the story."""
 
     title: str
     text: str
@@ -57,7 +57,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class _Cast:
-    """Everybody and everything on stage."""
+    """The peers, brokers and checks of the demonstration."""
 
     def __init__(self, folder: Path, brokers: dict[str, LocalBroker], inbox: MailInbox, books: Books) -> None:
         self.folder, self.brokers, self.inbox, self.books = folder, brokers, inbox, books
@@ -78,18 +78,18 @@ class _Cast:
             yield served.team
 
     def address(self, broker: str) -> str:
-        """Where a broker listens."""
+        """The address of a broker."""
         return self.brokers[broker].listens["native"]
 
     async def go(self, user: str, broker: str = "") -> None:
-        """Go to a broker, or out of reach of all."""
+        """Connect a peer to a broker, or to none."""
         client = self.teams[user].peer.client
         await client.move(*([self.address(broker)] if broker else []))
         if broker:
             await client.attached(30.0)
 
     async def all_due(self, what: str, readers: str, has_come: Callable[[Team], Any]) -> None:
-        """Something is due to several readers."""
+        """Record that several readers must receive something."""
         await asyncio.gather(
             *(
                 self.books.due(f"{what}, for {user}", lambda user=user: has_come(self.teams[user]))  # type: ignore[misc]
@@ -106,7 +106,7 @@ class _Cast:
 
 
 async def tell(folder: Path, on_step: Callable[[Step], None]) -> Account:
-    """Play it all; the books in the end."""
+    """Run the demonstration; returns the result of the checks."""
     async with AsyncExitStack() as stack:
         began = perf_counter()
         brokers = {name: LocalBroker(name, folder, ["native"]) for name in BROKERS}
@@ -261,7 +261,7 @@ async def _leave(cast: _Cast, peers: AsyncExitStack) -> str:
 
 
 async def _try_to_read(cast: _Cast, dora: Team, version: Version) -> None:
-    """All ways by which dora could see the version that was made after she left."""
+    """Check all ways in which dora could see the version that was made after she left."""
     content = version.content
     name, books = f"artefact/{cast.document}", cast.books
 

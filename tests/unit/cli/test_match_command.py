@@ -162,7 +162,7 @@ BAD_SUBSCRIPTIONS = [
         '{"id": 2, "filter": "TRUE", "sender": "floor = my.floor"}',
         "sender: it refers to my.floor, the subscriber's own",
     ),
-    ('{"id": 2, "filter": "TRUE", "to": "floor = 2"}', "to: a subscription has none, an event says it"),
+    ('{"id": 2, "filter": "TRUE", "to": "floor = 2"}', "to: only events have this field"),
     ('{"id": 2, "filter": "TRUE", "sender": "battery >"}', "sender: line 1, column 10"),
     (
         '{"id": 2, "filter": "TRUE", "sender": "sender.battery > 20"}',
@@ -380,3 +380,11 @@ def test_equal_texts_become_one_filter() -> None:
     )
     first, *others = (each.filter for each in input_files.subscriptions(lines, input_files.BadLines(print)))
     assert all(other is first for other in others)
+
+
+def test_a_file_without_a_single_event_is_told_what_it_must_be(files: Path) -> None:
+    (files / "page.md").write_text("# A page\n")
+    shown = match(events="page.md")
+    assert (shown.exit_code, shown.stdout) == (0, "")
+    told = "page.md has no events: it must be JSON lines, or a table whose name ends in .csv\nskipped 1 bad line\n"
+    assert shown.stderr.endswith(told)

@@ -75,3 +75,10 @@ def test_control_c_before_a_command_is_known_is_a_word_and_status_130(
 @pytest.mark.parametrize("word", ["no-such-command", "--no-such-option"])
 def test_a_word_it_does_not_know_is_status_2(word: str) -> None:
     assert CliRunner().invoke(main.app, [word]).exit_code == statuses.STATUS_ERROR
+
+
+@pytest.mark.parametrize(("word", "meant"), [("subscribe", "'sub'"), ("publish", "'pub'"), ("sesions", "'sessions'")])
+def test_a_command_that_is_nearly_named_is_suggested(word: str, meant: str) -> None:
+    ran = CliRunner().invoke(main.app, [word, "x"])
+    assert ran.exit_code == statuses.STATUS_ERROR
+    assert f"No such command '{word}'. Did you mean {meant}?" in ran.stderr

@@ -133,7 +133,7 @@ def test_a_run_that_breaks_off_says_how_to_see_it_again(put: Callable[[StandIn],
     put(Failing())
     shown = simulate("city", "--seed", "5")
     assert isinstance(shown.exception, RuntimeError)
-    assert shown.stderr == "the run broke off; replay it with\n  godwit simulate city --seed 5\n"
+    assert shown.stderr == "the simulator failed; replay the run with\n  godwit simulate city --seed 5\n"
 
 
 @pytest.mark.parametrize(
