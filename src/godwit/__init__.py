@@ -1,14 +1,14 @@
 """Godwit: publish/subscribe for things that move.
 
-A subscriber says what it wants by content, by place and by the sender's context; brokers form a network, and clients
-roam over it: nothing is lost, nothing comes twice, order is kept.
+Subscribers select events by content, by place and by the sender's context. Brokers form a network, and clients move
+between them: no event is lost or duplicated, and the order of each publisher is kept.
 
     async with godwit.connect("127.0.0.1:7077", name="ann") as client:
         async for event in await client.subscribe("kind = 'parking' AND cost < 3"):
             ...
 
-The rooms of the package, from the lowest up, are described in docs/architecture.md. Nothing is imported here until it
-is asked for, so that `import godwit` costs nothing: take what else you need from its room, such as `godwit.filters`.
+The rooms of the package, from the lowest up, are described in docs/architecture.md. Names are imported when they are
+first used, so that `import godwit` costs nothing. Import other names from their room, such as `godwit.filters`.
 """
 
 from importlib import import_module
@@ -46,7 +46,7 @@ _ROOMS = {
     "connect": "runtime.connecting",
     "connect_blocking": "runtime.blocking",
     "event": "filters.events",
-}  # where each thing is that is offered here
+}  # the module of each public name
 
 
 def __getattr__(name: str) -> Any:

@@ -1,20 +1,19 @@
 """A process that reads documents and runs exact tests for a broker: `python -m godwit.document_process`.
 
 *Theory.* Reading an XML document of 1 MB takes a second, and a test may take tens of milliseconds. In a thread of the
-broker this would hold Python's lock: every other client would wait (docs/decisions/0230). So it is done here, one job
-after the other. Jobs come as frames on standard input (four bytes of length, then MessagePack) and answers go to
-standard output, in order. The broker is at the other end of both (`runtime/document_helper.py`).
+broker this would hold Python's lock: every other client would wait (docs/decisions/0230). So a separate process does
+it, one job after the other. Jobs come as frames on standard input (four bytes of length, then MessagePack) and answers
+go to standard output, in order. The broker is at the other end of both (`runtime/document_helper.py`).
 
 *Rules.*
-1. `Read` and `Test` are answered, nothing else is. Whatever is wrong with a document or a query is an answer.
-2. Texts of queries and events are told once (`Learn`, `Show`), with a number; `Forget` forgets all of them. The broker
-   counts what is told.
+1. Only `Read` and `Test` have answers. An error in a document or a query is an answer, too.
+2. Queries and events are sent once (`Learn`, `Show`), with a number; `Forget` removes all of them. The broker counts
+   what is stored here.
 3. A test job ends after `JOB_S`, with at least one outcome: others wait for their turn. A single test that takes more
-   than `TEST_S_MAX` of processor time ends the process, by a signal: what runs in C cannot be stopped otherwise.
-4. Memory that large documents have taken is given back to the system. A process that is larger than
-   `RESIDENT_BYTES_MAX` all the same ends itself behind an answer; the broker starts another one. The system refuses it
-   more than `ADDRESS_BYTES_MAX`.
-5. It ends when its input does: when the broker is gone.
+   than `TEST_S_MAX` of processor time ends the process by a signal: C code cannot be stopped otherwise.
+4. Memory of large documents is returned to the system. A process that is still larger than `RESIDENT_BYTES_MAX` exits
+   after an answer, and the broker starts another one. The address space is limited to `ADDRESS_BYTES_MAX`.
+5. The process exits when its input ends: when the broker has stopped.
 """
 
 import ctypes
@@ -64,10 +63,10 @@ __all__ = [
 JOB_S = 0.01
 TEST_S_MAX = 2.0  # of which a second may be for a large document that is parsed first
 TRIMMED_BYTES = 64 * 2**20
-GROWTH_BYTES = 16 * 2**20  # between two times that memory is given back
+GROWTH_BYTES = 16 * 2**20  # between two times that memory is returned
 RESIDENT_BYTES_MAX = 192 * 2**20
 ADDRESS_BYTES_MAX = 2 * 2**30
-NICENESS = 5  # a broker's loop goes first
+NICENESS = 5  # the broker's event loop has priority
 LENGTH_BYTES = 4
 STATM = Path("/proc/self/statm")
 
@@ -152,7 +151,7 @@ def framed(message: Job | Answer) -> bytes:
 
 
 class Jobs:
-    """What this process knows, and how it answers."""
+    """The queries and events of this process, and its answers."""
 
     def __init__(
         self,
@@ -174,7 +173,7 @@ class Jobs:
             case Learn(number=number, language=language, text=text):
                 try:
                     query = client_query(text, language, self._operators)
-                    self._queries[number] = replace(query, routable=TRUE)  # which the broker has asked already
+                    self._queries[number] = replace(query, routable=TRUE)  # which the broker has checked already
                 except FilterError as error:
                     self._queries[number] = error
             case Show():
@@ -211,7 +210,7 @@ class Jobs:
 
 
 def documents_in(answer: Documents, data: bytes) -> list[Document]:
-    """What was read in `data`."""
+    """The documents read from `data`."""
     return [
         Document(_attributes(attributes), data if answer.is_whole else payload, content_type)
         for attributes, payload, content_type in answer.documents
@@ -219,7 +218,7 @@ def documents_in(answer: Documents, data: bytes) -> list[Document]:
 
 
 def shown(number: int, event: Event) -> Show:
-    """An event for this process. Whom it is for is none of a test's concern."""
+    """An event for this process, without its receivers: tests do not use them."""
     e = event
     times = (e.published_at, e.expires_at)
     return Show(number, dict(e.attributes), e.publisher, e.sequence, e.payload, e.content_type, *times)
@@ -231,7 +230,7 @@ def _event(s: Show) -> Event:
 
 
 def _attributes(seen: dict[str, Any]) -> Attributes:
-    """Attributes as they were before they were written."""
+    """Decode attributes."""
     return {name: _value(value) for name, value in seen.items()}
 
 
@@ -260,7 +259,7 @@ def _be_bounded() -> None:
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """Die if this takes more than `TEST_S_MAX` of processor time. (rule 3)"""
+    """End the process if this takes more than `TEST_S_MAX` of processor time. (rule 3)"""
     signal.setitimer(signal.ITIMER_PROF, TEST_S_MAX)
     try:
         yield
@@ -281,10 +280,10 @@ def _resident_bytes() -> int:
 
 
 def main(modules: str = "", operators: str = "") -> None:
-    """Answer until the broker is gone. Names of modules to load and of operators are comma-separated."""
+    """Answer jobs until the input ends. Names of modules to load and of operators are comma-separated."""
     _be_bounded()
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a module of somebody else prints is no answer
+    os.dup2(2, 1)  # output of foreign modules must not be taken for an answer
     for module in filter(None, modules.split(",")):
         import_module(module)
     is_timed = hasattr(signal, "setitimer")  # not on every system

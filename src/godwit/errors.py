@@ -1,35 +1,34 @@
 """Every exception Godwit raises on purpose: one tree, with `GodwitError` at its root.
 
-Catch `GodwitError` to catch them all. Those that mean "the value you gave is wrong" are `ValueError`s too, so code that
-has never heard of Godwit handles them well.
+Catch `GodwitError` to catch them all. Errors about invalid values are `ValueError`s, too, so generic code handles them.
 
     GodwitError
       BadValue              a value no attribute can hold: NaN, an infinity, a point off the globe
       BadEvent              an event that is not well formed
       FilterError           a filter that cannot be used
-        FilterSyntaxError     its text does not parse; knows where, and what would have been right
+        FilterSyntaxError     its text does not parse; has the position and what is expected there
         FilterTooBig          it is larger or deeper than the limits allow
-        Unbound               it refers to the subscriber's own context, which nobody has filled in
+        Unbound               it refers to the subscriber's own context, and is not bound to one
       SubscriptionError     an unknown subscription, or one that already exists
-      Refused               a broker has refused what a client asked for, and says why
-      NotConnected          no broker has let a client in, or taken its events, in the time it had
+      Refused               a broker has refused a request of a client; has the reason
+      NotConnected          no broker accepted the connection of a client, or its events, in time
       PeerFault             a neighbour or client broke the protocol: its link is closed, the broker goes on
-        MqttFault             an MQTT peer did; knows the reason code of the standard
-        NotAdmitted           it may not log in, or not by that name; knows the cause
+        MqttFault             an MQTT peer did; has the reason code of the standard
+        NotAdmitted           it may not log in, or not by that name; has the cause
       ScenarioError         a scenario that cannot be run
-      ConfigurationError    a broker's configuration that cannot be used; knows all that is wrong with it
+      ConfigurationError    a broker's configuration that cannot be used; lists all errors
       JournalError          a broker's journal that cannot be read or written
       SnapshotError         a snapshot of another format or version, or of another machine
       EventLogError         an event log that cannot be read or written
       StoreError            a client's store of subscriptions that cannot be read or written
-      RepositoryError       what a peer of a team keeps on its disk cannot be read or written
+      RepositoryError       the stored data of a peer of a team cannot be read or written
         ContentError          a file that cannot be stored or read: no room, over a quota, damaged
           NotHere               its content is at other peers: fetch it first
       TransferError         a file that cannot be given to other peers, or fetched from them
       ProfileError          a profile, or an extension of profiles, that cannot be used
       SecurityError         users, keys or certificates that cannot be used
-      PipelineError         Spark cannot start, or what it was given is not a table, file or setting it can use
-      IndexFileError        a file that is not an index, or none that can be read here, or an index no file can hold
+      PipelineError         Spark cannot start, or a table, file or setting of the pipeline cannot be used
+      IndexFileError        not an index file, an unreadable one, or an index that cannot be stored
 """
 
 from typing import Any
@@ -65,7 +64,7 @@ __all__ = [
     "Unbound",
 ]
 
-EXCERPT_CHARS_MAX = 100  # of the faulty line, so that a filter of a megabyte has an error of two lines
+EXCERPT_CHARS_MAX = 100  # characters of the faulty line, so that a filter of a megabyte has an error of two lines
 EXPECTED_SHOWN_MAX = 12
 
 
@@ -88,7 +87,7 @@ class FilterError(GodwitError, ValueError):
 class FilterSyntaxError(FilterError):
     """The text of a filter does not parse. `str()` draws the faulty line with a caret under the place.
 
-    `line` and `column` count from 1. `expected` lists what could have stood there, in the reader's words.
+    `line` and `column` count from 1. `expected` lists what is allowed there.
     """
 
     def __init__(self, message: str, line: int, column: int, source: str, expected: tuple[str, ...] = ()) -> None:
@@ -118,7 +117,7 @@ class FilterTooBig(FilterError):
 
 
 class QueryTooCostly(FilterError):
-    """The exact test of a query takes more steps than it may."""
+    """The exact test of a query exceeds its limit of steps."""
 
 
 class Unbound(FilterError):
@@ -137,11 +136,12 @@ class SubscriptionError(GodwitError):
 
 
 class Refused(GodwitError):
-    """A broker has refused what a client asked for: `str()` is its reason. Nothing was changed by it."""
+    """A broker has refused a request of a client: `str()` is the reason. Nothing was changed."""
 
 
 class NotConnected(GodwitError, TimeoutError):
-    """No broker has let a client in, or answered it, in the time it had: says what is known of the reason."""
+    """No broker accepted the connection of a client, or answered it, in time. `str()` has the reason as far as it is
+    known."""
 
 
 class PeerFault(GodwitError):
@@ -149,9 +149,9 @@ class PeerFault(GodwitError):
 
 
 class MqttFault(PeerFault):
-    """An MQTT peer broke the standard. `reason_code` is the standard's word for it, `text` is ours.
+    """An MQTT peer broke the standard. `reason_code` is that of the standard, `text` explains it.
 
-    A decoder that had read whole `packets` before the fault, in the same piece of the stream, hands them over here.
+    `packets`: complete packets that the decoder had read before the fault, in the same piece of the stream.
     """
 
     def __init__(self, reason_code: int, text: str) -> None:
@@ -177,7 +177,7 @@ class ScenarioError(GodwitError, ValueError):
 
 
 class PipelineError(GodwitError):
-    """Spark cannot start, or what the pipeline was given is not a table, file or setting that it can use."""
+    """Spark cannot start, or a table, file or setting of the pipeline cannot be used."""
 
 
 class IndexFileError(GodwitError, ValueError):
@@ -214,7 +214,7 @@ class StoreError(GodwitError):
 
 
 class RepositoryError(GodwitError):
-    """What a peer of a team keeps on its disk cannot be read or written: names the file and what is wrong with it."""
+    """The stored data of a peer of a team cannot be read or written: names the file and the error."""
 
 
 class ContentError(RepositoryError):
@@ -226,9 +226,10 @@ class NotHere(ContentError):
 
 
 class TransferError(GodwitError):
-    """A file that cannot be given to other peers, or fetched from them: says which peers were asked, and what each did.
+    """A file that cannot be sent to other peers, or fetched from them: names the peers that were asked, and the result
+    of each.
 
-    What has been fetched stays: the next attempt goes on from there.
+    The parts that were fetched are kept: the next attempt continues there.
     """
 
 
@@ -241,7 +242,7 @@ class SecurityError(GodwitError, ValueError):
 
 
 def _excerpt(source: str, line: int, column: int) -> tuple[str, int]:
-    """The part of the line around `column` that fits on a screen, and where in it the caret belongs."""
+    """The part of the line around `column` that fits on a screen, and the position of the caret in it."""
     lines = source.split("\n", line)
     text = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
     caret_at = min(max(column - 1, 0), len(text))

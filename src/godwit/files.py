@@ -1,11 +1,12 @@
-"""Files that are there wholly or not at all, and on the disk when they have to be.
+"""Atomic writes of files, and synchronisation with the disk.
 
-*Theory.* A file is written under another name, put on the disk, and given its own name in one step. A name is on the
-disk when its folder is. What must not be there before something else is, is written when `synced` has returned for it.
+*Theory.* A file is written under a temporary name, synchronised (fsync) and renamed. The new name is on the disk when
+the folder is synchronised, too. If one file must not exist before another, write it after `synced` has returned for the
+other.
 
 *Rules.*
-1. There is always the old file or the new one, also when the process is killed or the power ends.
-2. When `write_whole` returns, the new one is there for good.
+1. Readers see the old file or the new one, even if the process is killed or the power fails.
+2. When `write_whole` returns, the new file is on the disk.
 """
 
 import os
@@ -16,7 +17,7 @@ __all__ = ["synced", "write_whole"]
 
 
 def write_whole(path: Path, data: bytes, draft: str = "") -> None:
-    """Put `data` in the place of a file. `draft`: a name until then, where several may write the same file at once."""
+    """Replace a file by `data`. `draft`: the temporary name, if several processes may write the same file at once."""
     fresh = path.with_name(draft or f"{path.name}.new")
     try:
         with fresh.open("wb") as file:
@@ -31,7 +32,7 @@ def write_whole(path: Path, data: bytes, draft: str = "") -> None:
 
 
 def synced(paths: Iterable[Path]) -> None:
-    """Have files, and the names in folders, on the disk before this returns."""
+    """Synchronise files, and the names in folders, with the disk (fsync)."""
     for path in paths:
         handle = os.open(path, os.O_RDONLY)
         try:

@@ -1,14 +1,14 @@
-"""Names that a package offers and fetches from its modules when they are asked for.
+"""Public names of a package that are imported from its modules when they are first used.
 
 *Theory.* `from godwit.broker.messages import Publish` first runs `godwit/broker/__init__.py`. If that imported all that
-the package offers, a client would load the whole broker for one message type, and NumPy with it. So a package that has
-heavy modules names where each of its names is, and Python asks for them one by one (PEP 562).
+the package offers, a client would load the whole broker for one message type, and NumPy with it. So a package with
+large modules lists the module of each public name, and Python imports them one by one (PEP 562).
 
 *Rules.*
 1. A name is fetched once; later it is a usual attribute of the package.
-2. A name that the package does not offer is an `AttributeError`, as in any module.
-3. A name that is also that of its module is what the module defines, whoever imports the module first: Python would
-   put the module in its place.
+2. An unknown name is an `AttributeError`, as in any module.
+3. A name that is also the name of its module means the object that the module defines, in whatever order they are
+   imported: Python alone would bind the name to the module.
 """
 
 import sys
@@ -36,7 +36,7 @@ def names_from(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 class _PackageOfNamesakes(ModuleType):
-    """A package in which a module has the name of what it defines. (rule 3)"""
+    """A package in which a module has the name of an object that it defines. (rule 3)"""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}" and name in self.__all__:

@@ -1,4 +1,4 @@
-"""One process at a time: a folder is taken by a lock on a file in it, which ends with the process."""
+"""Exclusive use of a folder by one process: a lock on a file in it, which ends with the process."""
 
 import fcntl
 import os
@@ -12,10 +12,10 @@ __all__ = ["locked"]
 
 
 def locked(folder: Path, name: str, failed: Callable[[str], GodwitError], busy: str) -> IO[str]:
-    """Take a folder for this process, by the file `name` in it; closing what is returned gives it back.
+    """Lock a folder for this process by the file `name` in it; closing the returned file unlocks it.
 
-    What is in the way is told by `failed`: that it cannot be written, or that it is `busy`, where `{}` stands for the
-    process that has it.
+    `failed` makes the exception: the folder cannot be written, or it is `busy`, a text in which `{}` stands for the
+    process that has the lock.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # events are not for every user of the machine

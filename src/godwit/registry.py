@@ -1,26 +1,36 @@
-"""Names that settings may use for parts of a broker: ours, those that a program registers, those that are installed.
+"""Names of parts in settings: built-in parts, parts that a program registers, and parts of installed packages.
 
-*Theory.* A part is registered under a name, by the module that has it or by a program that wants its own. A name that
-nobody has registered is looked for among the modules that are known to register it, and then among the entry points of
-installed packages. Either is loaded only then.
+*Theory.* A part is registered under a name by its module or by a program. A name that is not registered yet is looked
+up among the modules that are declared to register it, and then among the entry points of installed packages. Either is
+imported only then.
 
 *Rules.*
-1. A name means one part. Registering another part under a name that is taken is an error.
+1. A name means one part. Registering another part under the same name is an error.
 2. An unknown name is a `ConfigurationError` that lists the known ones.
-3. A registry with `by_module` also takes `module:Name`, which is imported. Only settings of this machine may name its
-   parts: a registry whose names come from peers, such as that of languages, must not import what a peer names.
+3. A registry with `by_module` also accepts `module:Name`, which is imported. This is for local settings only: a
+   registry whose names come from peers, such as that of languages, must not import what a peer names.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from godwit.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["Registry"]
 
 Part = TypeVar("Part")
+
+
+def entry_points(group: str) -> "Iterable[EntryPoint]":
+    """Those of installed packages. The library takes 15 ms to load, and most clients never ask."""
+    from importlib import metadata
+
+    return metadata.entry_points(group=group)
 
 
 class Registry(Generic[Part]):
@@ -31,17 +41,17 @@ class Registry(Generic[Part]):
         self.group = group
         self.by_module = by_module
         self.registered: dict[str, Part] = {}
-        self._modules: dict[str, str] = {}  # by a name that they register when they are loaded
+        self._modules: dict[str, str] = {}  # by the name that they register when they are imported
         self._found: tuple[EntryPoint, ...] | None = None
 
     def register(self, name: str, part: Part) -> None:
-        """Let settings name this part. (rule 1)"""
+        """Register a part under a name. (rule 1)"""
         known = self.registered.setdefault(name, part)
         if known is not part:
             raise ValueError(f"there is a {self.what} {name!r} already: {known!r}")
 
     def expect(self, module: str, *names: str) -> None:
-        """Say that a module registers these names when it is loaded."""
+        """Declare that a module registers these names when it is imported."""
         self._modules.update(dict.fromkeys(names, module))
 
     def names(self) -> tuple[str, ...]:
@@ -49,7 +59,7 @@ class Registry(Generic[Part]):
         return tuple(sorted({*self.registered, *self._modules, *(each.name for each in self._installed())}))
 
     def fault(self, name: str) -> str | None:
-        """What is wrong with a name, as the end of a sentence; None: it can be used. (rules 2, 3)"""
+        """The error of a name, as the end of a sentence; None if it is valid. (rules 2, 3)"""
         if self.by_module and ":" in name and name not in self.registered:
             try:
                 self.part(name)
@@ -80,7 +90,7 @@ class Registry(Generic[Part]):
         return self.registered[name]
 
     def load_expected(self) -> None:
-        """Load every module that is known to register names, but for those whose libraries are not installed."""
+        """Import every declared module, except those whose libraries are not installed."""
         for name in self._modules:
             with suppress(ConfigurationError, ImportError):
                 self.part(name)
@@ -95,7 +105,7 @@ class Registry(Generic[Part]):
             raise ConfigurationError(f"cannot import the {self.what} {name!r}: {module} has no {attribute!r}") from None
         return found
 
-    def _installed(self) -> tuple[EntryPoint, ...]:
-        if self._found is None:  # looking for them takes milliseconds
+    def _installed(self) -> "tuple[EntryPoint, ...]":
+        if self._found is None:  # the lookup takes milliseconds
             self._found = tuple(entry_points(group=self.group))
         return self._found

@@ -1,16 +1,15 @@
-"""Which events have come already: the last numbers of each publisher, in bounded memory.
+"""Duplicate detection: the last sequence numbers of each publisher, in bounded memory.
 
 *Theory.* An event's id is its publisher and a sequence number, which only grows. For each publisher the highest number
-seen is kept and one bit for each of the `window` numbers up to it. Publishers that have been silent the longest are
-forgotten first: those heard of lately are in one table, the others in an older one, and when the first is full it
-becomes the older one.
+seen is kept and one bit for each of the `window` numbers up to it. Publishers without recent events are forgotten
+first: there is a table of recent publishers and an older table; when the first is full, it replaces the older one.
 
 *Rules.*
 1. An event is new once.
-2. A number so far behind that its bit is gone counts as seen: one publisher's events come in order, so what comes that
-   late has come before. (A client keeps fewer requests under way than the window has bits, so whatever it sends again
-   after the loss of a session is still known.)
-3. At most `publishers_max` publishers are remembered, of which the more recent half for certain.
+2. A number that is too old to have a bit counts as seen: events of one publisher arrive in order, so an event that late
+   is a duplicate. (A client has fewer unanswered requests than the window has bits, so all that it sends again after
+   the loss of a session is still known.)
+3. At most `publishers_max` publishers are remembered, and always the more recent half of that number.
 
 *Paper.* [mobile §4.3] "mechanisms to eliminate duplicates will be needed"; [mobile §5] duplicate removal.
 """
@@ -22,12 +21,13 @@ import msgspec
 __all__ = ["Seen", "SeenData", "SeenState"]
 
 SeenData = tuple[tuple[str, int, bytes], ...]
-"""By publisher, the highest number and the bits of those up to it: its own is the lowest of the first byte, that of the
-number before it the next. Bytes of zeros at the end are left out. (Not one int: wires carry ints of 64 bits.)"""
+"""By publisher, the highest number and a bit for each number up to it: the lowest bit of the first byte is that of
+the highest number, the next bit that of the number before it. Trailing zero bytes are left out. (Not an int: wire
+formats have ints of 64 bits.)"""
 
 
 class SeenState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is remembered, and within which bounds: sessions of one broker may differ in these."""
+    """The remembered numbers and their bounds: sessions of one broker may have different bounds."""
 
     window: int
     publishers_max: int
@@ -37,7 +37,7 @@ class SeenState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @cache
 def _bounds(window: int) -> tuple[int, int]:
-    """The bits of a window; and from where on bits beyond it, which are never asked for, are cut off."""
+    """The bits of a window, and the number of bits above which unused ones are cut off."""
     return (1 << window) - 1, 1 << 2 * window  # one object each, for the many that have the same window
 
 
@@ -45,7 +45,7 @@ NOBODY: dict[str, list[int]] = {}  # shared by the many that have seen nothing, 
 
 
 class Seen:
-    """The events that have come, by publisher and sequence number."""
+    """The events that were seen, by publisher and sequence number."""
 
     __slots__ = ("_generation_max", "_mask", "_older", "_recent", "_trimmed_from", "_window")
 
@@ -59,7 +59,7 @@ class Seen:
         self._older = NOBODY
 
     def add(self, publisher: str, sequence: int) -> bool:
-        """Remember that this event has come, and say whether it is new."""
+        """Remember an event; returns whether it is new."""
         known = self._recent.get(publisher)
         if known is None:
             known = self._recalled(publisher, sequence)
@@ -74,8 +74,16 @@ class Seen:
         known[1] |= 1 << -ahead
         return True
 
+    def has(self, publisher: str, sequence: int) -> bool:
+        """Whether an event is remembered. One that is too old to have a bit is not."""
+        known = self._recent.get(publisher) or self._older.get(publisher)
+        if known is None:
+            return False
+        behind = known[0] - sequence
+        return 0 <= behind < self._window and bool(known[1] >> behind & 1)
+
     def data(self) -> SeenData:
-        """All that is remembered, the oldest first."""
+        """All remembered numbers, the oldest first."""
         return (*self._data(self._older), *self._data(self._recent))
 
     def _data(self, known: dict[str, list[int]]) -> SeenData:
@@ -84,12 +92,12 @@ class Seen:
         return tuple((publisher, highest, _packed(bits & self._mask)) for publisher, (highest, bits) in known.items())
 
     def learn(self, data: SeenData) -> None:
-        """Remember what another remembered."""
+        """Replace the memory by that of another."""
         for publisher, highest, packed in data:
             self._recalled(publisher, highest)[:] = [highest, int.from_bytes(packed, "little") & self._mask]
 
     def join(self, data: SeenData) -> None:
-        """Remember what another remembered, besides what is remembered here."""
+        """Add the memory of another."""
         for publisher, highest, packed in data:
             bits = int.from_bytes(packed, "little") & self._mask
             known = self._recent.get(publisher)
@@ -102,12 +110,12 @@ class Seen:
                 known[1] = (known[1] | bits << max(-ahead, 0)) & self._mask
 
     def snapshot(self) -> SeenState:
-        """All that is remembered, as it is kept here."""
+        """The snapshot of the memory."""
         return SeenState(self._window, 2 * self._generation_max, self._data(self._older), self._data(self._recent))
 
     @classmethod
     def restored(cls, state: SeenState) -> "Seen":
-        """The memory that was written down."""
+        """The memory from a snapshot."""
         seen = cls(state.window, state.publishers_max)
         seen._older, seen._recent = _known(state.older), _known(state.recent)
         return seen
@@ -117,7 +125,7 @@ class Seen:
         return len(self._recent) + len(self._older)
 
     def _recalled(self, publisher: str, sequence: int) -> list[int]:
-        """What is known of a publisher that was not heard of lately, now among the recent ones."""
+        """Move a publisher from the older table to the recent one."""
         if self._recent is NOBODY:
             self._recent = {}
         elif len(self._recent) >= self._generation_max:

@@ -1,12 +1,12 @@
-"""Settings from a file: plain data into frozen structs, where each fault names file, line, key and what is allowed.
+"""Settings files: data is checked and converted to frozen structs; errors name file, line, key and what is allowed.
 
-*Theory.* The structs are the only description of what may be set: names and types of their fields, `Literal` for a
-choice, `Annotated[float, Meta(ge=0, le=1)]` for bounds, `| None` for what may be left out. `checked` walks data and
-types side by side; only what is wholly right becomes a struct. `faults` says all that is wrong, `checked` the first.
+*Theory.* The structs are the only description of the settings: names and types of their fields, `Literal` for a choice,
+`Annotated[float, Meta(ge=0, le=1)]` for bounds, `| None` for optional values. `checked` compares data with types, and
+makes a struct only if there is no error. `faults` returns all errors, `checked` raises the first.
 
 *Rules.*
-1. No key is ever ignored: one that is not known is a fault, with the nearest known ones.
-2. Numbers are finite. A whole number may stand where a number is wanted, a bool may not.
+1. No key is ignored: an unknown one is an error, with the nearest known ones.
+2. Numbers are finite. An int is allowed where a float is expected, a bool is not.
 """
 
 import difflib
@@ -26,10 +26,10 @@ __all__ = ["Path", "Where", "checked", "faults", "has_form", "key_text", "line_o
 T = TypeVar("T")
 
 Path = tuple[str | int, ...]
-"""The way to a value: names of keys, and places in lists."""
+"""The path of a value: names of keys, and positions in lists."""
 
 Where = Callable[[Path], str]
-"""Says where in which file a path stands, and its key: the beginning of every message."""
+"""The file, line and key of a path: the beginning of every message."""
 
 SHOWN_CHARS_MAX = 60
 TABLE = re.compile(r"^\s*\[{1,2}\s*(?P<name>[^\[\]]+?)\s*\]{1,2}\s*(#.*)?$")
@@ -37,14 +37,14 @@ WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 
 def checked(kind: type[T], data: Any, where: Where) -> T:
-    """`data` as a `kind`; else a `ScenarioError` that begins with what `where` says of the faulty value's path."""
+    """`data` as a `kind`, or a `ScenarioError` that begins with `where` of the invalid value's path."""
     for fault in faults(kind, data, where):
         raise ScenarioError(fault)
     return msgspec.convert(data, kind)
 
 
 def faults(kind: Any, data: Any, where: Where) -> Iterator[str]:
-    """Why `data` is no `kind`: one message for each value that is wrong."""
+    """Why `data` is not a valid `kind`: one message for each invalid value."""
     return _faults(data, kind, (), where)
 
 
@@ -60,16 +60,16 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
 
 
 def line_of(text: str, path: Path) -> int | None:
-    """The line of a TOML document that sets the key at `path`, or else the one that opens its table."""
+    """The line of a TOML document that sets the key at `path`, or else the line of its table's header."""
     names = [part for part in path if isinstance(part, str)]
-    wanted: dict[tuple[str, ...], int] = {}  # by the name of an array of tables, which of them the path goes through
+    wanted: dict[tuple[str, ...], int] = {}  # by name of an array of tables: the index that the path has
     for place, part in enumerate(path):
         if isinstance(part, int):
             wanted[tuple(each for each in path[:place] if isinstance(each, str))] = part + 1
     best: int | None = None
     best_depth = 0
     table: list[str] = []
-    opened: dict[tuple[str, ...], int] = {}  # how often each of them has been opened
+    opened: dict[tuple[str, ...], int] = {}  # number of headers so far
     for number, line in enumerate(text.splitlines(), start=1):
         if heading := TABLE.match(line):
             table = [name.strip().strip("\"'") for name in heading["name"].split(".")]
@@ -145,7 +145,7 @@ def _bounds(hint: Any) -> tuple[Any, msgspec.Meta]:
 
 
 def has_form(value: Any, hint: Any) -> bool:
-    """Whether a value is of that type, which is no union, as far as can be said without looking into it."""
+    """Whether a value is of that type (not a union), without checking its elements."""
     if hint is type(None):
         return value is None
     if _is_struct(hint):
@@ -171,7 +171,7 @@ def has_form(value: Any, hint: Any) -> bool:
 
 
 def _is_within(value: Any, meta: msgspec.Meta) -> bool:
-    if isinstance(value, float) and not math.isfinite(value):  # an int may be too large to ask that of
+    if isinstance(value, float) and not math.isfinite(value):  # an int may be too large for this test
         return False
     return (
         (meta.ge is None or value >= meta.ge)
@@ -185,7 +185,7 @@ def _is_within(value: Any, meta: msgspec.Meta) -> bool:
 
 
 def _allowed(hint: Any) -> str:
-    """What may stand there, in words."""
+    """A description of the allowed values."""
     return " or ".join(_words(each) for each in _choices(hint) if each is not type(None))
 
 

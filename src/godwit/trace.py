@@ -1,14 +1,14 @@
-"""What happened in a run, as records of one kind: the one schema that simulator, brokers and pipeline share.
+"""Trace records: the schema of what happens in a run, shared by simulator, brokers and pipeline.
 
-*Theory.* A machine asks for a record by its effect; the driver adds when (`at`, seconds since the run began) and where
-(`node`). Rows are kept as columns in memory, a row group at a time, and written as Parquet. Beside `trace.parquet`
-stands `scenario.json`: the scenario, the seed and the version, which is all it takes to get the same trace again. The
-Parquet file has the same text in its metadata, so that it can be shown without the other file.
+*Theory.* A machine emits a record as an effect; the driver adds the time (`at`, seconds since the start of the run) and
+the node. Rows are collected as columns in memory, a row group at a time, and written as Parquet. The file
+`scenario.json` beside `trace.parquet` has the scenario, the seed and the version, which is all that is needed to repeat
+the run. The Parquet file has the same text in its metadata, so that it can be shown alone.
 `docs/reference/trace_format.md` explains each kind and field.
 
 *Rules.*
-1. `KINDS` and the fields of `Record` are all there is; a test fails when the page does not explain one.
-2. Equal rows give equal bytes: the file holds no time of day, no wall time, no name of a machine.
+1. `KINDS` and the fields of `Record` are complete; a test fails if the page does not explain one.
+2. Equal rows give equal bytes: the file has no wall-clock time and no host name.
 3. Only functions import pyarrow: brokers import this module for `Record` alone.
 """
 
@@ -61,6 +61,7 @@ KINDS: dict[str, str] = {
     "suspended": "A subscription gets no more events, because the exact tests of its queries take too long.",
     "fault": "The peer broke the protocol.",
     "session_ended": "A client's session has ended, and its queue is dropped.",
+    "predicted": "A client has gone, and its session is sent ahead to the broker in `detail`.",
     "relocating": "A client has attached here, and its session is requested from its last broker.",
     "replayed": "A session went to where its client is, with the events that waited in its queue.",
     "relocated": "A session has arrived at the broker to which its client is attached.",
@@ -82,7 +83,7 @@ KINDS: dict[str, str] = {
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One thing that happened. Which fields are filled depends on `kind`; the rest keep their empty value."""
+    """One record. Which fields are filled depends on `kind`; the others have their empty value."""
 
     kind: str
     peer: str = ""  # the other end of the link, or the client
@@ -96,10 +97,10 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TraceSink(Protocol):
-    """Takes records as they happen."""
+    """Receives records as they occur."""
 
     def write(self, at: float, node: str, record: Record) -> None:
-        """At `at` this happened at `node`."""
+        """Add a record of `node` at the time `at`."""
 
 
 def schema() -> Any:
@@ -125,9 +126,9 @@ def schema() -> Any:
 
 
 class TraceWriter:
-    """A sink that writes a folder: `trace.parquet`, and `scenario.json` with what `about` says.
+    """A sink that writes a folder: `trace.parquet`, and `scenario.json` with the content of `about`.
 
-    Use it as a context manager. What was written before an error can be read all the same.
+    Use it as a context manager. Records written before an error can be read.
     """
 
     def __init__(self, folder: str | Path, about: Mapping[str, Any]) -> None:
@@ -157,7 +158,7 @@ class TraceWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write what is left, and the end of the file."""
+        """Write the remaining rows and the footer of the file."""
         if self._pending:
             self._flush()
         self._writer.close()
@@ -181,7 +182,7 @@ class TraceWriter:
 
 
 def _array(pa: Any, values: list[Any], kind: Any) -> Any:
-    """A column; texts that come again and again as numbers of a dictionary in order of first appearance."""
+    """A column; repeated texts are dictionary-encoded in order of first appearance."""
     if pa.types.is_dictionary(kind):
         return pa.array(values, pa.string()).dictionary_encode()
     return pa.array(values, kind)
@@ -204,7 +205,7 @@ def read(path: str | Path) -> Any:
 
 
 def about(path: str | Path) -> dict[str, Any]:
-    """What `scenario.json` in a trace's folder says."""
+    """The content of `scenario.json` in a trace's folder."""
     file = Path(path) / ABOUT_FILE
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -2,9 +2,9 @@
 
 *Rules.*
 1. `X-Godwit-Signature: sha256=…` is the HMAC of the body with the sender's secret. `X-Godwit-Delivery` is the same in
-   all attempts to send the same.
+   all attempts of one delivery.
 2. A redirect is not followed: it could point into the sender's own network.
-3. An answer 4xx is final, but for those that say to come again (408, 425, 429). All else is worth another attempt.
+3. A 4xx response is final, except 408, 425 and 429. After all other errors a retry makes sense.
 """
 
 import hmac
@@ -23,7 +23,7 @@ COME_AGAIN = (408, 425, 429)
 
 
 class WebhookError(GodwitError):
-    """A webhook has not taken what was sent; `is_final`: another attempt makes no sense."""
+    """A webhook has not accepted a request; `is_final`: a retry makes no sense."""
 
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
         super().__init__(reason)

@@ -9,7 +9,7 @@ meant is found out once, at the source, by matching `Event.to` against the conte
 that it matches goes along, and pairs whose subscriber is in none of them are passed over. What the filter lets through
 wrongly is dropped where it would be delivered, by the exact test of `Sessions.deliver`.
 
-A context that begins goes down the tree of its broker. Every broker that hears of it tells its clients' subscriptions
+A context that begins goes down the tree of its broker. Every broker that receives it sends its clients' subscriptions
 that ask for it, unless they have gone to that broker before, for another context: then all on the way have them.
 
 GSF is the same with one context for each broker, which never changes and which every subscription asks for: content is
@@ -22,7 +22,7 @@ the whole filter, `to` is not looked at under way, and no Bloom filter is made.
 2. For each target, `routes` holds the subscriptions that came for it and ask for a context it is known to have; the
    rows are those of them that ask for that one context. A subscription no context is left for is forgotten.
 3. News of B's contexts and B's events take the same way, in order: a hop knows of a context before an event names it.
-   Whoever is nearer to B knows as much of B's contexts as those behind it, or more. So a subscription may come for
+   A broker nearer to B knows at least as much of B's contexts as those behind it. So a subscription may come for
    contexts that have ended since. It is kept iff at no time since its broker sent it B was without a context it asks
    for: `targets` says which changes that broker had heard of, and the last `HISTORY_MAX` of them are remembered. If B
    was without one, that broker will see so too, and tell it again when it should.

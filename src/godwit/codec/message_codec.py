@@ -155,7 +155,7 @@ class Codec:
         return packed
 
     def forget_packed(self) -> None:
-        """Let go of what was packed."""
+        """Drop the cached bytes."""
         self._packed.clear()
         self._packed_bytes = 0
 

@@ -21,8 +21,8 @@ many clients. Each is written once, and is one object again after reading.
 4. The same codec may be used by several threads, and while a snapshot is written in steps (`Packing`).
 5. What is written in steps is the state as it was given: states share nothing changeable with their machine.
 
-*Versions.* A state class has a class attribute `version`. Whoever changes what is written of it, or of a struct within
-it, raises that number.
+*Versions.* A state class has a class attribute `version`. A change of its stored fields, or of a struct within it, must
+raise that number: `tests/conventions/test_state_layouts.py` compares with the stored fields of each version.
 """
 
 import gc
@@ -59,6 +59,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import from_json, to_json
 from godwit.mobility.attach_policies.carry import CarryState
 from godwit.mobility.attach_policies.junction import JunctionState
+from godwit.mobility.attach_policies.presubscribe import PresubscribeState
 from godwit.mobility.location_tree import FollowedFiltersState
 from godwit.mobility.overlay_routes import OverlayRoutesState
 from godwit.mobility.publisher_presence import PublisherPresenceState
@@ -146,6 +147,7 @@ STATES = TypeRegistry(
         PublisherPresenceState,
         CarryState,
         JunctionState,
+        PresubscribeState,
         DriverState,
     ],
 )
@@ -274,7 +276,7 @@ class Packing:
         self._named = _Named()
 
     def advance(self, is_over: Callable[[], bool]) -> bytes | None:
-        """Go on until that is over, which is asked after each step. The snapshot; None: there is more to do."""
+        """Continue until `is_over`, tested after each step. Returns the snapshot, or None if there is more to do."""
         with self._snapshots.at_work(self._named):
             try:
                 next(self._steps)

@@ -2,8 +2,8 @@
 
 *Rules.*
 1. A kind is found by its tag, which is its class's name unless the class says otherwise. No two kinds have one tag.
-2. A codec knows what is registered, also what is registered after it was made. Whoever adds a part with messages of its
-   own registers them before the first one travels.
+2. A codec knows what is registered, also what is registered after it was made. A part with its own messages must
+   register them before the first one is sent.
 3. A state is nothing that a peer may send: the two registries are apart, and the wire knows the first only.
 """
 

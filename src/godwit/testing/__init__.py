@@ -1,4 +1,4 @@
-"""Networks for tests, in memory: of brokers and clients on asyncio, and of pure machines that a test drives by hand.
+"""Networks in memory for tests: brokers and clients on asyncio, and pure machines that a test drives step by step.
 
 >>> import asyncio
 >>> from godwit.testing import machines, network
@@ -15,7 +15,7 @@
 >>> asyncio.run(scene())
 'van 7: 2'
 
-`machines` has neither a loop nor a clock: a test says what happens next.
+`machines` has neither an event loop nor a clock: the test decides what happens next.
 
 >>> net = machines("a-b b-c")
 >>> ann, van = net.attach("ann", "a"), net.attach("van", "c")

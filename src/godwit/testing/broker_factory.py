@@ -1,4 +1,4 @@
-"""How the brokers of a test are made, and which of them are neighbours."""
+"""The brokers of a test and the links between them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -28,7 +28,7 @@ def broker(
     movements: Movements | None = None,
     moving: PublisherConfig = NO_PUBLISHERS,
 ) -> Broker:
-    """The machine of one broker: the only place where tests make one."""
+    """The machine of one broker. All brokers of tests are made here."""
     return mobile_broker(name, neighbours, config, incarnation, movements=movements, moving=moving)
 
 

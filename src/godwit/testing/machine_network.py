@@ -1,21 +1,21 @@
-"""Pure machines joined by wires, on a clock that only the test moves.
+"""A network of pure machines, with a clock that only the test advances.
 
-*Theory.* A machine takes an input and answers with effects. `Machines` carries the effects out: what one machine sends
-is under way until it arrives at another, first in, first out on each wire; a timer is due when the test lets time pass.
-The test decides what happens next: `step` and `deliver` let one message arrive, `run` all of them, `pass_time` lets
-timers come due, `cut`, `lose` and `crash` are faults. Nothing is random and nothing reads a clock.
+*Theory.* A machine takes an input and returns effects. `Machines` carries them out: a sent message is in transit until
+it arrives at another machine, first in, first out on each wire; a timer is due when the test advances the clock. The
+test decides what happens next: `step` and `deliver` let one message arrive, `run` all of them, `pass_time` advances the
+clock, `cut`, `lose` and `crash` are faults. Nothing is random, and nothing reads the system's clock.
 
-Nodes are brokers (anything with `handle(input, now)`, joined by links) and clients. A client is a client's machine
-(`attach`) or has no machine at all: then the test speaks for it (`say`) and reads what it was told (`told`).
+Nodes are brokers (anything with `handle(input, now)`, connected by links) and clients. A client is a client's machine
+(`attach`), or has no machine: then the test sends its messages (`say`) and reads the answers (`told`).
 
 *Rules.*
-1. On one wire, what is sent first arrives first, unless the test picks another (`deliver(a, b, which)`).
-2. Arrivals happen in the order (time, number of sending). At equal times an arrival comes before a timer.
-3. A connection that is cut takes what is under way on it with it, unless the wires keep (`keeps`): then it waits until
-   the ends are joined again, and `undelivered` takes it back.
-4. A node that has crashed handles nothing. It starts again from its journal, the list of the inputs that it has
-   handled, or as another incarnation without it.
-5. `trace` has every record, `log` every input with its effects, in order.
+1. On one wire messages arrive in the order of sending, unless the test picks another one (`deliver(a, b, which)`).
+2. Messages arrive in the order (time, sequence of sending). At equal times an arrival precedes a timer.
+3. Cutting a connection drops the messages in transit, unless wires keep them (`keeps`): then they wait until the ends
+   are connected again, and `undelivered` returns them.
+4. A crashed node handles nothing. It restarts from its journal, the list of the inputs that it has handled, or without
+   it as a new incarnation.
+5. `trace` has all records, `log` all inputs with their effects, in order.
 """
 
 from collections import Counter, defaultdict, deque
@@ -39,6 +39,7 @@ from godwit.broker.effects import (
     LinkUp,
     Notify,
     Opened,
+    Restarted,
     Send,
     StartTimer,
     StopTimer,
@@ -64,14 +65,14 @@ CLOSED = object()  # the last thing on a connection that one end has closed
 
 
 class Machine(Protocol):
-    """What a node runs: a broker or a client."""
+    """The machine of a node: a broker or a client."""
 
     def handle(self, input: Any, now: float) -> list[Any]:
-        """Take one input; what is to be done because of it, in order."""
+        """Handle one input; returns the effects in order."""
 
 
 Make = Callable[[int], Any]
-"""Makes the machine of a node, for an incarnation: 1, and one more after each loss of its disk."""
+"""Makes the machine of a node for an incarnation: 1, and one more after each loss of its disk."""
 
 
 class _Travelling:
@@ -114,23 +115,23 @@ class Machines:
         self.latency_s = latency_s
         self.latencies: dict[tuple[NodeId, NodeId], float] = {}  # of wires that have another one
         self.keeps = keeps
-        self.blocked: set[tuple[NodeId, NodeId]] = set()  # wires on which everything is lost, and nobody is told
+        self.blocked: set[tuple[NodeId, NodeId]] = set()  # wires on which all messages are lost silently
         self.timers: dict[tuple[NodeId, TimerKey], float] = {}
         self.brokers: dict[NodeId, Any] = {}
         self.clients: dict[NodeId, Any] = {}
-        self.at: dict[NodeId, NodeId] = {}  # the broker that a client came to last, while it is there
-        self.open: dict[tuple[NodeId, str], None] = {}  # connections for which the test speaks
+        self.at: dict[NodeId, NodeId] = {}  # the broker that a client is connected to
+        self.open: dict[tuple[NodeId, str], None] = {}  # connections whose client is the test
         # what was seen
         self.trace: list[Recorded] = []
         self.log: list[Handled] = []
         self.sent: list[Sent] = []
         self.told: list[Told] = []
-        self.heard: list[tuple[NodeId, Any]] = []  # what clients have said
+        self.heard: list[tuple[NodeId, Any]] = []  # messages of clients
         self.notifications: list[Notified] = []
         self.handled: Counter[type] = Counter()  # messages that have arrived, by type
-        self.packets: Counter[type] = Counter()  # of the graph family, by what they bear
+        self.packets: Counter[type] = Counter()  # messages of the graph family, by content
         self.on_notify: Callable[[NodeId, Notify, float], None] | None = None
-        self.on_effect: Callable[[NodeId, Any], None] | None = None  # for effects that are none of a broker's
+        self.on_effect: Callable[[NodeId, Any], None] | None = None  # for effects that brokers do not have
         self._nodes: dict[NodeId, _Node] = {}
         self._up: dict[tuple[NodeId, NodeId], None] = {}  # wires, each with its direction
         self._under_way: dict[tuple[NodeId, NodeId], deque[_Travelling]] = defaultdict(deque)
@@ -145,13 +146,13 @@ class Machines:
     # ------------------------------------------------------------ building
 
     def add_broker(self, name: NodeId, make: Make) -> Any:
-        """A broker; `make(incarnation)` gives its machine."""
+        """Add a broker; `make(incarnation)` returns its machine."""
         node = self._nodes[name] = _Node(make, is_broker=True)
         self.brokers[name] = node.machine
         return node.machine
 
     def add_client(self, name: NodeId, machine: Any) -> Any:
-        """A client's device, which is nowhere yet."""
+        """Add a client, which is not connected yet."""
         self._nodes[name] = _Node(lambda _: machine, is_broker=False)
         self.clients[name] = machine
         return machine
@@ -161,13 +162,13 @@ class Machines:
         return self.brokers[name] if name in self.brokers else self.clients[name]
 
     def replace(self, name: NodeId, machine: Any) -> None:
-        """A node goes on with another machine: nobody has noticed."""
+        """Replace the machine of a node, without any input."""
         node = self._nodes[name]
         (self.brokers if node.is_broker else self.clients)[name] = machine
         node.make, node.journal = (lambda _: machine), []
 
     def set_latency(self, a: NodeId, b: NodeId, latency_s: float) -> None:
-        """What is sent between two nodes takes so long, both ways."""
+        """Set the delay of messages between two nodes, in both directions."""
         self.latencies[a, b] = self.latencies[b, a] = latency_s
 
     # ------------------------------------------------------------ links and connections
@@ -177,7 +178,8 @@ class Machines:
         return (a, b) in self._up
 
     def join(self, a: NodeId, b: NodeId, asserted: Attributes | None = None) -> bool:
-        """Connect two nodes; False when they are, or one is down. `asserted`: what brokers know of a client."""
+        """Connect two nodes; False if they are connected, or one is down. `asserted`: the asserted context of a
+        client."""
         one, other = self._nodes[a], self._nodes[b]
         if (a, b) in self._up or not (one.is_alive and other.is_alive):
             return False
@@ -196,7 +198,7 @@ class Machines:
         return True
 
     def cut(self, a: NodeId, b: NodeId, noticed_by: Iterable[NodeId] | None = None) -> bool:
-        """Break the connection between two nodes; both notice, or those that are named. False when there is none."""
+        """Break the connection between two nodes; both notice, or only the named ones. False if there is none."""
         if (a, b) not in self._up:
             return False
         ends = [(here, self._end(here, there)) for here, there in ((a, b), (b, a))]
@@ -207,7 +209,7 @@ class Machines:
         return True
 
     def _end(self, here: NodeId, there: NodeId) -> Input:
-        """What a node hears when its connection to another is gone."""
+        """The input of a node when its connection to another has closed."""
         if self._nodes[here].is_broker and self._nodes[there].is_broker:
             return LinkDown(there)
         return Closed(self._connection_of[there, here] if self._nodes[here].is_broker else there)
@@ -232,52 +234,52 @@ class Machines:
     # ------------------------------------------------------------ clients
 
     def attach(self, name: NodeId, at: NodeId, asserted: Attributes | None = None, **config: Any) -> Any:
-        """A client comes to a broker, for the first time or again, and everything arrives. Its machine."""
+        """Connect a client to a broker, and let all messages arrive. Returns its machine."""
         self.arrive(name, at, asserted, **config)
         self.run()
         return self.clients[name]
 
     def arrive(self, name: NodeId, at: NodeId, asserted: Attributes | None = None, **config: Any) -> None:
-        """The same, and what the client says is under way."""
+        """The same, with the client's messages in transit."""
         if name not in self.clients:
             self.add_client(name, Client(name, msgspec.convert(config, ClientConfig)))
         self.leave(name)
         self.join(name, at, asserted)
 
     def leave(self, name: NodeId) -> None:
-        """A client is out of reach, with whatever is under way."""
+        """Disconnect a client; messages in transit are lost."""
         for client, at in list(self._connection_of):
             if client == name:
                 self.cut(client, at)
 
     def detach(self, name: NodeId) -> None:
-        """The same, and everything arrives."""
+        """The same, and let all messages arrive."""
         self.leave(name)
         self.run()
 
     def command(self, name: NodeId, do: Callable[[Any, float], list[Effect]]) -> None:
-        """Have an application speak to its client's machine: `do(machine, now)`."""
+        """Call a client's machine as its application: `do(machine, now)`."""
         self.carry_out(name, do(self.machine(name), self.now))
 
     def ask(self, name: NodeId, effects: list[Effect]) -> None:
-        """Carry out what a client's machine answered to its application, and let everything arrive."""
+        """Carry out the effects of a client's machine, and let all messages arrive."""
         self.carry_out(name, effects)
         self.run()
 
     def say(self, at: NodeId, connection: str, message: Any) -> None:
-        """The test speaks for a client, over a connection that may be new, and everything arrives."""
+        """Send a message as a client, over a connection that may be new, and let all messages arrive."""
         self.open[at, connection] = None
         self.put(at, Heard(connection, message))
 
     def hang_up(self, at: NodeId, connection: str) -> None:
-        """That client is gone."""
+        """Close the connection of that client."""
         self.open.pop((at, connection), None)
         self.put(at, Closed(connection))
 
     # ------------------------------------------------------------ inputs and effects
 
     def give(self, name: NodeId, input: Any) -> list[Any]:
-        """Let a node handle an input, and carry out its effects: these."""
+        """Let a node handle an input, and carry out its effects, which are returned."""
         node = self._nodes[name]
         if not node.is_alive:
             return []
@@ -288,19 +290,19 @@ class Machines:
         return effects
 
     def put(self, name: NodeId, input: Any) -> None:
-        """The same, and everything arrives."""
+        """The same, and let all messages arrive."""
         self.give(name, input)
         self.run()
 
     def forge(self, source: NodeId, to: NodeId, message: Any) -> None:
-        """Let a broker send its neighbour whatever the test makes up."""
+        """Send any message from a broker to its neighbour."""
         effects: list[Any] = []
         self.brokers[source].links[to].send(message, effects, self.now)
         self.carry_out(source, [each for each in effects if isinstance(each, Send)])
         self.run()
 
     def carry_out(self, name: NodeId, effects: Iterable[Any]) -> None:
-        """Do what a machine asks for."""
+        """Carry out the effects of a machine."""
         is_broker = self._nodes[name].is_broker
         for effect in effects:
             match effect:
@@ -331,7 +333,7 @@ class Machines:
                 case Trace(record=record):
                     self.trace.append(Recorded(self.now, name, record))
                 case _:
-                    assert self.on_effect is not None, f"{name} asks for {effect}: nobody carries that out"
+                    assert self.on_effect is not None, f"{name} asks for {effect}: unknown effect"
                     self.on_effect(name, effect)
 
     def _transmit(self, source: NodeId, target: NodeId, message: Any) -> None:
@@ -363,15 +365,15 @@ class Machines:
     # ------------------------------------------------------------ what is under way
 
     def ready(self) -> list[tuple[NodeId, NodeId]]:
-        """The connected wires, each with its direction, on which something is under way."""
+        """The connected wires with messages in transit, each with its direction."""
         return [wire for wire in sorted(self._under_way) if self._under_way[wire] and wire in self._up]
 
     def under_way(self, source: NodeId, target: NodeId) -> list[Any]:
-        """What is under way on a wire, the first first."""
+        """The messages in transit on a wire, in order."""
         return [each.message for each in self._under_way[source, target]]
 
     def deliver(self, source: NodeId, target: NodeId, which: int = 0) -> Any:
-        """What is first on a wire arrives, or what overtakes it. Returns it."""
+        """Let the first message of a wire arrive, or another one. Returns it."""
         travelling = self._taken(source, target, which)
         if self.keeps:
             self._delivered[source, target].append(travelling.message)
@@ -380,11 +382,11 @@ class Machines:
         return travelling.message
 
     def lose(self, source: NodeId, target: NodeId, which: int = 0) -> Any:
-        """It never arrives. Returns it."""
+        """Lose a message. Returns it."""
         return self._taken(source, target, which).message
 
     def double(self, source: NodeId, target: NodeId, which: int = 0) -> None:
-        """It is under way once more, behind the others."""
+        """Duplicate a message: the copy is the last one on the wire."""
         self._transmit(source, target, self._under_way[source, target][which].message)
 
     def _taken(self, source: NodeId, target: NodeId, which: int) -> _Travelling:
@@ -395,22 +397,22 @@ class Machines:
         return travelling
 
     def acknowledge(self, source: NodeId, target: NodeId) -> None:
-        """Wires that keep: the source knows that all that was delivered has come."""
+        """For wires that keep messages: acknowledge all delivered messages to the source."""
         self._delivered.pop((source, target), None)
 
     def undelivered(self, source: NodeId, target: NodeId) -> list[Any]:
-        """Wires that keep: take back all that the source does not know to have come."""
+        """For wires that keep messages: take back all unacknowledged messages."""
         return [*self._delivered.pop((source, target), []), *self._drop((source, target))]
 
     # ------------------------------------------------------------ time
 
     def plan(self, at: float, do: Callable[[], object]) -> None:
-        """Have something happen at a time."""
+        """Schedule a call at a time."""
         self._number += 1
         heappush(self._planned, (at, self._number, do))
 
     def step(self) -> bool:
-        """The next thing under way arrives; False: there is none."""
+        """Let the next message arrive; False if there is none."""
         travelling = self._next_arrival()
         if travelling is None:
             return False
@@ -419,7 +421,7 @@ class Machines:
         return True
 
     def run(self, until: float | None = None) -> "Machines":
-        """Until nothing is under way; or until a time, with all timers that are due by then."""
+        """Run until no message is in transit; or until a time, with all timers that are due by then."""
         for _ in range(STEPS_MAX):
             travelling = self._next_arrival()
             arrives_at = inf if travelling is None else travelling.at
@@ -436,22 +438,22 @@ class Machines:
             else:
                 self.fire(name, key)
         else:
-            raise AssertionError(f"after {STEPS_MAX:,} steps something is still under way, or timers start each other")
+            raise AssertionError(f"after {STEPS_MAX:,} steps messages are still in transit, or timers start each other")
         if until is not None:
             self.now = max(self.now, until)
         return self
 
     def pass_time(self, seconds: float) -> None:
-        """Let everything happen that is due by then."""
+        """Advance the clock, with all arrivals and timers that are due by then."""
         self.run(self.now + seconds)
 
     def fire(self, name: NodeId, key: TimerKey) -> None:
-        """The time of a timer has come."""
+        """Let a timer become due."""
         self.now = max(self.now, self.timers.pop((name, key)))
         self.give(name, TimerDue(key))
 
     def fire_next(self, until: float = inf) -> bool:
-        """The time of the next timer comes; False: there is none before `until`."""
+        """Advance to the next timer; False if there is none before `until`."""
         (name, key), at = self._next_timer()
         if at >= until:
             return False
@@ -480,9 +482,9 @@ class Machines:
     # ------------------------------------------------------------ crashes
 
     def crash(self, name: NodeId, *, keeps_disk: bool = True, loses: int = 0) -> None:
-        """Stop a broker at once, with or without its disk. Whoever is connected to it notices.
+        """Stop a broker at once, with or without its disk. Connected nodes notice.
 
-        `loses`: how many of the last inputs its disk does not have. The broker is not told.
+        `loses`: the number of last inputs that its disk does not have. The broker does not know.
         """
         node = self._nodes[name]
         if not node.is_alive:
@@ -504,7 +506,7 @@ class Machines:
             self.cut(name, peer, noticed_by=[peer])
 
     def _lose(self, node: _Node, count: int) -> None:
-        """Forget the last inputs of a node. What it ever had open is gone when it starts: twice is no harm."""
+        """Remove the last inputs of a node from its journal. All connections it ever had are closed at its start."""
         del node.journal[-count:]
         machine, node.asked, node.open = node.make(node.incarnation), {}, []
         for input, at in node.journal:
@@ -517,7 +519,7 @@ class Machines:
                     node.asked.pop(effect.key, None)
 
     def restart(self, name: NodeId, *, rejoins: bool = False) -> None:
-        """Start a broker that has crashed, from what its disk holds; with its links, or connected to nobody."""
+        """Restart a crashed broker from its disk, with or without its links."""
         node = self._nodes[name]
         if node.is_alive:
             return
@@ -527,8 +529,8 @@ class Machines:
             machine.handle(input, at)
         for key, due_at in node.asked.items():
             self.timers[name, key] = due_at
-        for end in node.open:
-            self.give(name, end)
+        for input in (*node.open, Restarted()) if node.journal else node.open:
+            self.give(name, input)
         for peer in node.peers if rejoins else ():
             self.join(name, peer)
 
@@ -536,21 +538,21 @@ class Machines:
 
     @property
     def records(self) -> list[Record]:
-        """The records of the trace, without when and where."""
+        """The records of the trace, without time and node."""
         return [each.record for each in self.trace]
 
     def recorded(self, *kinds: str) -> list[Record]:
-        """Those of some kinds."""
+        """The records of some kinds."""
         return [record for record in self.records if record.kind in kinds]
 
     def messages(self, kind: type | None = None) -> list[tuple[NodeId, NodeId]]:
-        """Who sent a message (of that kind) to whom between brokers, since the last time this was asked."""
+        """Sender and receiver of each message (of that kind) between brokers, since the last call."""
         found = [(a, b) for a, b, message in self.sent if kind is None or type(message) is kind]
         self.sent.clear()
         return found
 
     def notified(self, client: NodeId) -> list[tuple[str, int]]:
-        """Publishers and numbers of the events that a client was given, in order."""
+        """Publishers and numbers of the events delivered to a client, in order."""
         return [each.event.id for each in self.notifications if each.client == client]
 
 
@@ -565,10 +567,10 @@ def machines(
     latency_s: float = 0.0,
     **settings: Any,
 ) -> Machines:
-    """A network of brokers' machines, all of whose links are there: `machines("a-b b-c", family="graph")`.
+    """A network of brokers' machines with all links connected: `machines("a-b b-c", family="graph")`.
 
     `names`: brokers besides those that have links. `settings` are those of `BrokerConfig`, or `config` is given.
-    `make(name, neighbours, config, incarnation)` makes another machine than Godwit's broker.
+    `make(name, neighbours, config, incarnation)` makes a machine other than Godwit's broker.
     """
     net = Machines(latency_s=latency_s)
     build(net, links, names, make=make, movements=movements, moving=moving, config=config, **settings)
@@ -586,7 +588,7 @@ def build(
     config: BrokerConfig | None = None,
     **settings: Any,
 ) -> None:
-    """Put brokers into a network and join them: what `machines` does."""
+    """Add brokers to a network and connect them."""
     config = config or BrokerConfig(**settings)
     make = make or partial(broker, movements=movements, moving=moving)
     pairs = topology(links)

@@ -1,4 +1,4 @@
-"""A broker's disk in memory: a journal that outlives the broker, and the thread that would write it."""
+"""A broker's disk in memory: a journal that survives crashes of the broker, and a substitute for its writer thread."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -10,7 +10,8 @@ __all__ = ["MemoryJournal", "WritesAtOnce"]
 
 
 class MemoryJournal:
-    """What `runtime.journal.Journal` keeps in a file, kept in lists. It is there after its broker has crashed."""
+    """A substitute for `runtime.journal.Journal` that stores its content in lists. It survives crashes of its
+    broker."""
 
     where = "the journal in memory"
 
@@ -26,7 +27,7 @@ class MemoryJournal:
         self._snapshot: tuple[int, bytes] | None = None
 
     def append(self, data: bytes) -> int:
-        """Write a batch; its number."""
+        """Write a batch; returns its number."""
         self.number += 1
         self._batches.append((self.number, data))
         self.bytes_since_snapshot += len(data)
@@ -34,7 +35,8 @@ class MemoryJournal:
         return self.number
 
     def lose(self, batches: int, *, is_told: bool = True) -> int:
-        """Lose the last batches, as far as there is no snapshot behind them: how many. `is_told`: the disk says so."""
+        """Lose the last batches, but none before a snapshot; returns how many. `is_told`: the journal reports the
+        loss."""
         lost = min(batches, len(self._batches))
         if lost:
             del self._batches[-lost:]
@@ -45,11 +47,16 @@ class MemoryJournal:
         return lost
 
     def snapshot(self, number: int, data: bytes) -> None:
-        """The machine as it was after batch `number`: what is older goes."""
+        """Store a snapshot of the machine after batch `number`, and remove older batches."""
         self._snapshot = (number, data)
         self.number = max(self.number, number)
         self._batches = [batch for batch in self._batches if batch[0] > number]
         self.bytes_since_snapshot, self.snapshot_bytes = sum(len(each) for _, each in self._batches), len(data)
+
+    def snapshot_steps(self, number: int, data: bytes) -> Iterator[None]:
+        """The same, in a single step."""
+        self.snapshot(number, data)
+        yield from ()
 
     def last_snapshot(self) -> tuple[int, bytes] | None:
         """The number of the last batch in it, and the machine."""
@@ -64,10 +71,10 @@ class MemoryJournal:
 
 
 class WritesAtOnce(Executor):
-    """Does what it is asked for at once, in the caller's thread."""
+    """Runs each call at once, in the caller's thread."""
 
     def submit(self, do: Callable[..., Any], /, *args: Any, **named: Any) -> "Future[Any]":
-        """Do it; its outcome is there."""
+        """Run a call; the returned future is done."""
         future: Future[Any] = Future()
         try:
             future.set_result(do(*args, **named))

@@ -1,16 +1,16 @@
 """An in-memory network of real brokers and real clients, for tests of programs that use Godwit.
 
-*Theory.* Brokers are the machines and nodes of the runtime, clients are those of `godwit.connect`; between them there
-are lists in place of sockets, a clock that stands still until the test moves it, and a journal in memory. So a test
-needs no ports, no files and no waiting, and `settled` is exact: it returns when no message is under way, no broker has
-anything to handle and no client is about to do anything.
+*Theory.* Brokers are the machines and nodes of the runtime, clients are those of `godwit.connect`; they use lists
+instead of sockets, a clock that only the test advances, and a journal in memory. So a test needs no ports, no files and
+no waiting, and `settled` is exact: it returns when no message is in transit, no broker has inputs to handle and no
+client has work to do.
 
 *Rules.*
-1. Time stands still: nothing that waits for a timer (an expiry, a message sent again) happens before `advance`. `now`
-   is the time; it begins at the same moment in every network.
-2. A message that is written arrives in a later turn of the loop, in order. What is under way on a link or connection
-   that is cut is lost, and sent again by whoever sent it when there is another one.
-3. A broker that crashes loses what it had in memory; `keeps_disk` says whether its journal stays.
+1. The clock stands still: no timer (an expiry, a retry) is due before `advance`. `now` is the time; it begins at the
+   same moment in every network.
+2. A message arrives in a later turn of the event loop, in order. Messages in transit on a link or connection that is
+   cut are lost; their sender sends them again over the next connection.
+3. A broker that crashes loses its memory; `keeps_disk` decides whether its journal is kept.
 4. All clients are closed when the network is.
 """
 
@@ -43,7 +43,7 @@ from godwit.trace import Record
 
 __all__ = ["Arriving", "Network", "network"]
 
-GREETING_S = 1.0  # after so long every broker of a network that has just begun knows of every other
+GREETING_S = 1.0  # after this time all brokers of a new network know each other
 
 Pair = tuple[NodeId, NodeId]
 Make = Callable[[NodeId, int], Any]
@@ -51,7 +51,7 @@ Make = Callable[[NodeId, int], Any]
 
 
 class _Broker:
-    """A broker, its disk and who is connected to it."""
+    """A broker, its disk and its connections."""
 
     def __init__(self, name: NodeId) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class _Broker:
 
 
 class Arriving:
-    """A client that is about to be there: `anna = await net.client(…)` or `async with net.client(…) as anna`."""
+    """A client to be awaited or entered: `anna = await net.client(…)` or `async with net.client(…) as anna`."""
 
     def __init__(self, client: NetworkClient, net: "Network") -> None:
         self._client = client
@@ -89,7 +89,7 @@ class Network:
 
     def __init__(self, links: list[Pair], names: Iterable[NodeId], make: Make, authenticator: Authenticator) -> None:
         self.links = links
-        self.trace: list[Recorded] = []  # what brokers and clients have recorded
+        self.trace: list[Recorded] = []  # trace records of brokers and clients
         self.clients: dict[str, NetworkClient] = {}
         self._make = make
         self._authenticator = authenticator
@@ -124,9 +124,9 @@ class Network:
     # ------------------------------------------------------------ clients
 
     def client(self, name: str, at: NodeId | tuple[NodeId, ...] = "", **options: Any) -> Arriving:
-        """A client at a broker: it takes the options of `godwit.connect`, and is what that gives.
+        """A client at a broker, with the options and the type of `godwit.connect`.
 
-        `at`: the broker, or several, of which the first that is there is taken; without it, the first of the network.
+        `at`: the broker, or several, of which the first that is up is used (default: the first of the network).
         """
         seeds = (at,) if isinstance(at, str) else at
         seeds = tuple(seed or next(iter(self._brokers)) for seed in seeds)
@@ -162,13 +162,13 @@ class Network:
         return wire
 
     def received(self, client: NetworkClient | str) -> list[Event]:
-        """Every event that a client was given so far, read by its application or not."""
+        """All events delivered to a client so far, read by its application or not."""
         return self._received[client if isinstance(client, str) else client.name]
 
     # ------------------------------------------------------------ links and brokers
 
     def join(self, a: NodeId, b: NodeId) -> None:
-        """Connect two neighbours, if they are not and both are up."""
+        """Connect two neighbours, if they are not connected and both are up."""
         one, other = self._broker(a), self._broker(b)
         pair = self._pair(a, b)
         ends = self._ends.get(pair)
@@ -176,7 +176,7 @@ class Network:
             self._ends[pair] = link(self._clock, (a, one.node), (b, other.node))
 
     def cut(self, a: NodeId, b: NodeId) -> None:
-        """Break the link between two neighbours, with whatever is under way on it. Both notice."""
+        """Break the link between two neighbours, and lose the messages in transit. Both notice."""
         ends = self._ends.pop(self._pair(a, b), None)
         if ends is not None:
             for end in ends:
@@ -194,7 +194,7 @@ class Network:
         return self._brokers[name]
 
     def machine(self, name: NodeId) -> Any:
-        """The machine of a broker that is up, to look at."""
+        """The machine of a broker that is up, for inspection."""
         node = self._broker(name).node
         if node is None:
             raise GodwitError(f"broker {name!r} has crashed")
@@ -243,14 +243,14 @@ class Network:
         connected = [wire.owner for other in self._brokers.values() for wire in other.clients if not wire.lost.is_set()]
         for client in self.clients.values():
             if client.state.kind != "closed" and client not in connected:
-                await client.move(*client.seeds)  # at once, and not when it would try again
+                await client.move(*client.seeds)  # at once, without waiting for the retry
         await self.settled()
 
     # ------------------------------------------------------------ time
 
     @property
     def clock(self) -> Clock:
-        """The clock of the network, for a program that has timers of its own."""
+        """The clock of the network, for a program with timers."""
         return self._clock
 
     @property
@@ -259,7 +259,7 @@ class Network:
         return self._clock.time()
 
     async def settled(self) -> None:
-        """Until no message is under way and nobody has anything to do before some time has passed."""
+        """Wait until no message is in transit and nothing is left to do before the clock advances."""
         while True:
             nodes = [each.node for each in self._brokers.values() if each.node is not None]
             busy = next((node for node in nodes if not node.is_quiet), None)
@@ -276,7 +276,7 @@ class Network:
                 return
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass: every timer that is due by then goes off at its time, and the network settles after each."""
+        """Advance the clock: each timer is called at its time, and the network settles after each."""
         until = self.now + seconds
         await self.settled()
         while self._clock.move(until):
@@ -309,7 +309,8 @@ def network(
 
     `brokers`: a number of them, in a line, named b1, b2, …; `"star 5"`; or links, `"b1-b2 b2-b3"` or pairs of names.
     `settings` are those of `BrokerConfig`, such as `family="graph"`, or `config` is given. `movements` and `moving` are
-    what brokers know of places and of publishers that move. `authenticator`: who may come in (everybody).
+    the brokers' settings for places and for mobile publishers. `authenticator`: decides which clients may connect
+    (default: all).
     """
     links = topology(brokers)
     names = dict.fromkeys(name for pair in links for name in pair) or {"b1": None}

@@ -1,4 +1,4 @@
-"""Links and clients' connections in memory. What is written arrives in the next turn of the loop, in order."""
+"""Links and clients' connections in memory. Messages arrive in the next turn of the event loop, in order."""
 
 import asyncio
 from typing import Any
@@ -29,11 +29,11 @@ class LinkEnd:
         self._unsent: list[Any] = []
 
     def send(self, message: Any) -> None:
-        """Have a message written at the next `flush`."""
+        """Queue a message for the next `flush`."""
         self._unsent.append(message)
 
     def flush(self) -> None:
-        """Write what was sent, in one go."""
+        """Write the queued messages at once."""
         unsent, self._unsent = self._unsent, []
         if unsent:
             self._clock.call_soon(self._arrive, unsent)
@@ -44,12 +44,12 @@ class LinkEnd:
                 self.other.node.tell(Arrived(self.name, message), NATIVE.encode(message))
 
     def close(self, reason: str) -> None:
-        """Write what was sent, and close: the other end hears of it, this one does not."""
+        """Write the queued messages, and close: only the other end is notified."""
         self.flush()
         self._clock.call_soon(self.other.break_off)
 
     def break_off(self) -> None:
-        """The connection is gone; this end hears of it."""
+        """The connection is closed; this end is notified."""
         self.is_open = self.other.is_open = False
         if self.node.ports.get(self.peer) is self:
             del self.node.ports[self.peer]
@@ -68,7 +68,7 @@ def link(clock: VirtualClock, one: tuple[str, Node], other: tuple[str, Node]) ->
 
 
 class ClientWire:
-    """A client's connection: the `Line` of its owner, and behind it a port of the broker's node."""
+    """A client's connection: the `Line` of its owner, connected to a port of the broker's node."""
 
     def __init__(
         self, clock: VirtualClock, owner: TransportOwner, name: str, node: Node, at_broker: str, principal: Principal
@@ -77,13 +77,13 @@ class ClientWire:
         self.lost = asyncio.Event()
         self._clock = clock
         self.owner = owner
-        self._held: list[Any] | None = None  # what came while nothing is read
+        self._held: list[Any] | None = None  # messages that arrived while reading is paused
         self._inner = InProcessConnection(node, at_broker, principal, self._on_messages, self._on_closed)
 
     # ------------------------------------------------------------ for the client
 
     def write(self, messages: list[Any]) -> None:
-        """Send these, in one go."""
+        """Send these messages at once."""
         self._clock.call_soon(self._say, messages)
 
     def _say(self, messages: list[Any]) -> None:
@@ -103,7 +103,7 @@ class ClientWire:
         self._end("")
 
     def pause(self) -> None:
-        """Read nothing for a while."""
+        """Pause reading."""
         self._held = [] if self._held is None else self._held
 
     def read_on(self) -> None:
@@ -128,7 +128,7 @@ class ClientWire:
         self._clock.call_soon(self._end, reason)
 
     def break_off(self) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         self._end("")
 
     def _end(self, reason: str) -> None:

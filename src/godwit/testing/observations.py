@@ -1,4 +1,4 @@
-"""What a test has seen of a network."""
+"""Records of what happened in a network, for tests."""
 
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ class Recorded(NamedTuple):
 
 
 class Handled(NamedTuple):
-    """An input in the log, and the effects that its machine answered with."""
+    """An input in the log, and the effects that its machine returned."""
 
     at: float
     node: NodeId
@@ -43,7 +43,7 @@ class Told(NamedTuple):
 
 
 class Notified(NamedTuple):
-    """An event that a client's application was given."""
+    """An event delivered to a client's application."""
 
     at: float
     client: NodeId

@@ -1,4 +1,4 @@
-"""A clock that only a test moves, with the timers that run on it."""
+"""A clock that only a test advances, with its timers."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ BEGINS_AT = 1_700_000_000.0  # seconds since 1970: every network begins at this 
 
 
 class VirtualTimer:
-    """Something that is done when the clock comes to that time."""
+    """A call that is due at a time of the clock."""
 
     __slots__ = ("args", "at", "do", "is_cancelled", "number")
 
@@ -26,12 +26,12 @@ class VirtualTimer:
         return (self.at, self.number) < (other.at, other.number)
 
     def cancel(self) -> None:
-        """Do not do it."""
+        """Cancel the call."""
         self.is_cancelled = True
 
 
 class VirtualClock:
-    """A `Clock` of the runtime. `under_way`: how many calls are due in the next turn of the loop."""
+    """A `Clock` of the runtime. `under_way`: the number of calls due in the next turn of the event loop."""
 
     def __init__(self) -> None:
         self.under_way = 0
@@ -44,8 +44,13 @@ class VirtualClock:
         """Seconds since 1970."""
         return self._now
 
+    def work(self) -> float:
+        """The same: work takes no time here, so the load of the machine does not change what a node does in one
+        turn."""
+        return self._now
+
     def call_soon(self, do: Callable[..., object], *args: Any) -> None:
-        """Have it done in the next turn of the loop."""
+        """Call it in the next turn of the event loop."""
         self.under_way += 1
         asyncio.get_running_loop().call_soon(self._call, do, args)
 
@@ -57,14 +62,15 @@ class VirtualClock:
             self.changed.set()
 
     def call_later(self, delay_s: float, do: Callable[..., object], *args: Any) -> VirtualTimer:
-        """Have it done when the test has let so many seconds pass."""
+        """Call it when the test has advanced the clock by this number of seconds."""
         self._number += 1
         timer = VirtualTimer(self._now + delay_s, self._number, do, args)
         heappush(self._timers, timer)
         return timer
 
     def move(self, until: float) -> bool:
-        """Go on to the next timer that is due by then, and call it; without one to that time, and False."""
+        """Advance to the next timer that is due by then, and call it; if there is none, advance to that time and
+        return False."""
         while self._timers and self._timers[0].at <= until:
             timer = heappop(self._timers)
             if not timer.is_cancelled:
