@@ -18,14 +18,14 @@ TESTS = Path(__file__).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "tests.longest_first"]
 COMPILED = f"{{}}.{sys.implementation.cache_tag}-pytest-*.pyc"  # as pytest names what it has compiled
 MODULES = ["-m", "compileall", "-q", "-x", "/test_[^/]*$", "src", "benchmarks", "tests"]
-KERNELS = [["-m", "tests.unit.matching.every_kernel", part] for part in ("single", "batches")]
+KERNELS = ["-m", "tests.unit.matching.every_kernel", "single", "batches"]  # one process: two would compile most twice
 COLLECTING = [*PYTEST[1:], "--collect-only", "-m", "not spark"]
 
 
 def main(workers: str, *words: str) -> int:
     """Run both; 0 when both pass."""
     collecting = _quietly(COLLECTING) if _to_compile() else None
-    compiling = [_quietly(words) for words in (MODULES, *KERNELS)]
+    compiling = [_quietly(words) for words in (MODULES, KERNELS)]
     codes = [process.wait() for process in compiling]
     if collecting:
         collecting.wait()  # what is wrong with a test is told by those that run it

@@ -28,7 +28,7 @@ from tests.conventions.repository import ROOT, documents
 from tests.network import warm
 
 RUN = {"godwit", "cat", "echo", "printf", "head"}
-SLOW = frozenset({"godwit tour"})  # run by `make slow`; `tests/unit/cli/test_cli_tour.py` has a shorter one
+SLOW = frozenset({"godwit tour"})  # run by `make slow`; `tests/unit/cli/test_tour_command.py` has a shorter one
 RUN_SECONDS_MAX = 100
 
 FENCE = re.compile(r"^```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
@@ -244,5 +244,5 @@ def test_code_and_tests_that_carry_out_a_paper_are_links() -> None:
 
 
 def test_a_path_without_a_link_is_caught() -> None:
-    row = "| a | `teamwork/web`, [team](../src/godwit/teamwork/team.py) | `tests/unit/cli/test_team_demo.py` | `a/b` |"
-    assert unlinked(row) == ["teamwork/web", "tests/unit/cli/test_team_demo.py"]
+    row = "| a | `teamwork/web`, [team](../src/godwit/teamwork/team.py) | `tests/unit/cli/test_main.py` | `a/b` |"
+    assert unlinked(row) == ["teamwork/web", "tests/unit/cli/test_main.py"]

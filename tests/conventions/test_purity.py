@@ -29,7 +29,6 @@ LIGHT_LIBRARIES = {"msgspec"}
 LIBRARIES_OF = {
     "filters/regions.py": {"shapely"},
     "filters/geometries.py": {"shapely"},
-    "broker/topology.py": {"rustworkx"},
     "languages/*": {"lxml", "numpy", "re2", "shapely"},
 }
 

@@ -9,7 +9,6 @@ HEAVY = {
     "shapely",
     "dd",
     "networkx",
-    "rustworkx",
     "msgspec",
     "pyspark",
     "pyarrow",

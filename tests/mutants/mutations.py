@@ -61,15 +61,15 @@ def mutated(text: str, mutation: Mutation) -> str:
 class _Finder(ast.NodeVisitor):
     def __init__(self, text: str) -> None:
         self.found: list[Mutation] = []
-        self._text = text
+        self._lines = text.encode().splitlines(keepends=True)
         self._inside: list[str] = []
 
     def _note(self, kind: str, node: ast.expr | ast.stmt, after: str) -> None:
-        before = ast.get_source_segment(self._text, node)
-        assert before is not None
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+        *lines, last = self._lines[node.lineno - 1 : node.end_lineno]  # `get_source_segment` splits all of it each time
+        before = b"".join([*lines, last[: node.end_col_offset]])[node.col_offset :].decode()
         self.found.append(Mutation(kind, ".".join(self._inside) or "module", *place, before, after))
 
     # ------------------------------------------------------------ where to look

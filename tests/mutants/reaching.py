@@ -1,6 +1,6 @@
 """Which tests reach the place of a change: only these can notice it.
 
-*Theory.* All tests are run once on a copy of the package in which each place that is to be changed notes that it was
+*Theory.* Tests are run once on a copy of the package in which each place that is to be changed notes that it was
 reached. A change is then tried against the tests that reached it, those of its own module first, then the quickest.
 Some places have no note: what runs when a module is imported concerns everybody, and compiled kernels cannot take
 notes. There the tests are chosen by what they import.
@@ -28,10 +28,10 @@ from tests.mutants import chosen_tests, probe
 from tests.mutants.mutations import Mutation
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("unit", "property", "paper", "transcripts")
 OTHER_SUBJECTS = ("benchmarks", "dashboard", "pipeline", "planning", "reproduce", "teamwork")  # of unit tests
 SELECTED = "not slow and not spark"
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "tests.mutants.chosen_tests", "-m", SELECTED, "--no-header", "--tb=no")
+FILES_AT_ONCE = 40  # of tests, in one process
 COMPILED = {"compiled", "inlined"}  # decorators of kernels
 
 Place = tuple[str, Mutation]  # a module and a change of it
@@ -112,8 +112,10 @@ def with_notes(text: str, places: dict[int, Mutation]) -> str:
     return noted.decode()
 
 
-def reach(copy: Path, texts: dict[str, str], drawn: list[Place], workers: int) -> Reached:
-    """Run all tests on the copy, with notes at the places of these changes; the copy is as before afterwards."""
+def reach(
+    copy: Path, texts: dict[str, str], drawn: list[Place], files: list[str], workers: int, prefix: list[str]
+) -> Reached:
+    """Run files of tests on the copy, with notes at the places of these changes; the copy is as before afterwards."""
     trees = {module: ast.parse(texts[module]) for module, _ in drawn}
     numbered = {
         number: place for number, place in enumerate(drawn) if takes_notes(trees[place[0]], place[1])
@@ -127,13 +129,16 @@ def reach(copy: Path, texts: dict[str, str], drawn: list[Place], workers: int) -
     for module, places in by_module.items():
         (copy / "godwit" / module).write_text(with_notes(texts[module], places))
     environment = {**environment_for(copy), probe.FOLDER: str(notes), chosen_tests.TIMES: str(times)}
-    folders = [str(ROOT / "tests" / folder) for folder in FOLDERS]
-    ignored = [f"--ignore={ROOT / 'tests' / 'unit' / subject}" for subject in OTHER_SUBJECTS]
-    command = [sys.executable, "-m", "pytest", *OPTIONS, "-n", str(workers), "--dist", "loadfile", *ignored, *folders]
-    subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False)
+    at_once = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else ["-p", "no:xdist"]
+    found: list[dict[str, Any]] = []
+    for first in range(0, len(files), FILES_AT_ONCE):
+        some = files[first : first + FILES_AT_ONCE]
+        command = [*prefix, sys.executable, "-m", "pytest", *OPTIONS, *at_once, *some]
+        times.unlink(missing_ok=True)
+        subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False)
+        found += [json.loads(line) for line in times.read_text(encoding="utf-8").splitlines()]
     for module in by_module:
         (copy / "godwit" / module).write_text(texts[module])
-    found: list[dict[str, Any]] = [json.loads(line) for line in times.read_text(encoding="utf-8").splitlines()]
     reached = Reached({each["test"]: each["seconds"] for each in found if each["passed"]})
     by_number: defaultdict[int, set[str]] = defaultdict(set)
     for file in notes.iterdir():

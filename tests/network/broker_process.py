@@ -20,6 +20,7 @@ import msgspec
 from godwit.broker.broker_config import BrokerConfig
 from godwit.matching.warm_up import warm_up
 from godwit.mobility import mobile_broker
+from godwit.mobility.publisher_presence import PublisherSettings
 from godwit.runtime import Address, Journal, NativeServer, Node, node, tcp
 from godwit.runtime.journal import new_incarnation
 from godwit.runtime.mqtt_gateway import MqttGateway
@@ -35,6 +36,7 @@ def arguments(line: str) -> argparse.Namespace:
     parser.add_argument("--snapshot-bytes", type=int, default=node.SNAPSHOT_BYTES)
     parser.add_argument("--mqtt", type=int, help="the port for MQTT, which is then said after the other")
     parser.add_argument("--config", default="{}", help="the settings of BrokerConfig, in JSON")
+    parser.add_argument("--publishers", default="{}", help="the settings of PublisherSettings, in JSON")
     parser.add_argument("--tell", type=int, help="the port of who has started us")
     parser.add_argument("--token")
     return parser.parse_args(json.loads(line))
@@ -79,8 +81,9 @@ async def main(said: argparse.Namespace) -> None:
     incarnation = new_incarnation() if journal is None else journal.incarnation
     costs = dict.fromkeys(neighbours, 1.0)
     config = msgspec.json.decode(said.config, type=BrokerConfig)
+    moving = msgspec.json.decode(said.publishers, type=PublisherSettings).config()
     running = Node(
-        lambda: mobile_broker(name, costs, config, incarnation),
+        lambda: mobile_broker(name, costs, config, incarnation, moving=moving),
         journal,
         on_trouble=lambda text: tell(f"trouble: {text}"),
     )

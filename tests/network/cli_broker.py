@@ -74,9 +74,9 @@ def in_background(*words: str, on_terminal: bool = False) -> Callable[[], Any]:
     def result() -> tuple[int, str, str]:
         """Status, standard output and standard error."""
         with told:
+            output, errors = _all_of(printed), _all_of(said)  # before its status: a full pipe would keep it from ending
             told.settimeout(PATIENCE_S)
-            status = int(told.recv(100))
-        return status, _all_of(printed), _all_of(said)
+            return int(warm.line(told)), output, errors
 
     return result
 

@@ -1,5 +1,7 @@
 """A journal on a disk that a test can fill."""
 
+from collections.abc import Iterator
+
 from godwit.errors import JournalError
 from godwit.runtime.journal import Journal
 
@@ -16,7 +18,7 @@ class FullDisk(Journal):
             raise JournalError("there is no room on the disk")
         return super().append(data)
 
-    def snapshot(self, number: int, data: bytes) -> None:
+    def snapshot_steps(self, number: int, data: bytes) -> Iterator[None]:
         if self.is_full:
             raise JournalError("there is no room on the disk")
-        super().snapshot(number, data)
+        yield from super().snapshot_steps(number, data)

@@ -61,7 +61,10 @@ def guard(told: socket.socket) -> None:
     """Start the command, and tell of it."""
     said, files, _, _ = socket.recv_fds(told, REQUEST_BYTES, 3)
     while not said.endswith(b"\n"):
-        said += told.recv(REQUEST_BYTES)
+        more = told.recv(REQUEST_BYTES)
+        if not more:  # who asked has gone
+            return
+        said += more
     process = os.fork()
     if process == 0:
         told.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from godwit.broker.broker_config import BrokerConfig
+from godwit.mobility.publisher_presence import PublisherSettings
 from godwit.runtime import Address
 
 __all__ = ["Mortal", "Nursery", "chain", "nursery"]
@@ -95,11 +96,14 @@ class Mortal:
         *,
         snapshot_bytes: int | None = None,
         config: BrokerConfig | None = None,
+        publishers: PublisherSettings | None = None,
     ) -> None:
         self.place, self.folder, self.durability, self.name = place, folder, durability, name
         self.options = [] if snapshot_bytes is None else ["--snapshot-bytes", str(snapshot_bytes)]
         if config is not None:
             self.options += ["--config", msgspec.json.encode(config).decode()]
+        if publishers is not None:
+            self.options += ["--publishers", msgspec.json.encode(publishers).decode()]
         self.port = 0
         self.neighbours: dict[str, Address | None] = {}
         self.pid = 0  # 0: it is dead

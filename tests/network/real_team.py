@@ -245,7 +245,8 @@ class RealTeam:
                     if is_shown:
                         await self.ask(place, "share document", document=id, users=["ann"], communities=[])
                 case Ask(place=place, name=name):
-                    self._early.append(asyncio.create_task(self._search(place, name, EARLY_S)))
+                    own = self.peers.up[place].said["device"]  # it may be killed before the task begins
+                    self._early.append(asyncio.create_task(self._search(place, own, name, EARLY_S)))
                 case SetMember(place=place, is_member=True):
                     await self.ask(place, "add member", community=self.scope, user="cid", role="editor")
                 case SetMember(place=place):
@@ -277,13 +278,12 @@ class RealTeam:
         self._acknowledge(place, scope, added["id"], "content", sha256(data).hexdigest())
         return str(added["id"])
 
-    async def _search(self, place: int, name: str, wait_s: float) -> None:
+    async def _search(self, place: int, own: str, name: str, wait_s: float) -> None:
         """All that comes of a search, also when the peer is killed in the middle."""
         answers: list[dict[str, Any]] = []
         wanted: dict[str, Any] = {"query": "", "language": "xql", "words": "report"}
         wanted |= {"kinds": ["artefact"], "communities": []}
         wanted |= {"wait_s": wait_s, "stays_open": False}
-        own = self.peers.up[place].said["device"]
         with suppress(GodwitError):
             async for answer in commanded(self.folders[place], "search", wanted):
                 answers.append(answer)  # noqa: PERF401 (those that came before it was killed are kept)
@@ -395,7 +395,8 @@ class RealTeam:
         await self.come_together()
         await self._add(OTHER_ANN, self.scope, AFTER_CID, AFTER_CID.encode())
         await self.come_together()
-        await asyncio.gather(*(self._search(place, "last", LAST_S) for place in (ANN, BOB, CID, EVE)))
+        devices = {place: str(self.peers.up[place].said["device"]) for place in (ANN, BOB, CID, EVE)}
+        await asyncio.gather(*(self._search(place, own, "last", LAST_S) for place, own in devices.items()))
         for place in MEMBERS:
             await self._fetch_all(place)
         await self._kill_converged()

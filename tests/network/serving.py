@@ -88,7 +88,7 @@ async def running(
     finally:
         if process.returncode is None:
             process.kill()
-            await process.communicate()
+        await process.communicate()  # to the end, also of one that has ended: a pipe that is open warns later
 
 
 @asynccontextmanager

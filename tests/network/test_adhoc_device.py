@@ -1,14 +1,16 @@
 """Devices of an ad hoc network on real sockets: they find, elect, lose and merge their event brokers. [mobile §3.1]"""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from godwit.errors import SecurityError
-from godwit.runtime.adhoc_device import AdHocDevice
+from godwit.errors import FilterError, SecurityError
+from godwit.filters.events import Event
+from godwit.runtime import adhoc_device
+from godwit.runtime.adhoc_device import AdHocDevice, DeviceSettings
 from godwit.runtime.adhoc_keys import AllowedDevice, DeviceFolder
-from tests.network.adhoc_devices import devices, quick
+from tests.network.adhoc_devices import HERE, devices, quick
 from tests.network.waiting import run, until
 
 
@@ -57,6 +59,46 @@ def test_when_the_event_broker_is_gone_another_is_elected_and_what_waits_is_publ
             found["c"].publish({"n": 2})
             await until(lambda: ("c", 2) in found.came["b"] and ("c", 2) in found.came["c"], "both have it")
             await until(lambda: ("b", 1) in found.came["b"], "what waited has found an event broker")
+
+    run(scene)
+
+
+def test_an_event_broker_that_stops_lets_publishers_hear_first_that_it_has_their_events(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with devices(tmp_path) as found:
+            made = DeviceSettings(
+                name="anna", folder=tmp_path / "anna", listen=HERE, machine=quick(priority=1.0), parting_s=100.0
+            )
+            came: list[int] = []
+
+            def on_event(event: Event, _: tuple[str, ...]) -> None:
+                came.append(cast(int, event.attributes["n"]))
+                anna.links.neighbours["carl"].close("cut")  # before the answer is sent
+
+            anna = AdHocDevice(made, on_event)
+            found.addresses["anna"] = await anna.start()
+            anna.subscribe("s", "n > 0")
+            carl = await found.start("carl", ["anna"], wants="")
+            carl.publish({"n": 1})
+            await until(lambda: came, "the event has come")
+            assert carl.client.unanswered()
+            await anna.close()
+            assert not carl.client.unanswered()
+            assert came == [1]
+
+    run(scene)
+
+
+def test_the_kernels_are_loaded_before_there_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        made = DeviceSettings(name="anna", folder=tmp_path / "anna", listen=HERE)
+        device = AdHocDevice(made, lambda event, names: None)
+        listened: list[bool] = []
+        monkeypatch.setattr(adhoc_device, "COMPILED", True)
+        monkeypatch.setattr(adhoc_device, "warm_up", lambda: listened.append(device.links.address is not None))
+        await device.start()
+        await device.close()
+        assert listened == [False]
 
     run(scene)
 
@@ -176,6 +218,29 @@ def test_a_device_that_is_in_its_own_list_is_dialled_no_more(tmp_path: Path) -> 
             a.links.dial_peers([found.addresses["a"]])
             await until(lambda: str(found.addresses["a"]) in a.links._own, "it knows its own address")
             assert not a.links.neighbours
+
+    run(scene)
+
+
+def test_a_request_that_is_refused_is_told_and_the_device_goes_on(tmp_path: Path) -> None:
+    async def scene() -> None:
+        told: list[str] = []
+        made = DeviceSettings(name="anna", folder=tmp_path, listen=HERE, machine=quick())
+        device = AdHocDevice(made, lambda event, names: None, on_trouble=told.append)
+        await device.start()
+        machine = device.machine
+        with pytest.raises(FilterError):
+            device.subscribe("s", "n >")
+        device.publish({"sender.x": 1})
+        device.unsubscribe("nothing")
+        device.publish({"n": 1})
+        await device.node.quiet()
+        assert device.machine is machine
+        assert device.left_out == 2
+        assert [text.split(":")[0] for text in told] == ["a request was refused"] * 2
+        assert "sender.x" in told[0]
+        assert device.client.sequence == device.client.config.sequence_start + 1
+        await device.close()
 
     run(scene)
 

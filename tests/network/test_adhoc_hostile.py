@@ -154,7 +154,7 @@ def test_what_was_overheard_is_of_no_use_a_second_time(tmp_path: Path) -> None:
         stranger.write(*overheard, changed(overheard[0], age_s=0.0, hops=1))
         old = Beacon("l", 1.0, 5, 7, 0)
         stranger.write(*leader.seals.sealed([old], found["b"].links.now() - 10_000))
-        await until(lambda: "not of now" in found["b"].links.seals.last_reason, "the old one is dropped")
+        await until(lambda: "too old or too new" in found["b"].links.seals.last_reason, "the old one is dropped")
         assert found["b"].machine.sightings._sightings["l"] == seen
         stranger.writer.close()
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from godwit.filters.events import Event
+from godwit.filters.language import parse
 from godwit.runtime import adhoc_uplink
 from godwit.runtime.connecting import connect
 from tests.network.adhoc_devices import devices, quick
@@ -57,11 +59,30 @@ def test_what_the_island_publishes_goes_over_once_whichever_device_brings_it(tmp
     run(scene)
 
 
+def test_an_event_that_cannot_be_published_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+    async def scene() -> None:
+        broker = await start_broker("fixed", {}, tmp_path)
+        where = str(broker.address)
+        async with connect(where, name="reader") as reader:
+            wanted = await reader.subscribe("n >= 0")
+            uplink = adhoc_uplink.Uplink("net", [where])
+            uplink.start()
+            uplink.take(Event({"n": 1}, publisher="a", sequence=1, to=parse("sender.x = 1")))
+            uplink.take(Event({"n": 2, "sender.x": 1}, publisher="a", sequence=2))
+            await uplink.drained()
+            assert uplink.left_out == 1
+            async for event in wanted:
+                assert event.attributes == {"n": 2}
+                break
+            await uplink.close()
+        await broker.stop()
+
+    run(scene)
+
+
 def test_an_uplink_keeps_few_events_and_none_behind_a_later_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from godwit.filters.events import Event
-
     monkeypatch.setattr(adhoc_uplink, "EVENTS_MAX", 3)
 
     async def scene() -> None:

@@ -1,5 +1,6 @@
 """`godwit pub`, `sub`, `adv`, `ctx` and `bench` against a broker on a real socket."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,22 +127,88 @@ def test_bench_measures_and_says_what(place: Place) -> None:
         (["sub", "--broker", "127.0.0.1:1"], "connection refused"),
         (["sub", "--broker", "nowhere:x"], "'nowhere:x' is not an address of a broker: it must be host:port"),
         (["pub", "n"], "'n' is not an attribute: write name=value, or name:=JSON"),
-        (["pub", "n:={"], "what stands after := must be JSON"),
+        (["pub", "n:={"], "the text after := must be JSON"),
         (["pub", "--json", "{"], "--json: not valid JSON"),
-        (["pub", "--json", '{"attributes": {}, "x": 1}'], "'x' is nothing that an event has"),
+        (["pub", "--json", '{"attributes": {}, "x": 1}'], "'x' is not a field of events"),
         (["pub", "n=1", "--json", "{}"], "use only one of"),
         (["pub", "n=1", "--clear"], "--clear needs --retain KEY"),
         (["pub", "n=1", "--payload", "@/nowhere/at-all"], "cannot read /nowhere/at-all"),
         (["pub", "n=1", "--ca", "/nowhere/at-all"], "cannot read certificates from /nowhere/at-all"),
         (["adv"], "give either FILTER or --remove"),
-        (["ctx", "n=1"], "whose context is it?"),
-        (["ctx", "--name", "x"], "say NAME=VALUE or --place"),
+        (["ctx", "n=1"], "--name is missing"),
+        (["ctx", "--name", "x"], "give NAME=VALUE or --place"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(words: list[str], said: str) -> None:
     ran = godwit(*words)
     assert ran.exit_code == 2
     assert said in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "said"),
+    [
+        (
+            ("sub", "--broker"),
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "not Godwit's native protocol (is this the HTTP or MQTT port? native default: 7077)",
+        ),
+        (("sessions", "--http"), b"", "If the broker uses TLS, add --ca FILE or use --http https://HOST:PORT."),
+        (("sub", "--broker"), b"", "Is this the broker's native port (default: 7077), and not that of MQTT or HTTP?"),
+    ],
+)
+def test_a_port_of_another_protocol_is_pointed_out(
+    place: Place, words: tuple[str, ...], answer: bytes, said: str
+) -> None:
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer)
+        writer.close()
+
+    async def listen() -> asyncio.Server:
+        return await asyncio.start_server(answer_once, "127.0.0.1", 0)
+
+    async def close(server: asyncio.Server) -> None:
+        server.close()
+        await server.wait_closed()
+
+    server = place[0].do(listen())
+    try:
+        host, port = server.sockets[0].getsockname()
+        ran = godwit(*words, f"{host}:{port}")
+    finally:
+        place[0].do(close(server))
+    assert ran.exit_code == 2
+    assert said in ran.stderr
+
+
+def test_tls_at_a_port_without_it_is_pointed_out(place: Place) -> None:
+    ran = godwit("sub", "--tls", *at(place))
+    assert ran.exit_code == 2
+    assert "connection reset (does this port use TLS?)" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--user", "ann", "--password", "x"], "warning: nobody checked the user 'ann': this broker has no users\n"),
+        (["--token", "x"], "warning: nobody checked the token: this broker has no users\n"),
+        ([], ""),
+    ],
+)
+def test_credentials_that_nobody_checks_are_pointed_out_once(place: Place, words: list[str], said: str) -> None:
+    one = godwit("pub", "cost=2", *words, *at(place))
+    assert (one.exit_code, one.stderr) == (0, said)
+    both = godwit(
+        "pub", "cost=2", "--replicas", *words, *at(place), *at(place)[:1], f"localhost:{place[1].address.port}"
+    )
+    assert (both.exit_code, both.stderr) == (0, said)
+
+
+def test_an_empty_pipe_publishes_nothing_and_says_so(place: Place) -> None:
+    ran = godwit("pub", *at(place), input="")
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    assert "nothing was published" in ran.stderr
 
 
 def test_a_filter_that_is_none_is_shown_with_the_place_of_the_fault(place: Place) -> None:

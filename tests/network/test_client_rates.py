@@ -4,13 +4,14 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 
 from godwit.broker.messages import Accepted, Attach, Publish, Request, Subscribe
 from godwit.filters.events import Event
 from godwit.filters.language import parse
 from godwit.mqtt import Connect, encode, packets
 from godwit.runtime.authentication import Credentials, Principal
-from godwit.runtime.client_rates import ClientRates
+from godwit.runtime.client_rates import ClientRate, ClientRates
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.rate_limits import TrafficLimits
 from godwit.runtime.wire import Frames, Intro
@@ -116,6 +117,35 @@ def test_bytes_are_bounded_a_second() -> None:
             writer.write(Frames.packed([Request(1, Publish(event))]))
             assert await heard(reader, 1) == [Accepted(1)]
             assert resting(running) == [""]
+            writer.close()
+
+    run(scene)
+
+
+def test_large_filters_that_come_at_once_are_decoded_one_by_one_with_a_rest_after_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[tuple[int, float]] = []  # messages that were decoded at once, and how long the client rests then
+    whole = ClientRate.take
+
+    def take(self: ClientRate, messages: int, size: int, work: int, now: float) -> float:
+        wait_s = whole(self, messages, size, work, now)
+        if work:
+            taken.append((messages, wait_s))
+        return wait_s
+
+    monkeypatch.setattr(ClientRate, "take", take)
+
+    async def scene() -> None:
+        async with broker(authenticator=Names()) as (running, _):
+            reader, writer = await attached(running, "ann", "ann")
+            wanted = [Request(number, Subscribe(("ann", f"s{number}"), LONG)) for number in range(1, 7)]
+            writer.write(Frames.packed(wanted))
+            answers: list[Any] = []
+            while not answers or answers[-1].number < 6:
+                answers += [each for each in await heard(reader, 1) if isinstance(each, Accepted)]
+            assert [messages for messages, _ in taken] == [1] * 6
+            assert all(wait_s > 0 for _, wait_s in taken)
             writer.close()
 
     run(scene)

@@ -367,7 +367,7 @@ def test_who_publishes_a_log_ends_with_its_input_and_another_goes_on(tmp_path: P
                 stderr=asyncio.subprocess.PIPE,
             )
             _, errors = await ended.communicate()
-            assert b"standard input has ended, and not all is published" in errors
+            assert b"standard input has ended, and not all events are published" in errors
             command = await warm.start(*words, folder=tmp_path, environment={})
             await command.communicate()
             came = [await subscription.next(30) for _ in range(3)]

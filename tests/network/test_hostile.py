@@ -203,7 +203,7 @@ def test_one_host_has_so_many_connections_and_no_more(monkeypatch: pytest.Monkey
             monkeypatch.setattr(tcp, "host_of", lambda transport: "192.0.2.7")
             flood = [await broker.open() for _ in range(10)]
             await until(lambda: len(broker.closed) == 7)
-            assert {why for _, why in broker.closed} == {"this broker takes no more connections from 192.0.2.7"}
+            assert {why for _, why in broker.closed} == {"this broker accepts no more connections from 192.0.2.7"}
             monkeypatch.undo()
             await is_served()
             for _, writer in flood:

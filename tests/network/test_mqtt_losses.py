@@ -1,10 +1,11 @@
-"""An MQTT client of level 5 hears by its next CONNACK that a broker has lost its last inputs."""
+"""An MQTT client hears that a broker has lost its last inputs: by its next CONNACK, or at once by a topic."""
 
 from typing import Any
 
 import pytest
 
 from godwit.broker.effects import TailLost
+from godwit.mqtt import MqttSettings
 from godwit.mqtt.loss_notice import LOST_SINCE
 from godwit.mqtt.session_notes import LOST
 from tests.network.mqtt_devices import Device, start
@@ -58,5 +59,27 @@ def test_who_is_connected_to_that_broker_hears_of_it_when_it_comes_back() -> Non
         assert (back.is_present, told(back)) == (True, ["5.000"])
         await back.disconnect()
         await broker.stop()
+
+    run(scene)
+
+
+@pytest.mark.parametrize("level", [4, 5])
+def test_who_subscribes_to_losses_hears_of_them_at_once(level: int) -> None:
+    async def scene() -> None:
+        settings = MqttSettings(sys_interval_s=3_600)
+        b2 = await start("b2", {"b1": None}, settings=settings)
+        b1 = await start("b1", {"b2": b2.native}, settings=settings)
+        await until(lambda: all(each.node.machine.routing.is_whole() for each in (b1, b2)))  # type: ignore[attr-defined]
+        ann = Device("ann", level)
+        await ann.connect(b2.port)
+        await ann.subscribe("$SYS/broker/losses/+", 0)
+        before = {(message.topic, message.payload) for message in [await ann.next(), await ann.next()]}
+        assert before == {("$SYS/broker/losses/count", b"0"), ("$SYS/broker/losses/since", b"")}
+        b1.node.tell(TailLost(2**50, 5.0))
+        after = {(message.topic, message.payload) for message in [await ann.next(), await ann.next()]}
+        assert after == {("$SYS/broker/losses/count", b"1"), ("$SYS/broker/losses/since", b"5.000")}
+        await ann.disconnect()
+        for station in (b1, b2):
+            await station.stop()
 
     run(scene)

@@ -1,17 +1,18 @@
-"""The README's first commands and its Python program, run as written against a real broker.
+"""The README's program and the tutorial's network, run against real brokers. (Commands: `test_page_commands.py`.)
 
-Only the ports differ: a test takes any free one, and names it by the variables that every command reads.
+Only the ports differ: a test takes any free one.
 """
 
 import asyncio
 import json
 import shlex
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from tests.conventions.repository import ROOT
 from tests.conventions.test_docs import blocks
-from tests.network.serving import ANY_PORT, Process, running, serving
+from tests.network.serving import ANY_PORT, Process, free_address, running, serving
 from tests.network.waiting import run
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,19 +41,6 @@ async def first_line(reader: Process, publish: str, folder: Path, environment: d
     return (await came).decode()
 
 
-def test_serve_subscribe_and_publish_of_the_readme_work_as_written(tmp_path: Path) -> None:
-    serve, subscribe, publish = first_commands()
-    assert serve == "godwit serve"
-
-    async def scene() -> str:
-        async with serving(*ANY_PORT, folder=tmp_path) as broker:
-            environment = {"GODWIT_BROKER": str(broker.native)}
-            async with running(*shlex.split(subscribe)[1:], folder=tmp_path, environment=environment) as subscriber:
-                return await first_line(subscriber, publish, tmp_path, environment)
-
-    assert json.loads(run(scene()))["attributes"] == {"kind": "parking", "cost": 2.5, "size": "van"}
-
-
 def test_the_python_program_of_the_readme_prints_the_event(tmp_path: Path) -> None:
     async def scene() -> str:
         async with serving(*ANY_PORT, folder=tmp_path) as broker:
@@ -71,3 +59,28 @@ def test_the_python_program_of_the_readme_prints_the_event(tmp_path: Path) -> No
 
 def test_the_tutorial_begins_with_the_commands_of_the_readme() -> None:
     assert all(any(command in block for block in blocks(TUTORIAL, "sh")) for command in first_commands())
+
+
+def test_a_client_moves_between_the_three_brokers_of_the_tutorial_beside_the_broker_of_its_first_step(
+    tmp_path: Path,
+) -> None:
+    shown = [block for block in blocks(TUTORIAL, "sh") if "127.0.0.1:7172" in block]
+    ports = {f"127.0.0.1:{port}": str(free_address()) for port in (7171, 7172, 7173)}
+    assert len(set(ports.values())) == len(ports)
+    for written, free in ports.items():
+        shown = [block.replace(written, free) for block in shown]
+    brokers = [line.removesuffix(" &") for line in shown[0].splitlines()]
+    before, publish, after = shown[1].splitlines()
+
+    async def scene() -> str:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(serving(*ANY_PORT, folder=tmp_path))
+            for broker in brokers:
+                await stack.enter_async_context(serving(*shlex.split(broker)[2:], folder=tmp_path))
+            async with running(*shlex.split(before)[1:], folder=tmp_path) as subscriber:
+                await subscriber.communicate()
+                assert subscriber.returncode == 0
+            async with running(*shlex.split(after)[1:], folder=tmp_path) as subscriber:
+                return await first_line(subscriber, publish, tmp_path, {})
+
+    assert json.loads(run(scene()))["attributes"] == {"kind": "parking", "cost": 2}

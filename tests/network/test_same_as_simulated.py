@@ -49,6 +49,15 @@ SCENARIOS = {
             "clients.roaming.publisher_mode=junction",
         ],
     ),
+    "tree with sessions that go ahead": with_changes(
+        TREE,
+        [
+            *ROAMING,
+            "clients.roaming.away_s=0.8",
+            "clients.roaming.subscriber_mode=presubscribe",
+            "clients.roaming.publisher_mode=presubscribe",
+        ],
+    ),
     "tree of quiet publishers": with_changes(TREE, [*ROAMING, "routing.quenching=true"]),
     "graph": with_changes(GRAPH, ROAMING),
     "graph with contexts": with_changes(

@@ -17,6 +17,7 @@ from godwit.runtime.security import SecuritySettings, authenticator_from
 from godwit.runtime.tls import LinkSettings, TlsSettings, client_context, link_guard, server_context
 from godwit.runtime.wire import Frames, Intro
 from tests.network.guarded import Guarded, as_user, entry, guarded, heard, numbers, users
+from tests.network.proxy import Proxy
 from tests.network.serving import ANY_PORT, serving
 from tests.network.waiting import run, until
 
@@ -69,6 +70,34 @@ def test_a_connection_over_tls_that_is_closed_twice_gives_no_more_signs_of_life(
             for act in (wire.close, wire.pause, wire.read_on, lambda: wire.write([Intro()]), wire.abort):
                 act()
         assert failed == []
+
+    monkeypatch.setattr(client_transport, "BEAT_S", 0.0)
+    run(scene)
+
+
+@pytest.mark.parametrize("ends", ["cut", "reset"])
+def test_a_connection_over_tls_that_ends_under_a_sign_of_life_leaves_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, ends: str
+) -> None:
+    async def scene() -> None:
+        ours = Authority(tmp_path)
+        failed: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
+        context = server_context(ours.tls("b1", "127.0.0.1"))
+        async with guarded(tls=context) as broker:
+            between = Proxy(broker.address)
+            await between.start()
+            async with connect(between.address, name="ann", tls=client_context(ours.file)) as ann:
+                for _ in range(3):
+                    await ann.attached()
+                    wire = ann.connection.wire
+                    assert isinstance(wire, client_transport.TcpTransport)
+                    getattr(between, ends)()
+                    await wire.lost.wait()  # with a sign of life in each turn of the loop until then
+                    await until(lambda gone=wire: ann.connection.wire is not gone and ann.machine.is_attached)  # type: ignore[misc]
+            await between.stop()
+        assert failed == []
+        assert [said for said in caplog.messages if "closed" in said] == []  # a warning of asyncio
 
     monkeypatch.setattr(client_transport, "BEAT_S", 0.0)
     run(scene)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from godwit.matching import kernel_cache
 from godwit.runtime import NetworkClient, Subscription, connect
 from tests.network.fleet import hasten
 from tests.network.serving import ANY_PORT, PROGRAM, fails, free_address, serving
@@ -43,6 +44,25 @@ def test_a_broker_serves_and_says_where(tmp_path: Path) -> None:
                 "stopping",
                 "stopped",
             ]
+
+    run(scene())
+
+
+@pytest.mark.skipif(not kernel_cache.COMPILED, reason="without Numba nothing is loaded later")
+def test_a_broker_loads_numba_when_it_has_work_to_do_and_loses_nothing_meanwhile(tmp_path: Path) -> None:
+    async def scene() -> None:
+        settings = (*ANY_PORT, "--durability", "memory")
+        async with serving(*settings, folder=tmp_path, environment={"GODWIT_NUMBA": ""}, cold=True) as broker:
+            assert (await broker.log("matcher"))["kernels"].startswith("NumPy, until there is more to match")
+            async with connect(broker.native, name="ann") as ann:
+                mine, number = await ann.subscribe("n >= 0"), 0
+                loaded = asyncio.create_task(broker.log("matcher", kernels="compiled by Numba"))
+                while not loaded.done():
+                    ann.publish({"n": number})
+                    assert (await mine.next()).attributes["n"] == number
+                    number += 1
+                await loaded
+            assert await broker.stop() == 0
 
     run(scene())
 
@@ -218,7 +238,7 @@ def test_a_journal_that_has_lost_something_is_refused_until_the_loss_is_accepted
         assert status == 2
         assert errors.startswith("error: godwit-data/b1/journal.sqlite: batch")
         assert "missing at the end of the journal, written after 20" in errors
-        assert "go on without what is missing with godwit serve --accept-loss" in errors
+        assert "continue without the missing data with godwit serve --accept-loss" in errors
         assert wal.read_bytes() == damaged
         async with serving(*words, "--accept-loss", folder=tmp_path) as broker:
             loss = await broker.log("journal loss")

@@ -16,6 +16,7 @@ from godwit.runtime import Address, connect
 from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.broker_server import BrokerServer
 from godwit.runtime.inspection import Inspection
+from tests.network.mqtt_devices import Device
 from tests.network.test_reconfigured import station
 from tests.network.waiting import run, until
 
@@ -167,7 +168,7 @@ def test_a_broker_that_a_model_names_and_nobody_knows_is_left_alone(tmp_path: Pa
             connect(b1.native, name="van", mode="prefetching") as van,
         ):
             [said] = [line["reason"] for line in b2.logged() if line["event"] == "no model"]
-            assert said.endswith("model.json does not say where clients go from b2")
+            assert said.endswith("model.json has no predictions for clients of b2")
             await van.advertise("n >= 0")
             await routes(b2, lambda found: ("advertisements", "b1") in found)
             await van.move()
@@ -198,6 +199,69 @@ def test_proxies_hold_the_tree_of_a_publisher_and_are_told_from_wherever_it_is(t
             await van.unadvertise()
             for proxy in (b2, b3):  # b3 knows whom the publisher's first broker had chosen
                 await routes(proxy, lambda found: not advertised(found))
+
+    run(scene())
+
+
+def test_a_publisher_has_the_proxies_that_were_mined_for_it(tmp_path: Path) -> None:
+    """`proxies.json`, as `godwit pipeline mobility --brokers` writes it: the van is mostly at b3."""
+    (tmp_path / "proxies.json").write_text(
+        json.dumps({"share": 0.9, "clients": {"van": ["b3", "mars"], "car": ["b1"]}})
+    )
+    settings = {"publishers__client_proxies": str(tmp_path / "proxies.json"), "publishers__lease_s": "3"}
+
+    async def scene() -> None:
+        async with (
+            row(tmp_path, **settings) as (b1, b2, b3),
+            connect(b1.native, name="van", mode="proxy") as van,
+        ):
+            await van.advertise("n >= 0")
+            await routes(b3, lambda found: HELD in found)
+            await van.move()
+            await routes(b1, lambda found: HELD not in found)
+            found = await routes(b2, lambda found: ("advertisements", "b3") in found)
+            assert HELD not in found  # b2 is no proxy
+            assert HELD in (b3.entries() or {HELD})
+
+    run(scene())
+
+
+def test_an_mqtt_client_names_its_publisher_mode(tmp_path: Path) -> None:
+    """CONNECT, user property `$mode`: its broker advertises for it when it has gone, or its own proxies do."""
+    (tmp_path / "proxies.json").write_text(json.dumps({"clients": {"van": ["b3"]}}))
+    settings = {"publishers__client_proxies": str(tmp_path / "proxies.json"), "listen__mqtt": "127.0.0.1:0"}
+    settings |= {"broker__advertisements": "optional", "publishers__lease_s": "9", "publishers__delay_s": "600"}
+
+    async def scene() -> None:
+        async with row(tmp_path, **settings) as (b1, _, b3):
+            for mode, holder in (("proxy", b3), ("delayed", b1)):
+                van = Device("van", UserProperty=[("$mode", mode)])
+                await van.connect(b1.server.listening["mqtt"].port)
+                await van.publish("place/1", b"here", qos=1)
+                await until(lambda: HELD in (b1.entries() or ()), "it advertises where it is")
+                machine: Any = holder.server.node.machine
+                held = machine.component(PublisherPresence).holdings
+                if mode == "proxy":  # which may not be known yet, and is told when the lease is renewed
+                    await until(lambda held=held: "van" in held)  # type: ignore[misc]
+                await van.disconnect()
+                await until(lambda mode=mode, held=held: "van" in held and held["van"].kind == mode)  # type: ignore[misc]
+                here: Any = b1.server.node.machine
+                await until(lambda here=here: here.sessions.session("van") is None)  # type: ignore[misc]
+
+    run(scene())
+
+
+@pytest.mark.parametrize(
+    ("mode", "expiry_s", "text"),
+    [("carry", 0, "$mode is 'carry': allowed are named, standard"), ("delayed", 60, "Interval must be 0")],
+)
+def test_an_mqtt_client_is_told_why_its_mode_is_refused(tmp_path: Path, mode: str, expiry_s: int, text: str) -> None:
+    async def scene() -> None:
+        async with station(tmp_path, "b1", listen__mqtt="127.0.0.1:0") as b1:
+            van = Device("van", clean=False, expiry_s=expiry_s, UserProperty=[("$mode", mode)])
+            reason = await van.connect(b1.listening["mqtt"].port)
+            assert reason.value == 0x83
+            assert text in van.connack.ReasonString
 
     run(scene())
 

@@ -6,11 +6,14 @@ from contextlib import asynccontextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 
+from godwit.errors import Refused
 from godwit.teamwork import Role
+from godwit.teamwork.query_languages import OFFERED, SHORT_NAMES
 from godwit.teamwork.web_api import OPERATIONS
 from godwit.teamwork.web_calls import ANYBODY
 from tests.network.http_broker import Source
@@ -75,7 +78,8 @@ def test_every_operation_answers_as_the_document_says(tmp_path: Path) -> None:
             await people_walk(api)
             scope = await community_walk(api, site)
             id = await document_walk(api, scope, site)
-            await talk_walk(api, scope, id)
+            await rights_walk(api, scope, id)
+            await talk_walk(api, site, scope, id)
             await notification_walk(api, site, scope)
             found = await api("GET", "/api/search?words=cracks&wait_s=20", headers={"accept": JSON})
             assert [each["name"] for each in found["results"]] == ["report.txt"]
@@ -109,7 +113,7 @@ async def session_walk(api: Checked) -> None:
     await api("DELETE", f"/api/tokens/{token['token']['id']}", 404)
     assert (await api("POST", "/api/login_links", 201, json={"user": "bob"}))["path"].startswith("/team/login#gw_")
     assert (await api("GET", "/api/status"))["user"] == "ann"
-    assert isinstance(await api("GET", "/api/audit?limit=5"), list)
+    assert isinstance(await api("GET", "/api/audit?limit=5&newest=true"), list)
     code = (await api("POST", "/api/login_links", 201, json={"user": "ann"}))["path"].partition("#")[2]
     await api("POST", "/api/login", json={"code": code})
     await api("POST", "/api/login", 401, json={"code": code})
@@ -125,6 +129,7 @@ async def people_walk(api: Checked) -> None:
     assert len(page["items"]) == 1
     assert (await api("PATCH", "/api/people/ann", json={"profile": {"name": "Ann"}}))["profile"]["name"] == "Ann"
     assert (await api("GET", "/api/people/ann"))["role"] == "owner"
+    assert (await api("GET", "/api/people/ann/history"))[-1]["fields"] == {"name": "Ann"}
     assert (await api("POST", "/api/people/dan/suspend"))["state"] == "suspended"
     assert (await api("POST", "/api/people/dan/resume"))["state"] == "joined"
     await api("GET", "/api/people/nobody", 404)
@@ -138,6 +143,7 @@ async def community_walk(api: Checked, site: Site) -> str:
     scope = str(made["id"])
     one = f"/api/{scope.replace('community/', 'communities/')}"
     await api("PATCH", one, json={"description": "of steel"})
+    assert (await api("GET", f"{one}/history"))[-1]["fields"] == {"description": "of steel"}
     assert (await api("GET", one))["description"] == "of steel"
     assert (await api("POST", f"{one}/members", json={"user": "bob", "role": "editor", "invite": False}))[
         "members"
@@ -157,6 +163,17 @@ async def community_walk(api: Checked, site: Site) -> str:
     await api("POST", f"{other}/ask", 204)
     await api("GET", "/api/communities/nobody.1234", 404)
     return scope
+
+
+async def rights_walk(api: Checked, scope: str, id: str) -> None:
+    for place in (f"/api/scopes/{scope}/rights", f"/api/scopes/{scope}/documents/{id}/rights"):
+        assert await api("GET", place) == []
+        assert [grant["user"] for grant in await api("PUT", place, json=[{"user": "bob"}])] == ["bob"]
+        assert await api("PUT", place, json=[]) == []
+    assert await api("GET", "/api/rights") == {"search": None, "subscribe": None}
+    limited = await api("PATCH", "/api/rights", json={"search": [{"user": "ann"}]})
+    assert limited["search"][0]["user"] == "ann"
+    await api("PATCH", "/api/rights", json={"search": None})
 
 
 async def document_walk(api: Checked, scope: str, site: Site) -> str:
@@ -187,13 +204,18 @@ async def document_walk(api: Checked, scope: str, site: Site) -> str:
     return str(moved["id"])
 
 
-async def talk_walk(api: Checked, scope: str, document: str) -> None:
+async def talk_walk(api: Checked, site: Site, scope: str, document: str) -> None:
     talk = (await api("POST", "/api/conversations", json={"users": ["bob"]}))["scope"]
     sent = await api("POST", f"/api/scopes/{talk}/messages", 201, json={"text": "hello"})
     await api("POST", f"/api/scopes/{talk}/messages", 201, json={"text": "again", "reply_to": sent["id"]})
     page = await api("GET", f"/api/scopes/{talk}/messages?limit=1")
     assert [each["text"] for each in page["items"]] == ["again"]
     assert page["total"] == 2
+    bob = site.teams["bob"].messages
+    await until(lambda: talk in bob.conversations() and len(bob.thread(talk)) == 2)
+    await until(lambda: len(site.ann.messages.get(talk, sent["id"]).receipts) == 1)
+    first = (await api("GET", f"/api/scopes/{talk}/messages"))["items"][0]["receipts"]
+    assert [(each["user"], each["delivered"] is None, each["read"]) for each in first] == [("bob", False, None)]
     await api("POST", f"/api/scopes/{talk}/messages/{sent['id']}/read", 204)
     await api("POST", f"/api/scopes/{talk}/messages", 403, json={"text": " "})
     assert [each["title"] for each in await api("GET", "/api/conversations")] == ["Bob Brandt", "Bridges"]
@@ -213,6 +235,10 @@ async def notification_walk(api: Checked, site: Site, scope: str) -> None:
     wanted = {"name": "messages", "kinds": ["message"], "channels": [{"kind": "desktop"}]}
     made = await api("POST", "/api/subscriptions", 201, json=wanted)
     assert made in await api("GET", "/api/subscriptions")
+    hook = {**wanted, "channels": [{"kind": "webhook", "target": f"{site.url}/nothing"}], "kinds": ["lost"]}
+    by_webhook = await api("POST", "/api/subscriptions", 201, json=hook)
+    assert by_webhook["webhook_secret"] == site.ann.webhook_secret
+    assert site.ann.webhook_secret not in str(await api("GET", "/api/subscriptions"))
     bob = site.teams["bob"]
     await until(lambda: any(each.id == scope for each in bob.communities.mine()))
     bob.messages.send(scope, "look at this")
@@ -510,6 +536,63 @@ def test_a_document_of_another_peer_is_fetched_for_a_thin_client(tmp_path: Path)
     run(scene())
 
 
+def test_a_document_that_others_show_to_the_user_is_there_for_a_thin_client(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with team_site(tmp_path, "bob") as site, checked(site, "ann") as api:
+            await until(lambda: site.ann.status().connection == "attached")
+            bob = site.teams["bob"]
+            scope = bob.communities.create("Bridges", listed=False)
+            made = bob.documents.add(scope, BytesIO(b"from bob"), "bob.txt")
+            path = f"/api/scopes/{scope}/documents/{made.id}"
+            await api("GET", path, 404)
+            bob.rights.show(scope, made.id, ["ann"])
+            found = await api("GET", path)
+            assert (found["name"], found["scope"], found["is_here"]) == ("bob.txt", scope, False)
+            assert await api("GET", f"{path}/content") == b"from bob"
+
+    run(scene())
+
+
+def test_rights_are_read_and_set_by_thin_clients(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with team_site(tmp_path, "bob") as site, checked(site, "ann") as api:
+            scope = site.ann.communities.create("Bridges", listed=False)
+            made = site.ann.documents.add(scope, BytesIO(b"steel"), "plan.txt")
+            path = f"/api/scopes/{scope}"
+            for place in (f"{path}/documents/{made.id}/rights", f"{path}/rights"):
+                assert await api("GET", place) == []
+                assert not site.ann.access.may_see("bob", scope, f"artefact/{made.id}")
+                [grant] = await api("PUT", place, json=[{"user": "bob"}])
+                assert grant["user"] == "bob"
+                assert site.ann.access.may_see("bob", scope, f"artefact/{made.id}")
+                await api("PUT", place, 403, json=[{"role": "king"}])
+                assert await api("PUT", place, json=[]) == []
+            free = {"search": None, "subscribe": None}
+            assert await api("GET", "/api/rights") == free
+            limited = await api("PATCH", "/api/rights", json={"search": [{"role": "owner"}]})
+            assert (limited["search"][0]["role"], limited["subscribe"]) == ("owner", None)
+            with pytest.raises(Refused, match="no grant of may_search covers it"):
+                site.ann.access.check_query("bob", "may_search", None)
+            await api("PATCH", "/api/rights", 403, json={"search": []})
+            assert await api("PATCH", "/api/rights", json={"search": None}) == free
+
+    run(scene())
+
+
+def test_only_members_learn_who_else_may_read_a_document(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with team_site(tmp_path) as site, checked(site, "bob") as api:
+            scope = site.ann.communities.create("Bridges", listed=False)
+            made = site.ann.documents.add(scope, BytesIO(b"steel"), "plan.txt")
+            site.ann.rights.show(scope, made.id, ["bob"])
+            path = f"/api/scopes/{scope}/documents/{made.id}"
+            assert (await api("GET", path))["name"] == "plan.txt"
+            await api("GET", f"{path}/rights", 404)
+            await api("GET", f"/api/scopes/{scope}/rights", 404)
+
+    run(scene())
+
+
 async def pieces(size: int) -> AsyncIterator[bytes]:
     """A body whose length nobody has said."""
     for start in range(0, size, 65_536):
@@ -586,6 +669,27 @@ def test_search_streams_results_and_ends_with_its_client(tmp_path: Path) -> None
                 assert (await next_event(Source(response), "end"))["found"] == 1
             bad = await client.get("/api/search", params={"words": "x", "kinds": "planet"})
             assert bad.status_code == 400
+
+    run(scene())
+
+
+def test_searches_subscriptions_and_rules_take_every_language_that_is_offered(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with team_site(tmp_path) as site, checked(site, "ann") as api:
+            offered = (await api("GET", "/api/session"))["languages"]
+            assert offered == OFFERED
+            for name in (*offered, *SHORT_NAMES):
+                full = SHORT_NAMES.get(name, name)
+                asked = urlencode({"query": offered[full], "language": name, "kinds": "user", "wait_s": 0.1})
+                found = await api("GET", f"/api/search?{asked}", headers={"accept": JSON})
+                assert [each["id"] for each in found["results"]] == ["bob"], name
+                wanted = {"name": name, "kinds": ["user"], "channels": [{"kind": "desktop"}], "query": offered[full]}
+                made = await api("POST", "/api/subscriptions", 201, json={**wanted, "language": name})
+                assert made.get("language", "xql") == full
+                ruled = {"name": name, "join": "rule", "rule": offered[full], "language": name}
+                await api("POST", "/api/communities", 201, json=ruled)
+            wrong = await api("GET", "/api/search?query=x&language=sql", 400, headers={"accept": JSON})
+            assert "there is no language 'sql': known are" in wrong["error"]
 
     run(scene())
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +32,11 @@ async def until(peer: TeamPeer, command: str, holds: Any, **arguments: Any) -> l
 
 async def send(peer: TeamPeer, text: str) -> None:
     await peer.ask("send message", to=["bob"], text=text, reply_to="", attachments=[])
+
+
+def is_delivered_to(user: str) -> Callable[[list[Any]], bool]:
+    """Whether all messages have a receipt of this user."""
+    return lambda found: all([each["user"] for each in one["receipts"] if each["delivered"]] == [user] for one in found)
 
 
 async def texts(folder: Path) -> list[str]:
@@ -115,7 +121,9 @@ def test_two_peers_of_a_team_talk_over_brokers_that_are_killed(tmp_path: Path) -
             await send(peer, "while the broker is dead")
             async with serving(*at, folder=tmp_path):
                 came = await until(other, "messages", lambda found: len(found) == 2, conversation=[], unread=True)
+                sent = await until(peer, "messages", is_delivered_to("bob"), conversation=[], unread=False)
             assert [each["text"] for each in came] == ["before there is a broker", "while the broker is dead"]
+            assert [each["receipts"][0]["read"] for each in sent] == [None, None]
 
     run(scene())
 

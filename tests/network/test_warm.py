@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,15 @@ def test_a_command_whose_test_has_gone_is_killed(tmp_path: Path) -> None:
         assert lines.readline()
         told.close()
         assert b"stopping" not in lines.read()  # to the end, which is when it has gone
+
+
+def test_a_process_and_a_status_that_come_at_once_are_two_lines() -> None:
+    told, guard = socket.socketpair()
+    with told, guard:
+        guard.sendall(b"20096\n0\n")
+        assert [warm.line(told), warm.line(told)] == [b"20096", b"0"]
+        guard.close()
+        assert warm.line(told) == b""
 
 
 def test_a_shell_has_it_as_a_program(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["LIMIT_S", "PATIENCE_S", "a_turn", "new_loop", "pause", "run", "until"]
+__all__ = ["LIMIT_S", "PATIENCE_S", "a_turn", "new_loop", "pause", "run", "until", "within"]
 
 LIMIT_S = 500.0  # below the limit of pytest, which does not say what was waited for
 PATIENCE_S = 120.0
@@ -73,21 +73,22 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+async def within(scene: Callable[[], Coroutine[Any, Any, T]] | Coroutine[Any, Any, T], limit_s: float = LIMIT_S) -> T:
+    """A scene that comes to its end in that time; if not, say so."""
+    limit = asyncio.timeout(limit_s)
+    try:
+        async with limit:
+            return await (scene if isinstance(scene, Coroutine) else scene())
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise AssertionError(f"the scene has not come to its end after {limit_s:g} s") from None
+
+
 def run(scene: Callable[[], Coroutine[Any, Any, T]] | Coroutine[Any, Any, T], limit_s: float = LIMIT_S) -> T:
     """Run a scene on a loop of its own."""
-
-    async def limited() -> T:
-        limit = asyncio.timeout(limit_s)
-        try:
-            async with limit:
-                return await (scene if isinstance(scene, Coroutine) else scene())
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise AssertionError(f"the scene has not come to its end after {limit_s:g} s") from None
-
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(limited())
+        return runner.run(within(scene, limit_s))
 
 
 async def until(holds: Callable[[], Any], what: str = "that is so", patience_s: float = PATIENCE_S) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.conventions.repository import ROOT
 from tests.network.ask_warm import ask
 
-__all__ = ["Command", "program", "start", "start_here"]
+__all__ = ["Command", "line", "program", "start", "start_here"]
 
 
 @cache
@@ -62,12 +62,22 @@ def start_here(
     It is killed when that socket is closed.
     """
     told = socket.socket(socket.AF_UNIX)
-    told.connect(place())
-    with Path(os.devnull).open() as nothing:
-        ask(told, words, str(folder or Path.cwd()), {**os.environ, **environment}, (nothing.fileno(), output, errors))
-    process = told.recv(100)
-    assert process, f"godwit {words} was not started"
-    return int(process), told
+    try:
+        told.connect(place())
+        variables = {**os.environ, **environment}
+        with Path(os.devnull).open() as nothing:
+            ask(told, words, str(folder or Path.cwd()), variables, (nothing.fileno(), output, errors))
+        process = line(told)
+        assert process, f"godwit {words} was not started"
+        return int(process), told
+    except BaseException:
+        told.close()  # a warning about it would fail another test
+        raise
+
+
+def line(told: socket.socket) -> bytes:
+    """The next line that is said, and nothing after it: a command that is quick has its status sent right behind."""
+    return b"".join(iter(lambda: told.recv(1).strip(), b""))
 
 
 class Command:
@@ -113,6 +123,10 @@ async def start(*words: str, folder: Path, environment: Mapping[str, str]) -> Co
     (our_out, its_out), (our_err, its_err) = os.pipe(), os.pipe()
     try:
         pid, told = await asyncio.to_thread(start_here, words, its_out, its_err, folder, environment)
+    except BaseException:
+        os.close(our_out)
+        os.close(our_err)
+        raise
     finally:
         os.close(its_out)
         os.close(its_err)

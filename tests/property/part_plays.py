@@ -88,6 +88,8 @@ from godwit.mobility.predictors import MovementModel
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherReconfigured, PublisherSettings
 from godwit.mobility.relocation import Relocation
 from godwit.seen import Seen
+from tests.property.advertised_play import advertised, draw_advertised
+from tests.property.junction_play import at_junction, draw_junction
 from tests.property.rights_play import draw_rights
 
 __all__ = ["PLAYS", "Play"]
@@ -686,6 +688,8 @@ PLAYS: dict[str, Play] = {
     "own contexts": Play(lambda: OwnContexts(2), _contexts),
     "channels": Play(PlayedChannels, _channels, see=lambda channels: channels.topology.own),
     "sessions": Play(lambda: Sessions(LIMITS, "b", 1, "optional", ("role",)), _sessions, see=_sessions_seen),
+    "advertised": Play(advertised, draw_advertised, see=lambda routing: routing.sizes()),
+    "broker: junction": Play(at_junction, draw_junction),
     "broker: rights": Play(_broker(BrokerConfig()), draw_rights),
     **{f"broker: {name}": Play(_broker(config), _inputs) for name, config in CONFIGS.items()},
 }

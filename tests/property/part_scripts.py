@@ -7,9 +7,11 @@ import msgspec
 
 from godwit.baselines.hop_messages import ContextBegins, ContextEnds, SubscribePacket
 from godwit.baselines.hop_routing import HopRouting
+from godwit.broker.authorisation import Authorisation, RightsGranted
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.channels import Channels
+from godwit.broker.client_rights import ClientRights
 from godwit.broker.effects import Arrived, Closed, Heard, LinkUp, Opened, TimerDue
 from godwit.broker.gossip import LOSSES
 from godwit.broker.gossip_messages import Fact, GossipUpdate, LostInputs
@@ -17,6 +19,8 @@ from godwit.broker.graph import GraphRouting
 from godwit.broker.hop_stream import HopStream
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
+    Ack,
+    Advertise,
     Attach,
     Bye,
     ChannelStart,
@@ -94,6 +98,7 @@ OPEN = [LinkUp("n"), Arrived("n", Hello(1, 1, 0, 1, True))]
 REPLAY = Replay("ann", "b", 1, Session("ann", "n/1/1", Limits()).state(), (), is_last=True)
 LOST_STATE = msgspec.structs.replace(Session("ann", "n/1/1", Limits()).state(), lost_since=3.0)
 EVENT = Event({"x": 1}, "p", 1)
+SAID = Advertise(("ann", "x"), TRUE)
 UNFOLLOW: Any = Unfollow(("c", "x"))
 
 
@@ -181,7 +186,18 @@ AGAIN = [Opened("again"), Heard("again", Attach("ann", attempt=2))]
 HEARD_OF_A_LOSS = Script(tree, inputs(*OPEN, *CLIENTS, *frames("n", LOSS)), inputs(*AGAIN))
 MOVING = Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1))
 
+GRANTED = [RightsGranted(f"bob/{number}", ClientRights("bob", TRUE, TRUE)) for number in range(1_024)]
+
 SCRIPTS: dict[str, Script] = {
+    "RightsEntryState.granted_at": Script(
+        tree,
+        inputs(*GRANTED[:-1]),
+        [("handle", (GRANTED[-1], 1_024.0))],
+        see=lambda broker: len(broker.component(Authorisation).clients()),
+    ),
+    "GraphState.hops": Script(
+        at_hops, [*MET, ("on_timer_due", (("calm",), 1.0))], [("on_timer_due", (("calm",), 2.0))]
+    ),
     "SessionsState.losses": HEARD_OF_A_LOSS,
     "LostTailState.untold": Script(tree, inputs(*OPEN, *CLIENTS, *frames("n", LOSS)), inputs(TimerDue(("losses",)))),
     "HeardLossesState.count": HEARD_OF_A_LOSS,
@@ -254,6 +270,24 @@ SCRIPTS: dict[str, Script] = {
             Heard("c", Attach("ann", attempt=1, mode="carry", log=(PastConnection("n", 1, 0.0),))),
         ),
         inputs(TimerDue(("collect", "ann"))),
+    ),
+    "LinkEndState.fault": Script(tree, inputs(*OPEN, Arrived("n", Ack(99))), inputs(*OPEN)),
+    "PresentPublisherState.told": Script(
+        tree,
+        inputs(Opened("c"), Heard("c", Attach("ann", attempt=1, mode="proxy")), Heard("c", Request(1, SAID))),
+        inputs(Heard("c", Request(2, SAID))),
+    ),
+    "PresubscribeState.before": Script(
+        predicting,
+        inputs(
+            *OPEN,
+            *frames("n", Synced("advertisements"), Synced("subscriptions"), ReachableBrokers(("n", "m"))),
+            Opened("c"),
+            Heard("c", Attach("ann", attempt=2, home="n", mode="presubscribe")),
+            *frames("n", msgspec.structs.replace(REPLAY, attempt=2), first=4),
+            Closed("c"),
+        ),
+        inputs(TimerDue(("ahead", "ann"))),
     ),
     "PredictedMove.before": Script(
         predicting,

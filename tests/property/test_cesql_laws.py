@@ -19,7 +19,7 @@ from godwit.languages.cesql import evaluate, expression_text, parse_expression, 
 from godwit.languages.cesql.builtin_functions import BOOLEAN, FUNCTIONS
 from godwit.languages.cesql.casts import scalar_of, text_of, values_with_text
 from godwit.languages.cesql.cesql_language import type_of
-from godwit.languages.cesql.evaluation import ExactTest
+from godwit.languages.cesql.evaluation import ExpressionTest
 from godwit.languages.cesql.expressions import (
     COMPARISONS,
     Arithmetic,
@@ -246,7 +246,7 @@ def test_a_query_is_its_exact_test_and_printed_and_parsed_it_is_the_same_query(
     query = parse_query(text, "cesql", OPERATORS)
     assert query.text == text
     assert parse_query(query.text, "cesql", OPERATORS) == query
-    assert query.matches(event) == ExactTest(expression, tuple(OPERATORS.items()))(Subject(event))
+    assert query.matches(event) == ExpressionTest(expression, tuple(OPERATORS.items()))(Subject(event))
     assert query.matches(event) == evaluate(expression, event, OPERATORS).is_match
 
 

@@ -60,3 +60,17 @@ def test_bits_beyond_the_window_that_another_sends_are_not_kept():
         take(seen, (("p", 100, b"\x01" + b"\xff" * 1_000),))
         [(_, _, bits)] = seen.data()
         assert bits == b"\x01\xff"
+
+
+@given(events=EVENTS, publishers_max=st.sampled_from([2, 4]))
+def test_it_has_what_was_added_within_the_window_and_nothing_else(events, publishers_max):
+    seen = Seen(WINDOW, publishers_max)
+    for event in events:
+        seen.add(*event)
+    for publisher in ("p", "q"):
+        numbers = {number for who, number in events if who == publisher}
+        for number in range(1, 62):
+            is_recent = number > max(numbers, default=0) - WINDOW
+            assert not seen.has(publisher, number) or (number in numbers and is_recent)
+            if publishers_max == 4:  # room for both
+                assert seen.has(publisher, number) == (number in numbers and is_recent)

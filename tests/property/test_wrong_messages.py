@@ -133,8 +133,8 @@ def _is_value(value: Any) -> bool:
     return type(value) in KIND_OF_TYPE
 
 
-HOLDS_VALUES = re.compile(r"\.(attributes|values|asserted|described|event(\[2\])?)\b")
-"""Fields of events and contexts: the decoder has no type for a value, so what is none is left to the machines."""
+HOLDS_VALUES = re.compile(r"\.(attributes|values|asserted|described|added|removed|event(\[2\])?)\b")
+"""Fields of values: the decoder has no type for a value, so what is none is left to the machines."""
 
 
 def check_types(read: Iterable[tuple[Wrong, Any]]) -> None:

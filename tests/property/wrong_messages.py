@@ -43,6 +43,7 @@ VALUES: dict[Any, Any] = {
     bytes: b"x",
     Event: EVENT,
     Filter: parse("x < 5 AND name LIKE 'a%'"),
+    Value: "stop 7",
     Described: bounds_of([{"x": 1}, {"x": 2, "name": "a"}]),
     Attributes: {"x": 1},
     dict[str, Value | tuple[Value, ...]]: {"x": 1, "several": (1, 2)},

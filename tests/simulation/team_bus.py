@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from godwit.errors import FilterError
+from godwit.filters.events import Event
+from godwit.filters.language import parse as parse_filter
 from godwit.teamwork.machine import exchange
-from godwit.teamwork.machine.bus import Changes, KeyGiven, attributes_of
+from godwit.teamwork.machine.bus import Changes, KeyGiven, attributes_of, context_of
 from godwit.teamwork.machine.changes import Change, Vector
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
@@ -160,6 +162,8 @@ class Bus:
                 for other, queue in enumerate(self.queues):
                     peer, attributes = self.peers[other], event.attributes
                     is_for_it = attributes.get("for_device", peer.device) == peer.device
+                    context = context_of(TEAM, peer.user, peer.device)
+                    is_for_it &= not event.to or parse_filter(event.to).matches(Event(context))
                     if is_for_it and attributes.get("for_user", peer.user) == peer.user:
                         queue.append(payload)
 

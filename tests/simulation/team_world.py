@@ -16,7 +16,7 @@ from godwit.filters.events import Event
 from godwit.simulator.world import World
 from godwit.teamwork.live_peer import SEND_AGAIN_S
 from godwit.teamwork.machine import exchange
-from godwit.teamwork.machine.bus import KeyGiven, attributes_of, filter_for
+from godwit.teamwork.machine.bus import KeyGiven, attributes_of, context_of, filter_for
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
     Attached,
@@ -195,7 +195,7 @@ class SimulatedPeer:
             payload = self.ring.sealed(scope, name, payload)
         self.team.payloads.append(payload)
         event = Event(wanted.attributes, payload=payload, expires_at=wanted.until)
-        self._command(lambda client, now: client.publish(event, now))
+        self._command(lambda client, now: client.publish(event, now, to=wanted.to or None))
 
     def _send_again(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -204,6 +204,8 @@ class SimulatedPeer:
 
     def _subscribe(self) -> None:
         wanted = filter_for(TEAM, self.device, self.user, self.scopes)
+        context = context_of(TEAM, self.user, self.device)
+        self._command(lambda client, now: client.set_context(context, now))
         self._command(lambda client, now: client.subscribe("team", wanted, now))
 
     def _command(self, do: Any) -> None:

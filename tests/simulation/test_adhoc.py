@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from godwit.adhoc import event_broker
+from godwit.adhoc import event_broker, holdings
 from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.adhoc.device import AdHocConfig, Device
 from godwit.adhoc.event_broker import EventBroker
@@ -53,6 +53,23 @@ def test_devices_that_crash_take_nothing_with_them_but_what_they_held(seed, meet
     assert summary.violations == ()
     assert summary.islands["crashed"] > 0
     assert summary.delivered > 0
+
+
+@pytest.mark.parametrize("seed", few(range(6), 1))
+@pytest.mark.parametrize("meeting", ["merge", "coordinate"])
+def test_devices_that_crash_and_have_a_disk_take_nothing_with_them(seed, meeting):
+    crashes = ["run.settle_s=60", "radio.crashes_per_s=0.1", f"radio.meeting={meeting}", "radio.keeps_disk=true"]
+    summary = run(with_changes(named("adhoc"), [*COORDINATING, *crashes]), seed)
+    assert summary.violations == ()
+    assert summary.islands["crashed"] > 0
+    assert summary.delivered > 0
+
+
+def test_a_disk_without_sessions_is_noticed(monkeypatch):
+    monkeypatch.setattr(holdings, "_lead_again", lambda node, live, now: [])
+    crashes = ["run.settle_s=60", "radio.crashes_per_s=0.1", "radio.meeting=merge", "radio.keeps_disk=true"]
+    summary = run(with_changes(named("adhoc"), [*COORDINATING, *crashes]), 0)
+    assert {violation.law for violation in summary.violations} >= {"nothing held is lost"}
 
 
 @pytest.mark.parametrize("seed", few(range(4), 1))

@@ -193,7 +193,7 @@ def test_a_swarm_draws_rights_that_change_and_leaves_all_else_as_it_was(monkeypa
 
 def test_scenarios_of_a_swarm_in_which_rights_change_hold() -> None:
     checked = 0
-    for number in with_rights(SEED, range(60)):
+    for number in with_rights(SEED, range(30)):
         scenario, seed = drawn(SEED, number)
         simulation = Simulation(scenario, seed)
         assert simulation.run().violations == (), number

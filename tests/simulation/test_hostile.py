@@ -55,6 +55,11 @@ def framed(message: Any, skips: int = 0) -> Any:
     return lambda link: Frame(link.received + 1 + skips, 0, message)
 
 
+def lives(link: Any) -> tuple[int, int]:
+    """What a greeting says first: which life its sender has, and which one of the other end it knows."""
+    return link.peer_incarnation, link.incarnation
+
+
 FRAMES: dict[str, Any] = {
     "a text": lambda link: "hello",
     "nothing": lambda link: None,
@@ -68,6 +73,9 @@ FRAMES: dict[str, Any] = {
     "an acknowledgement of what was never sent": lambda link: Ack(10**9),
     "a greeting from no life": lambda link: Hello(0, 0, 0, 1, True),
     "a greeting below zero": lambda link: Hello(1, 1, -5, 1, True),
+    "a greeting that has received what was never sent": lambda link: Hello(*lives(link), 10**9, 1, True),
+    "a greeting that was acknowledged what never came": lambda link: Hello(*lives(link), 0, 1, True, 10**9),
+    "a greeting that has met a later life": lambda link: Hello(link.peer_incarnation, 10**9, 0, 1, True),
     "an unknown subscription taken back": framed(Unsubscribe(("ghost", "x"))),
 }
 

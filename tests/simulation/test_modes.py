@@ -20,7 +20,7 @@ from tests.seeds import few
 from tests.simulation.rightless import without_rights
 from tests.simulation.scenarios import ALL_FAULTS, TREE
 
-WAYS = ("relocate", "ask", "junction", "named", "carry", "explicit", "naive")
+WAYS = ("relocate", "ask", "junction", "named", "presubscribe", "carry", "explicit", "naive")
 SEED = 5
 
 CALM = with_changes(

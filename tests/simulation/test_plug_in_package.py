@@ -1,10 +1,15 @@
-"""A tiny plug-in package is installed in a temporary folder, and a fresh interpreter finds its parts by name."""
+"""A tiny plug-in package is installed in a temporary folder, and a fresh interpreter finds its parts by name.
+
+It has one part of each kind that docs/guides/extend.md lists: a test compares the two.
+"""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +42,10 @@ class Present:
 
 
 PRESENT = Present()
+
+
+def loud(text):
+    return text.isupper()
 """
 ENTRY_POINTS = """
 [godwit.reductions]
@@ -47,6 +56,14 @@ stay home = tiny_parts:stay_home
 no idea = tiny_parts:NoIdea
 [godwit.languages]
 present = tiny_parts:PRESENT
+[godwit.components]
+roll call = tiny_component:RollCall
+[godwit.attach_policies]
+send home = tiny_policy:POLICY
+[godwit.sources]
+diary = tiny_pipeline:Diary
+[godwit.sinks]
+json lines = tiny_pipeline:JsonLines
 """
 PROGRAM = """
 import json, sys
@@ -63,15 +80,45 @@ print(json.dumps({"passed": summary.passed, "delivered": summary.delivered, "mov
                   "predicted": PREDICTORS.part("no idea")().next_broker("c", "b", 1),
                   "language": LANGUAGES.part("present").parse("zip").language}))
 """
+BROKER_PROGRAM = """
+import json
+from godwit.broker.messages import Attach
+from godwit.testing import machines
+
+net = machines("a-b", components=("roll call",), attach_policies=("send home",))
+import tiny_component  # its messages are known now
+net.say("a", "c1", Attach("anna"))
+net.say("a", "c1", tiny_component.WhoIsHere())
+net.say("b", "c2", Attach("bruno", mode="send home", session="a/1/1", home="a", attempt=2))
+net.run()
+told = [each.message for each in net.told]
+print(json.dumps({"here": [each.clients for each in told if type(each).__name__ == "Connected"],
+                  "bye": [each.reason for each in told if type(each).__name__ == "Bye"]}))
+"""
+PIPELINE_PROGRAM = """
+import io, json
+from godwit.pipeline.formats.file_source import importable, source_of
+from godwit.pipeline.match_sink import sink_of
+
+rows = list(source_of("diary").read(io.BytesIO(b"kind=parking cost=2\\nnonsense\\n"), "x"))
+print(json.dumps({"rows": rows, "worker": importable("diary"), "file": str(sink_of("json lines", {"file": "m"}).path)}))
+"""
+COPIED = {
+    "tiny_reduction": ("all_or_nothing", 'register_reduction("all or nothing", AllOrNothing)'),
+    "tiny_component": ("roll_call", 'register_component("roll call", RollCall)'),
+    "tiny_policy": ("send_home", 'register_attach_policy("send home", POLICY)'),
+    "tiny_pipeline": ("diary", ""),
+}
+"""Modules of the package: the examples of the guide, without the line that registers them."""
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     (tmp_path / "tiny_parts.py").write_text(MODULE)
-    source = (ROOT / "examples" / "extensions" / "all_or_nothing.py").read_text()
-    (tmp_path / "tiny_reduction.py").write_text(
-        source.replace('register_reduction("all or nothing", AllOrNothing)', "")
-    )
+    for module, (example, line) in COPIED.items():
+        source = (ROOT / "examples" / "extensions" / f"{example}.py").read_text()
+        assert line in source
+        (tmp_path / f"{module}.py").write_text(source.replace(line, "") if line else source)
     about = tmp_path / "tiny_plug_in-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-plug-in\nVersion: 1.0\n")
@@ -79,14 +126,44 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def answer(installed: Path, *words: str) -> Any:
+    """What a program prints, run by a fresh interpreter that has the package."""
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_components_and_attach_policies_of_an_installed_package_are_found(installed: Path) -> None:
+    told = answer(installed, "-c", BROKER_PROGRAM)
+    assert told["here"] == [["anna"]]
+    assert told["bye"] == ["your session is at a: connect there"]
+
+
+def test_sources_and_sinks_of_an_installed_package_are_found(installed: Path) -> None:
+    told = answer(installed, "-c", PIPELINE_PROGRAM)
+    assert told["rows"][0] == {"kind": "parking", "cost": 2.0}
+    assert told["rows"][1][1] == "no diary: a pair has no '='"
+    assert (told["worker"], told["file"]) == ("tiny_pipeline:Diary", "m")
+
+
+def test_an_operator_of_an_installed_package_is_used_by_its_name(installed: Path) -> None:
+    (installed / "wishes.jsonl").write_text('{"id": "a", "language": "cesql", "filter": "loud(word)"}\n')
+    (installed / "events.jsonl").write_text('{"id": 1, "attributes": {"word": "HELP"}}\n')
+    words = ["--subscriptions", str(installed / "wishes.jsonl"), "--events", str(installed / "events.jsonl")]
+    told = answer(installed, "-m", "godwit", "match", *words, "--operators", "tiny_parts:loud")
+    assert told == {"event": 1, "subscriptions": ["a"]}
+
+
+def test_the_package_has_a_part_of_every_kind_that_the_guide_lists() -> None:
+    guide = (ROOT / "docs" / "guides" / "extend.md").read_text()
+    named = set(re.findall(r'entry-points."(godwit\.\w+)"', guide))
+    assert named == set(re.findall(r"\[(godwit\.\w+)\]", ENTRY_POINTS))
+
+
 @pytest.mark.parametrize("reduction", ["all or nothing", "tiny_reduction:AllOrNothing"])
 def test_parts_of_an_installed_package_are_found_by_name(installed: Path, reduction: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, reduction], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    told = answer(installed, "-c", PROGRAM, reduction)
     assert told["passed"]
     assert told["delivered"] > 0
     assert told["moves"] == 0

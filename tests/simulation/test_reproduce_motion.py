@@ -20,7 +20,7 @@ from godwit.reproduce.motion import matching_claims, residue_claims, run_sizes, 
 from godwit.reproduce.motion.profile_queries import profile_queries
 from godwit.reproduce.motion.profiles import Profiles, artefact_document
 from godwit.reproduce.motion.random_queries import random_document, random_query
-from godwit.reproduce.motion.residues import Residues, Workload, residues
+from godwit.reproduce.motion.residues import ProfileWorkload, Residues, residues
 
 TINY = structs.replace(
     run_sizes.QUICK,
@@ -103,7 +103,7 @@ def test_the_listings_and_tables_are_the_papers_and_another_sign_is_seen(monkeyp
 
 
 def test_what_is_forwarded_and_wanted_is_what_brute_force_says() -> None:
-    workload = Workload(1, 90, 30)
+    workload = ProfileWorkload(1, 90, 30)
     [(spear, ours)] = residues(workload, [90], lambda *_: None).values()
     roots = [parsed_document(document) for document in workload.documents]
     said = [parsed_query(text) for text in workload.texts]
@@ -116,13 +116,13 @@ def test_what_is_forwarded_and_wanted_is_what_brute_force_says() -> None:
 
 def test_the_quick_run_counts_what_it_counted_when_its_verdict_was_written_down() -> None:
     """The first size of the quick run: counts are the same everywhere. docs/papers.md has the verdict."""
-    [(spear, ours)] = residues(Workload(1, 500, run_sizes.QUICK.publications), [500], lambda *_: None).values()
+    [(spear, ours)] = residues(ProfileWorkload(1, 500, run_sizes.QUICK.publications), [500], lambda *_: None).values()
     assert (spear.matched, spear.negative, spear.positive, spear.lost) == (78, 3, 7, 0)
     assert (ours.matched, ours.negative, ours.positive, ours.lost) == (76, 1, 4, 0)
 
 
 def test_an_event_that_a_tier_loses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    workload = Workload(1, 90, 30)
+    workload = ProfileWorkload(1, 90, 30)
     right = workload.ssl
     monkeypatch.setattr(workload, "ssl", lambda number: right(0))  # which is about users
     [(spear, ours)] = residues(workload, [90], lambda *_: None).values()

@@ -4,9 +4,15 @@ from collections import Counter
 
 import pytest
 
+from godwit.broker.broker import Broker
+from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.effects import Arrived, LinkUp
 from godwit.broker.links import Link
 from godwit.broker.lost_tail import LostTail
+from godwit.broker.messages import Frame, Hello, Publish
 from godwit.broker.tree import TreeRouting
+from godwit.filters.events import Event
+from godwit.simulator.broker_inspection import early_and_taken
 from godwit.simulator.final_checks import FinalChecks
 from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.run import Simulation
@@ -72,6 +78,31 @@ def test_a_session_that_is_there_again_after_it_has_moved_stays_until_it_expires
     leave = FinalChecks.leave
     monkeypatch.setattr(FinalChecks, "leave", lambda self, copies_expire_s: leave(self))
     assert laws_broken(Simulation(scenario, seed).run()).keys() == {"no garbage"}
+
+
+def test_a_session_that_was_renamed_before_its_client_heard_of_it_loses_nothing() -> None:
+    scenario, seed = drawn(10, 196)
+    assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_what_came_too_early_and_was_taken_with_the_lost_inputs_is_lost_with_them() -> None:
+    scenario, seed = drawn(9, 160)
+    assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_what_is_taken_with_lost_inputs_is_also_what_was_held_for_them() -> None:
+    def told(*numbers: int) -> Broker:
+        broker = Broker("b", {"n": 1.0}, BrokerConfig())
+        broker.handle(LinkUp("n"), 0.0)
+        broker.handle(Arrived("n", Hello(1, 1, 0, 1, True)), 0.0)
+        for number in numbers:
+            broker.handle(Arrived("n", Frame(number, 0, Publish(Event({"x": 1}, "p", number)))), 1.0)
+        return broker
+
+    early = [Publish(Event({"x": 1}, "p", number)) for number in (2, 4)]
+    assert early_and_taken(told(2, 4), told(2, 4, 1)) == early[:1]
+    assert early_and_taken(told(2, 4), told(2, 4, 1, 3)) == early
+    assert early_and_taken(told(2, 4), told(2, 4)) == early_and_taken(told(1), told(1, 2)) == []
 
 
 def test_a_broker_that_does_not_see_that_others_know_more_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from godwit.cli import main
 from godwit.simulator import world
 from godwit.simulator.random_scenarios import STRATEGIES, drawn
 from godwit.simulator.run import run
-from godwit.simulator.scenario import Roaming
+from godwit.simulator.scenario import Roaming, RoutingSection
 from tests.seeds import few, slow
 from tests.simulation.contextless import without_contexts
 from tests.simulation.rightless import without_rights
@@ -45,12 +45,15 @@ def test_a_drawn_scenario_of_each_strategy_holds(number: int) -> None:
         (29, 117),  # a client whose session was lost went away again before it had heard of that
         (50, 179),  # a client whose clock is fast says nothing again that has expired by its clock
         (33, 66),  # a broker without memory was alone, and all seemed quiet
+        (7, 22),  # a broker that began another life twice sent old events to new subscriptions, matched at hops
         (611, 116),  # a source in a new context quenched what its broker had not been told of, matched at hops
     ],
 )
 def test_a_scenario_that_once_broke_holds(seed: int, number: int) -> None:
     scenario, run_seed = drawn(seed, number)
     scenario = without_rights(scenario)
+    if scenario.routing.strategy == "advertised":  # it was drawn before that strategy was
+        scenario = structs.replace(scenario, routing=RoutingSection(family="graph", strategy="spcf", matching="hops"))
     assert run(scenario, run_seed).violations == ()
     scenario = without_contexts(scenario)
     assert run(scenario, run_seed).violations == ()

@@ -136,3 +136,14 @@ def test_a_peer_that_shows_everything_is_caught(monkeypatch: pytest.MonkeyPatch)
     ask(bus, 0)
     bus.deliver()
     assert set(found(bus)) > owed(bus, "ann")
+
+
+def test_a_question_is_addressed_to_the_peers_concerned() -> None:
+    bus = team(1)
+    bus.join("cid", "d6")  # a peer of the team that is in no community
+    bus.attach(6)
+    for scopes, asked in (((SCOPE,), "12345"), ((PRIVATE,), "123456"), (None, "123456")):
+        for queue in bus.queues:
+            queue.clear()
+        bus.tell(0, StartSearch(Asking(f"s{scopes}", Wanted(("artefact",), words="report"), 1e9, scopes)))
+        assert [place for place, queue in enumerate(bus.queues) if queue] == [int(place) for place in asked]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from godwit.mobility import possible_values
+from godwit.mobility.told_follows import FollowGroup
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import (
     Clients,
@@ -65,6 +66,7 @@ def drawn(seed: int) -> Scenario:
         changes += [
             f"routing.reduction={rng.choice(['simple', 'identity', 'covering', 'merging'])}",
             f"routing.advertisements={rng.choice(['required', 'optional', 'off'])}",
+            f"routing.open_filters={rng.choice(['united', 'united', 'each'])}",
         ]
     return with_changes(CITY, changes)
 
@@ -135,6 +137,20 @@ def test_one_step_too_few_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = possible_values.steps
     monkeypatch.setattr(possible_values, "steps", lambda *args: bound(*args) - 1)
     _, summary = ran(with_changes(CITY, ["clients.publish_per_s=100"]), 1)
+    assert laws_broken(summary)["as if flooded"] > 0
+
+
+def test_a_crowd_of_which_one_place_is_forgotten_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six walkers with one filter are told as one: no place of any of them may be missing."""
+    now = FollowGroup._now
+
+    def forgetful(group: FollowGroup) -> Any:
+        values, times, possible = now(group)
+        places = values.get("location")
+        return ({"location": places[0]} if isinstance(places, tuple) else values), times, possible
+
+    monkeypatch.setattr(FollowGroup, "_now", forgetful)
+    _, summary = ran(with_changes(CITY, ["clients.publish_per_s=100", "run.duration_s=4"]), 1)
     assert laws_broken(summary)["as if flooded"] > 0
 
 

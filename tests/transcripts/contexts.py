@@ -48,6 +48,27 @@ def walking(family: str, reduction: str = "covering") -> Network:
     return net
 
 
+def crowd(open_filters: str) -> Network:
+    """Clients with one filter walk along a street: some steps change where any of them may be, others do not."""
+    net = Network(FAMILIES["tree"], family="tree", open_filters=open_filters, movements=STREET)
+    net.start(0.5)
+    net.come("P", "b3")
+    for client, broker, place in (("C", "b1", "1"), ("D", "b1", "2"), ("E", "b2", "3"), ("F", "b1", "9")):
+        net.come(client, broker)
+        net.do(client, f"is at {place}", lambda machine, now, place=place: machine.move_to(place, now, dwell_s=5.0))  # type: ignore[misc]
+        net.subscribe(client, "location = myloc AND x >= 0")
+        net.run(0.5)
+    for client, place in (("D", "1"), ("D", "2"), ("F", "8"), ("C", "2")):
+        net.do(client, f"walks to {place}", lambda machine, now, place=place: machine.move_to(place, now))  # type: ignore[misc]
+        net.run(0.5)
+        net.publish("P", {"x": 1, "location": place})
+    net.run(0.5)
+    for client in "FCDE":
+        net.leave(client)
+        net.run(0.5)
+    return net
+
+
 def refused() -> Network:
     """Requests that nobody can carry out are refused with a reason."""
     net = Network("b1-b2", advertisements="required")
@@ -140,6 +161,7 @@ SCRIPTS: dict[str, Callable[[], Network]] = {
     **{f"context_walking_{family}": partial(walking, family) for family in FAMILIES},
     "context_walking_tree_flooding": partial(walking, "tree", "flooding"),
     "context_walking_tree_merging": partial(walking, "tree", "merging"),
+    **{f"context_crowd_{setting}": partial(crowd, setting) for setting in ("united", "each")},
     "context_refused": refused,
     **{f"context_meant_{family}": partial(meant, family) for family in FAMILIES},
     "context_asserted_tree": partial(asserted, "tree", "relocate"),

@@ -11,10 +11,8 @@ from godwit.broker.messages import (
     Note,
     Publish,
     QueuedEvent,
-    Receipt,
     Received,
     Request,
-    SessionState,
     SetSessionExpiry,
     Subscribe,
     SubscribeQuery,
@@ -25,6 +23,7 @@ from godwit.filters.language import parse
 from godwit.mobility.move_messages import Flushed, Relocate, Replay, SessionElsewhere, SessionUnknown, Superseded
 from godwit.mobility.predictors import Itineraries, MovementModel, NoisyPredictor
 from godwit.mobility.publisher_presence import PublisherConfig
+from tests.session_states import session_state
 from tests.transcripts.network import Network
 from tests.transcripts.puppets import Puppets
 
@@ -77,6 +76,23 @@ def subscriber(mode: str, family: str, reduction: str = "covering") -> Network:
     net.run(0.5)
     net.publish("P", 7, 8)
     net.run(0.5)
+    net.leave("C")
+    net.run(1.0)
+    return net
+
+
+def expected(family: str) -> Network:
+    """A subscriber moves to where it is expected, then elsewhere, and comes back to the broker that it has left."""
+    model = MovementModel({"b1": {"b3": 1}, "b3": {"b2": 1}})
+    net = Network(FAMILIES[family], family=family, moving=PublisherConfig(predictor=model))
+    begin(net, SOURCE[family], "b1", "presubscribe")
+    for number, (away_s, place) in enumerate(((1.0, "b3"), (1.0, "b1"), (0.52, "b2"), (2.0, "b2"), (1.0, "b1"))):
+        net.publish("P", 2 * number)
+        net.go("C")
+        net.run(away_s)
+        net.publish("P", 2 * number + 1)
+        net.come("C", place)
+        net.run(1.0)
     net.leave("C")
     net.run(1.0)
     return net
@@ -442,27 +458,7 @@ def late_collection() -> Network:
     return net
 
 
-STATE = SessionState(
-    client="ann",
-    name="far/1/1",
-    accepted=0,
-    refusals=(),
-    subscriptions=(Subscribe(("ann", "s"), parse("x > 0")),),
-    advertisements=(),
-    has_advertised=False,
-    taken=2,
-    sent_up_to=0,
-    confirmed=0,
-    expired=0,
-    purged={},
-    suppressed=0,
-    lost=(),
-    lost_more=0,
-    settled=Receipt(),
-    told=Receipt(),
-    accepted_then=0,
-    seen=(),
-)
+STATE = session_state(subscriptions=(Subscribe(("ann", "s"), parse("x > 0")),), taken=2)
 
 
 def _ann_comes(net: Network, connection: str, attempt: int, client: str = "ann") -> None:
@@ -537,6 +533,7 @@ SCRIPTS: dict[str, Callable[[], Network]] = {
     **{
         f"moving_{mode}_{family}": partial(subscriber, mode, family) for mode in SUBSCRIBER_MODES for family in FAMILIES
     },
+    **{f"moving_presubscribe_{family}": partial(expected, family) for family in FAMILIES},
     "moving_junction_simple": partial(subscriber, "junction", "tree", "simple"),
     "moving_junction_superseded": partial(superseded, "tree", "junction", "simple"),
     "moving_publisher_junction": partial(relocating_publisher, "junction", "tree"),

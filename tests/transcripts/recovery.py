@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from godwit.broker.effects import Reconfigured, TailLost
+from godwit.broker.effects import Reconfigured, Restarted, TailLost
 from godwit.broker.limits import Limits
 from godwit.broker.links import LinkConfig
 from godwit.mobility.publisher_presence import PublisherConfig, PublisherReconfigured, PublisherSettings
@@ -97,6 +97,7 @@ def lost_tail(family: str, *, is_told: bool) -> Network:
     net.publish("P", 4)
     net.lose_tail("b2", 12)
     net.restart("b2")
+    net.give("b2", Restarted())
     if is_told:
         net.give("b2", TailLost(50_000, 1.0))
     net.run(0.5)

@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks import teamwork, teamwork_transfer
 from benchmarks.teamwork import Bench, Disagreement, Part, Scale
-from benchmarks.teamwork_network import LoadScale, SearchScale
+from benchmarks.teamwork_load import LoadScale
+from benchmarks.teamwork_network import SearchScale
 from benchmarks.teamwork_profiles import KINDS, ProfileWorkload
 from benchmarks.teamwork_transfer import Transfer, TransferScale, transfer_rows
 from godwit.languages import parse_query
@@ -15,7 +16,7 @@ from godwit.languages.xml_documents import xml_event
 from godwit.teamwork import profile_index
 from godwit.teamwork.manifests import CHUNK_BYTES
 
-TINY = Scale(300, 30, 30, 300, SearchScale(12, 240, 2, 3), LoadScale(measured_peers=1, minutes=1))
+TINY = Scale(300, 30, 30, 300, SearchScale(12, 240, 2, 3), LoadScale(minutes=0.2, events_per_s=1_000.0, idle_s=0.1))
 
 
 INDEX = ["index-filling", "index-median", "index-p99"]
@@ -31,9 +32,11 @@ def test_index_and_network_give_their_figures(tmp_path: Path) -> None:
     said: list[float] = []
     bench = Bench(TINY, tmp_path, lambda message, done: said.append(done))
     rows = [row for part in Part if part is not Part.TRANSFER for row in bench.rows(part)]
-    names = [*INDEX, "search-first", "search-messages", "load-told", "load-discarded", "load-cpu"]
+    names = [*INDEX, "search-first", "search-messages", "load-told", "load-discarded", "load-changes", "load-cpu"]
     assert [row.name for row in rows] == names
-    assert all(row.figure > 0 for row in rows if row.name not in ("search-first", "load-told"))
+    assert all(
+        row.figure > 0 for row in rows if row.name not in ("search-first", "load-told", "load-discarded", "load-cpu")
+    )
     assert {row.verdict for row in rows} == {"", "not at this size"}
     assert all(0 <= done <= 1 for done in said)
     again = list(Bench(TINY, tmp_path, lambda message, done: None).rows(Part.INDEX))

@@ -130,7 +130,7 @@ def test_anything_that_handles_inputs_is_a_machine_and_messages_that_never_end_a
         net.add_broker(name, Echo)
     net.join("a", "b")
     assert net.step()
-    with pytest.raises(AssertionError, match="still under way"):
+    with pytest.raises(AssertionError, match="still in transit"):
         net.run()
 
 
