@@ -398,6 +398,7 @@ async def serve(folder: Path, name: str, neighbour: str) -> Served:
     log = (folder / f"{name}.log").open("wb")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "godwit", "serve", str(config(folder, name, neighbour))),
+        env={**os.environ, "GODWIT_NUMBA": "1"},  # what Numba takes is no fault of an attacker
         stdout=asyncio.subprocess.PIPE,
         stderr=log,
     )

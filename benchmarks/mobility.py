@@ -5,7 +5,8 @@ mode some clients move again and again, one at a time, each time to a broker dra
 nothing of control under way, so that all that is counted belongs to the move. Counted are messages between brokers,
 each hop, acknowledgements and events apart; a session that is sent counts as a message, with the bytes of its events.
 The gap is from the moment a client is connected to its new broker to the first event that then comes to it (or, where
-the publisher moves, that comes from it to anybody). PREFETCHING knows the next broker; proxies are the five nearest.
+the publisher moves, that comes from it to anybody). PREFETCHING and `presubscribe` know the next broker; proxies are
+the five nearest.
 
 The curve moves one subscriber over a given number of hops, in overlays from 40 to 1,093 brokers: the messages must
 depend on the hops alone.
@@ -31,7 +32,7 @@ from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
 from godwit.mobility.modes import MODES
-from godwit.mobility.predictors import Itineraries
+from godwit.mobility.predictors import Itineraries, NoisyPredictor
 from godwit.mobility.publisher_presence import PublisherConfig
 from godwit.reproduce.trace_tables import CONTROL
 from godwit.simulator.topologies import Overlay, balanced_tree, leaves, random_tree
@@ -51,9 +52,12 @@ EVERY_S = 0.1  # a publisher publishes
 class Town:
     """An overlay with publishers and subscribers, of whom some can be moved."""
 
-    def __init__(self, overlay: Overlay, mode: str, reduction: str = "covering", *, seed: int = SEED) -> None:
+    def __init__(
+        self, overlay: Overlay, mode: str, reduction: str = "covering", *, seed: int = SEED, wrong_rate: float = 0.0
+    ) -> None:
         self.overlay, self.mode = overlay, mode
-        self.rng = Random(f"{seed}/{mode}")
+        drawn_as = "relocate" if mode == "presubscribe" else mode  # the same moves, to compare them
+        self.rng = Random(f"{seed}/{drawn_as}")
         self.world = World(seed)
         self.world.on_notify = self._on_notify
         self.messages = self.bytes = 0
@@ -70,7 +74,8 @@ class Town:
         self.visits = {f"{who}{k}": self._way(places) for who in "ps" for k in range(MOVING)}
         config = BrokerConfig(advertisements="required", reduction=reduction)
         nearest = {place: self._nearest(place, set(places)) for place in places} if mode == "proxy" else {}
-        moving = PublisherConfig(nearest=nearest, predictor=Itineraries(self.visits))
+        predictor = NoisyPredictor(Itineraries(self.visits), wrong_rate, places)
+        moving = PublisherConfig(nearest=nearest, predictor=predictor)
         for name in overlay.brokers:
             make = partial(mobile_broker, name, beside[name], config, moving=moving)
             self.world.add_broker(name, make, journaled=False)
@@ -175,9 +180,11 @@ class Town:
         return frontier
 
 
-def by_mode(overlay: Overlay, where: str, mode: str, moves: int, reduction: str = "covering") -> Iterator[Row]:
+def by_mode(
+    overlay: Overlay, where: str, mode: str, moves: int, reduction: str = "covering", *, is_timed: bool = True
+) -> Iterator[Row]:
     """What a move costs in one mode."""
-    counted, timed = Town(overlay, mode, reduction), Town(overlay, mode, reduction)
+    counted = Town(overlay, mode, reduction)
     counted.world.on_record = counted.count
     counted.world.traces_messages = True
     gaps: list[float] = []
@@ -185,16 +192,17 @@ def by_mode(overlay: Overlay, where: str, mode: str, moves: int, reduction: str 
         counted.move_on(number % MOVING, number // MOVING + 1)
         if counted.gap is not None:
             gaps.append(counted.gap)
-    started = perf_counter()
-    for number in range(moves):
-        timed.move_on(number % MOVING, number // MOVING + 1)
-    seconds = perf_counter() - started
     name = f"{where} {mode}" if reduction == "covering" else f"{where} {mode}, {reduction}"
     yield Row(name, "control messages a move", counted.messages / moves, "messages")
     yield Row(name, "bytes of control a move", counted.bytes / moves, "bytes")
     if gaps:
         yield Row(name, "gap until the first event", sorted(gaps)[len(gaps) // 2] * 1_000, "ms")
-    yield Row(name, "time of the simulator a move", seconds / moves * 1_000, "ms")
+    if is_timed:
+        timed = Town(overlay, mode, reduction)
+        started = perf_counter()
+        for number in range(moves):
+            timed.move_on(number % MOVING, number // MOVING + 1)
+        yield Row(name, "time of the simulator a move", (perf_counter() - started) / moves * 1_000, "ms")
 
 
 def curve(sizes: tuple[int, ...], moves: int) -> Iterator[Row]:
@@ -217,6 +225,7 @@ def curve(sizes: tuple[int, ...], moves: int) -> Iterator[Row]:
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="Few moves, small overlays; figures are rough.")] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines, also on a terminal.")] = False,
+    counts: Annotated[bool, typer.Option("--counts", help="Counts alone, which are the same everywhere.")] = False,
     only: Annotated[str | None, typer.Option(metavar="MODE", help="One mode alone.")] = None,
 ) -> None:
     """Measure moves."""
@@ -226,11 +235,11 @@ def main(
     with one_core():
         for where, overlay in (("city", city), ("large", large)):
             for mode in MODES if only is None else (only,):
-                rows += by_mode(overlay, where, mode, moves)
+                rows += by_mode(overlay, where, mode, moves, is_timed=not counts)
             for mode in ("relocate", "junction"):  # with entries of each client's own the tables lead straight to it
                 if only in (None, mode):
-                    rows += by_mode(overlay, where, mode, moves, "simple")
-        rows += curve((4, 5) if quick else (4, 5, 6, 7), moves)
+                    rows += by_mode(overlay, where, mode, moves, "simple", is_timed=not counts)
+        rows += [] if counts else curve((4, 5) if quick else (4, 5, 6, 7), moves)
     machine = this_machine()
     if json or not sys.stdout.isatty():
         for row in rows:

@@ -27,7 +27,7 @@ LIMITS = Limits(subscriptions_max=10_000, sessions_max=20_000)
 
 
 def warm_up() -> None:
-    """Have what is compiled at first use ready before a client comes, as `godwit serve` does."""
+    """Have what is compiled at first use ready before a client comes, as in a broker that has work to do."""
     matcher = IndexMatcher()
     matcher.add_many(enumerate(map(parse, ("topic = 'news'", "price > 1 AND kind = 'K1'"))))
     matcher.match(event({"topic": "news", "price": 2.0, "kind": "K1"}))

@@ -170,7 +170,9 @@ def streamed_whole(spark: "SparkSession", work: Work, scratch: Path) -> dict[str
             start = time.perf_counter()
             match_table(spark, work.table, file, scratch / "matched", "overwrite" if taken else "new")
             taken.append(time.perf_counter() - start)
-        sizes = [sum(path.stat().st_size for path in each) for each in (files, (scratch / "matched").glob("*.parquet"))]
+        sizes = [
+            sum(path.stat().st_size for path in each) for each in (files, (scratch / "matched").rglob("*.parquet"))
+        ]
         start = time.perf_counter()
         pairs = read_matches(spark, out).selectExpr("sum(size(subscriptions))").collect()[0][0]
         read_s = time.perf_counter() - start

@@ -4,8 +4,8 @@ Part `index`: searches over the profiles of one peer. Times are of one process o
 wall-clock time, which is what somebody who searches waits for. Queries that select more than 100 profiles are left out
 of the figures and counted. Every profile is looked at to check a sample of the answers.
 
-Part `network`: a search over a thousand peers. Part `load`: what a peer of a thousand does in an hour
-(`teamwork_network.py`). Part `transfer`: files from peer to peer (`teamwork_transfer.py`).
+Part `network`: a search over a thousand peers (`teamwork_network.py`). Part `load`: what a peer of a thousand does in
+an hour (`teamwork_load.py`). Part `transfer`: files from peer to peer (`teamwork_transfer.py`).
 """
 
 import sys
@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measuring import one_core, this_machine, undisturbed
 from benchmarks.reporting import Anchor, Row, json_line, markdown, number, print_tables
-from benchmarks.teamwork_network import FULL_LOAD, FULL_SEARCH, LoadScale, SearchScale, peer_load, search_over_peers
+from benchmarks.teamwork_load import FULL_LOAD, LoadScale, peer_load
+from benchmarks.teamwork_network import FULL_SEARCH, SearchScale, search_over_peers
 from benchmarks.teamwork_profiles import ProfileWorkload
 from benchmarks.teamwork_transfer import FULL_TRANSFER, TransferScale, transfer_rows
 from godwit.languages import Query, parse_query
@@ -72,7 +73,7 @@ FULL = Scale()
 QUICK = Scale(
     *(20_000, 300, 10, 5_000),
     SearchScale(50, 1_000, 3, 4),
-    LoadScale(measured_peers=1, minutes=2),
+    LoadScale(minutes=1.0, idle_s=2.0),
     TransferScale(20 * 10**6, 1, is_full=False),
 )
 

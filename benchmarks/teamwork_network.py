@@ -1,23 +1,16 @@
-"""A team of a thousand peers: a search over all of them, and what a peer has to do in an hour.
+"""A search over a team of a thousand peers.
 
-`search`: the peers are machines on clients' machines over simulated brokers, each with a real index of its profiles in
-a file of its own, and real signatures. Virtual time passes on wires; the time that a peer's processor takes to answer
-is measured and added to it. Presence and the exchange of changes are left out: they are not part of a search.
-
-`load`: [motion §6] a thousand peers with twenty subscriptions each, a thousand publications a minute. Each publication
-is a change of a document in a community of `MEMBERS` peers. A few peers are run for an hour of this: the machine, a
-repository and a notifier on the disk, real signatures and sealed payloads. Their processor time is measured, without
-what the client's sockets take.
+The peers are machines on clients' machines over simulated brokers, each with a real index of its profiles in a file of
+its own, and real signatures. Virtual time passes on wires; the time that a peer's processor takes to answer is measured
+and added to it. Presence and the exchange of changes are left out: they are not part of a search.
 """
 
-import asyncio
 import resource
 import time
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -29,18 +22,12 @@ from godwit.broker.effects import Notify
 from godwit.client import Client, ClientConfig
 from godwit.filters.events import Event
 from godwit.languages import parse_query
-from godwit.runtime.clock import SYSTEM
 from godwit.simulator.world import World
-from godwit.teamwork.device_keys import DeviceKeys, is_signature, team_scope
-from godwit.teamwork.live_peer import LivePeer
-from godwit.teamwork.machine.bus import Changes, Found, Wanted, filter_for
-from godwit.teamwork.machine.changes import Change, hash_of, signed_bytes
-from godwit.teamwork.machine.notification_rules import Channel, UserSubscription
+from godwit.teamwork.device_keys import is_signature
+from godwit.teamwork.machine.bus import Found, Wanted, context_of, filter_for
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
-    ChangeRecord,
     EventCame,
-    Follow,
     Input,
     Publish,
     SearchAnswered,
@@ -48,25 +35,14 @@ from godwit.teamwork.machine.peer_effects import (
 )
 from godwit.teamwork.machine.search import Asking
 from godwit.teamwork.machine.store import MemoryStore
-from godwit.teamwork.notification_queue import NotificationQueue
-from godwit.teamwork.notifier import Notifier
 from godwit.teamwork.profile_index import ProfileIndex, Rights
-from godwit.teamwork.profile_schema import STANDARD, Element
-from godwit.teamwork.record_profiles import RecordProfiles
-from godwit.teamwork.repository import Repository
 from godwit.testing.broker_factory import broker, neighbours, topology
 
-__all__ = ["FULL_LOAD", "FULL_SEARCH", "LoadScale", "SearchScale", "peer_load", "search_over_peers"]
+__all__ = ["FULL_SEARCH", "SearchScale", "search_over_peers"]
 
 TEAM = "team/u0.0"
 ACCESS_S, LINK_S = 0.010, 0.020  # from a peer to its broker, and between brokers
 BEYOND_MS, MESSAGES_MAX = 200.0, 2.2
-MEMBERS = 50
-SUBSCRIPTIONS = 20
-MINUTES = 60
-CPU_MAX = 1.0
-ARTEFACTS = 4_000  # as many as the experiments of `motion` draw (`reproduce/motion`)
-WITH_YEARS = {**STANDARD, "artefact": {**STANDARD["artefact"], "year": Element("integer")}}
 
 Log = Callable[[str, float], None]
 
@@ -80,16 +56,7 @@ class SearchScale(msgspec.Struct, frozen=True):
     brokers: int = 10
 
 
-class LoadScale(msgspec.Struct, frozen=True):
-    """How large the load is."""
-
-    peers: int = 1_000
-    publications_per_minute: int = 1_000
-    measured_peers: int = 3
-    minutes: int = MINUTES
-
-
-FULL_SEARCH, FULL_LOAD = SearchScale(), LoadScale()
+FULL_SEARCH = SearchScale()
 
 
 # ------------------------------------------------------------ search
@@ -135,6 +102,8 @@ class _Searcher:
         net.world.wire(self.device, at, ACCESS_S, None)
         net.world.connect(self.device, at)
         wanted = filter_for(TEAM, self.device, identity.user, ())
+        context = context_of(TEAM, identity.user, self.device)
+        net.world.command(self.device, lambda client, now: client.set_context(context, now))
         net.world.command(self.device, lambda client, now: client.subscribe("team", wanted, now))
 
     def tell(self, input: Input) -> None:
@@ -150,7 +119,8 @@ class _Searcher:
 
     def _publish(self, wanted: Publish) -> None:
         event = Event(wanted.attributes, payload=wanted.payload, expires_at=wanted.until)
-        self.net.world.command(self.device, lambda client, now: client.publish(event, now))
+        to = wanted.to or None
+        self.net.world.command(self.device, lambda client, now: client.publish(event, now, to=to))
 
 
 class _SearchNetwork:
@@ -242,122 +212,3 @@ def _searched(net: _SearchNetwork, scale: SearchScale, log: Log) -> Iterator[Row
         "search-messages", f"{what}: messages for each peer asked", max(messages), "messages", Anchor(MESSAGES_MAX),
         at_most=True, is_full=is_full, note="events delivered to peers: the question, and the answer",
     )  # fmt: skip
-
-
-# ------------------------------------------------------------ load
-
-
-class _Device:
-    """Another device of the team, which makes changes in a community."""
-
-    def __init__(self, scope: str, keys: DeviceKeys, user: str) -> None:
-        self.keys, self.user, self._scope = keys, user, scope
-        self._last: Change | None = None
-
-    def change(self, clock: int, record: str, fields: dict[str, Any]) -> Changes:
-        """A change, as it is published."""
-        last = self._last
-        number, previous = (last.number + 1, hash_of(last)) if last else (1, b"")
-        change = Change(
-            self._scope, self.keys.device, number, clock, self.user, record, fields, previous=previous, time=time.time()
-        )
-        self._last = msgspec.structs.replace(change, signature=self.keys.signing.sign(signed_bytes(change)))
-        return Changes(self.keys.device, self._scope, (self._last,), {self.keys.device: number})
-
-
-class _Nobody:
-    """An index that is not asked."""
-
-    def find(self, wanted: Wanted, scopes: Collection[str], user: str, *, only_made_here: bool) -> list[Found]:
-        return []
-
-
-def peer_load(scale: LoadScale, folder: Path, log: Log) -> Iterator[Row]:
-    """What peers of a team do in an hour."""
-    seconds, told, discarded = 0.0, 0, 0
-    for place in range(scale.measured_peers):
-        log(f"load: peer {place + 1} of {scale.measured_peers}", place / scale.measured_peers)
-        spent, notified, received = asyncio.run(_hour_of(scale, folder / f"peer {place}", place))
-        seconds, told, discarded = seconds + spent, told + notified, discarded + received - notified
-    hours = scale.measured_peers * scale.minutes / MINUTES
-    share = 100 * seconds / (scale.measured_peers * scale.minutes * 60)
-    what = (
-        f"load of a peer: {scale.peers:,} peers, {scale.peers * SUBSCRIPTIONS:,} subscriptions, "
-        f"{scale.publications_per_minute:,} publications a minute"
-    )
-    received_an_hour = (told + discarded) / hours
-    note = (
-        f"{received_an_hour:,.0f} changes an hour reach a peer, {seconds / (told + discarded) * 1e3:.2f} ms each; "
-        "signature, seal, repository, 20 subscriptions"
-    )
-    is_full = scale == FULL_LOAD
-    yield Row("load-told", f"{what}: notifications an hour", told / hours, "notifications")
-    yield Row("load-discarded", f"{what}: changes an hour that no subscription wants", discarded / hours, "changes")
-    yield Row(
-        "load-cpu",
-        f"{what}: processor",
-        share,
-        "% of a core",
-        Anchor(CPU_MAX),
-        at_most=True,
-        is_full=is_full,
-        note=note,
-    )
-
-
-async def _hour_of(scale: LoadScale, folder: Path, place: int) -> tuple[float, int, int]:
-    """Processor time, changes that have notified, and changes that came, of one peer."""
-    folder.mkdir(parents=True)
-    random, workload = Random(place), ProfileWorkload(ARTEFACTS)
-    keys, others = DeviceKeys.made("laptop"), [DeviceKeys.made("laptop") for _ in range(MEMBERS)]
-    scope = "community/u0.1"
-    repository, queue, profiles = Repository(folder), NotificationQueue(folder), RecordProfiles(WITH_YEARS)
-    peer = LivePeer(Identity(team_scope("u0", keys), "u0", keys.device), repository, keys, _Nobody(), _no_client())
-    for number, each in enumerate([keys, *others]):
-        peer.do(ChangeRecord(peer.team, f"device/{each.device}", {"user": f"u{number}", **each.public_fields}))
-        if number:
-            peer.do(ChangeRecord(peer.team, f"member/u{number}", {"state": "joined", "role": "editor"}))
-    peer.do(Follow(scope))
-    peer.do(ChangeRecord(scope, "scope/self", {"name": "all communities of this peer", "sealed": True}))
-    for number in range(1, MEMBERS + 1):
-        peer.do(ChangeRecord(scope, f"member/u{number}", {"state": "joined", "role": "editor"}))
-    notifier = Notifier(*("u0", repository, queue, {}, profiles.matches, lambda scope, record: True, print, SYSTEM))
-    texts = [text for kind, text in workload.queries(400, seed=place) if "/user" not in text][:SUBSCRIPTIONS]
-    for number, text in enumerate(texts):
-        channels = (Channel("desktop"),)
-        notifier.subscribe(
-            UserSubscription(str(number), f"no. {number}", ("artefact",), channels, query=text, digest_s=86_400.0)
-        )
-    peer.listen(notifier)
-    devices = [_Device(scope, each, f"u{number}") for number, each in enumerate(others, 1)]
-    name, clock = peer.machine.keys.in_use(scope), repository.clock(scope)
-    assert name is not None
-    count = scale.publications_per_minute * MEMBERS * scale.minutes // scale.peers
-    payloads = []
-    for number in range(count):
-        made = workload.artefact(random.randrange(workload.count))
-        fields = {
-            "title": made.title, "author": [made.author], "subject": [made.subject], "size": made.size,
-            "year": made.year, "changed": f"{made.year}-01-01T08:00:00Z", "content": "0" * 64,
-        }  # fmt: skip
-        message = random.choice(devices).change(clock + number + 1, f"artefact/{number % 1_000}", fields)
-        payloads.append(peer.ring.sealed(scope, name, msgspec.msgpack.encode(message)))
-    start = time.process_time()
-    for payload in payloads:
-        peer.receive(payload)
-    spent = time.process_time() - start
-    taken = sum(repository.vector(scope).get(each.keys.device, 0) for each in devices)
-    if taken != count:
-        raise AssertionError(f"{taken:,} of {count:,} changes were taken")
-    told = {
-        (each.notification.record, each.notification.time) for each in notifier.notifications(SUBSCRIPTIONS * count)
-    }
-    await notifier.close()
-    queue.close()
-    repository.close()
-    return spent, len(told), count
-
-
-def _no_client() -> Any:
-    """A client that is never used: the peer is not entered."""
-    return None
