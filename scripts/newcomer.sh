@@ -33,6 +33,19 @@ packages=$(venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purel
 size_kb=$(du -sk --exclude='pip*' --exclude='setuptools*' --exclude=pkg_resources --exclude=_distutils_hack "$packages" | cut -f1)
 say "wheel $(du -k "$wheel" | cut -f1) kB, installed $((size_kb / 1024)) MB"
 
+say "install the client alone"
+python3 -m venv client
+client/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt msgspec
+client/bin/python -m pip install -q --disable-pip-version-check --no-deps "$wheel"
+client='
+import sys, godwit
+with godwit.connect_blocking(sys.argv[1]) as client:
+    prices = client.subscribe("price < 10")
+    client.publish({"price": 4})
+    assert next(prices.events(timeout=60)).attributes == {"price": 4}
+assert "numpy" not in sys.modules
+'
+
 # try HOW COMMAND…: a broker on free ports, an event in, the same event out. COMMAND… comes before each `godwit`.
 try() {
     local how=$1 address
@@ -47,6 +60,7 @@ try() {
     "$@" "$folder/venv/bin/python" -m godwit pub price=4 sym=A --retain A --broker "$address" >/dev/null
     "$@" "$folder/venv/bin/python" -m godwit sub 'price < 10' --retained --count 1 --broker "$address" | grep -q '"sym"' ||
         fail "$how: the event did not arrive"
+    "$folder/client/bin/python" -c "$client" "$address" || fail "$how: the client alone"
     ! grep -q Traceback log || { cat log >&2; fail "$how: the broker logged a traceback"; }
     kill "$broker" && wait "$broker" || true
     broker=
@@ -64,9 +78,4 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then # to root nothing i
 fi
 try "read-only libraries, no HOME" "${clean[@]}"
 
-say "install the client alone"
-python3 -m venv client
-client/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt msgspec
-client/bin/python -m pip install -q --disable-pip-version-check --no-deps "$wheel"
-client/bin/python -c 'import godwit; godwit.connect, godwit.connect_blocking' || fail "the client alone"
 say "done"
