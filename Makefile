@@ -2,7 +2,7 @@
 
 PYTHON  ?= python3
 WORKERS ?= 3
-EXTRAS  := bdd dev docs fast languages nats pipeline plots server teamwork traces
+EXTRAS  := bdd dev docs fast kafka languages nats pipeline plots server teamwork telemetry traces
 
 BIN   := .venv/bin
 READY := .venv/.ready
