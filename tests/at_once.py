@@ -19,11 +19,14 @@ PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "tests.longest_first"]
 COMPILED = f"{{}}.{sys.implementation.cache_tag}-pytest-*.pyc"  # as pytest names what it has compiled
 MODULES = ["-m", "compileall", "-q", "-x", "/test_[^/]*$", "src", "benchmarks", "tests"]
 KERNELS = ["-m", "tests.unit.matching.every_kernel", "single", "batches"]  # one process: two would compile most twice
+CACHES = Path(".pytest_cache")
+COMPLETE = CACHES / "complete"  # there when every test was run
 COLLECTING = [*PYTEST[1:], "--collect-only", "-m", "not spark"]
 
 
 def main(workers: str, *words: str) -> int:
     """Run both; 0 when both pass."""
+    COMPLETE.unlink(missing_ok=True)
     collecting = _quietly(COLLECTING) if _to_compile() else None
     compiling = [_quietly(words) for words in (MODULES, KERNELS)]
     codes = [process.wait() for process in compiling]
@@ -32,16 +35,24 @@ def main(workers: str, *words: str) -> int:
     if any(codes):
         return 1
     with tempfile.TemporaryFile() as said:
-        of_spark = [*PYTEST, "-m", "spark and not slow", "tests/spark"]
+        of_spark = [*PYTEST, *_remembering("spark"), "-m", "spark and not slow", "tests/spark"]
         spark = subprocess.Popen(of_spark, stdout=said, stderr=subprocess.STDOUT)
         spread = ["-n", workers, "--dist", "loadfile", "--no-loadscope-reorder"]
+        others = [*PYTEST, *_remembering("others"), *spread, "-m", "not slow and not spark", *words]
         try:
-            codes = [subprocess.call([*PYTEST, *spread, "-m", "not slow and not spark", *words]), spark.wait()]
+            codes = [subprocess.call(others), spark.wait()]
         finally:
             spark.terminate()
         said.seek(0)
         sys.stdout.write(said.read().decode(errors="replace"))
+    if set(codes) <= {0, 1}:  # by pytest: passed, some failed
+        COMPLETE.touch()
     return max(codes)
+
+
+def _remembering(part: str) -> list[str]:
+    """What failed is remembered for each of the two, for `once_more.py`."""
+    return ["--cache-clear", "-o", f"cache_dir={CACHES / part}"]
 
 
 def _quietly(words: list[str]) -> subprocess.Popen[bytes]:
