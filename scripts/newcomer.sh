@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # What a newcomer does: install Godwit into an empty folder, run a broker, publish and subscribe. Nothing of the checkout
-# is used but the wheel that is built from it. Then the same as another user, with read-only libraries and without HOME.
+# is used but the wheel that is built from it. Then the same as another user, with read-only libraries and without HOME,
+# and once more where no folder can be written. It fails if the core is larger than `installed_mb_max`.
 # Usage: scripts/newcomer.sh [PYTHON]    A Python with hatchling builds the wheel (default: .venv/bin/python).
 set -euo pipefail
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 builder=${1:-$checkout/.venv/bin/python}
 folder=$(mktemp -d)
+installed_mb_max=130 # beside Python; NumPy alone takes 72
 broker=
 finish() {
     [ -z "$broker" ] || kill "$broker" 2>/dev/null || true
@@ -31,6 +33,7 @@ for library in numba pyarrow pyspark matplotlib dd; do
 done
 packages=$(venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 size_kb=$(du -sk --exclude='pip*' --exclude='setuptools*' --exclude=pkg_resources --exclude=_distutils_hack "$packages" | cut -f1)
+[ "$size_kb" -le $((installed_mb_max * 1024)) ] || fail "the core takes $((size_kb / 1024)) MB, more than $installed_mb_max"
 say "wheel $(du -k "$wheel" | cut -f1) kB, installed $((size_kb / 1024)) MB"
 
 say "install the client alone"
@@ -77,5 +80,17 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then # to root nothing i
     clean+=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 fi
 try "read-only libraries, no HOME" "${clean[@]}"
+
+# Nothing can be written at all, with the builder's Numba, which looks for a place for compiled code.
+read_only='for each in /tmp /var/tmp "$0"; do mount --bind "$each" "$each"; mount -o remount,bind,ro "$each"; done; exec "$@"'
+minor='import sys; print(sys.version_info[:2])'
+numba=$("$builder" -c 'import numba, pathlib; print(pathlib.Path(numba.__file__).parents[1])' 2>/dev/null || true)
+if [ -n "$numba" ] && [ "$(venv/bin/python -c "$minor")" = "$("$builder" -c "$minor")" ] && unshare -m true 2>/dev/null; then
+    chmod u+w "$packages" && echo "$numba" >"$packages/numba.pth" && chmod a-w "$packages"
+    try "nothing can be written, Numba" unshare -m sh -c "$read_only" "$folder" "${clean[@]}"
+    grep -q 'no folder for compiled code can be written' log || fail "Numba was not tried, or has found a folder"
+else
+    say "nothing can be written, Numba: skipped (needs Numba beside the same Python, and the right to mount)"
+fi
 
 say "done"

@@ -63,7 +63,10 @@ def _own_folders() -> Iterator[Path]:
     if os.environ.get("HOME"):
         yield Path(os.environ["HOME"]) / ".cache" / "godwit"
     user = os.getuid() if hasattr(os, "getuid") else 0
-    yield Path(tempfile.gettempdir()) / f"godwit-{user}"
+    try:
+        yield Path(tempfile.gettempdir()) / f"godwit-{user}"
+    except FileNotFoundError:  # no folder for temporary files can be written, nor the current folder
+        return
 
 
 def _takes_files(folder: Path) -> bool:

@@ -25,6 +25,14 @@ def test_without_a_folder_that_can_be_written_there_is_no_cache() -> None:
     assert cache_folder() is None
 
 
+def test_without_a_folder_for_temporary_files_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    assert cache_folder() is None
+
+
 def test_the_folder_of_the_modules_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kernel_cache, "MODULES", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
