@@ -50,7 +50,8 @@ check: $(READY) ## lint, formatting, types, layers, conventions
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m pytest -q tests/conventions
 
-bench: $(READY) ## measure matching, languages, teamwork, the simulator, moves, contexts, sockets, the dashboard and the pipeline beside their targets (half an hour and more)
+bench: $(READY) ## measure an installation, matching, languages, teamwork, the simulator, moves, contexts, sockets, the dashboard and the pipeline beside their targets (half an hour and more)
+	@$(BIN)/python benchmarks/installation.py
 	@$(BIN)/python benchmarks/matching.py
 	@$(BIN)/python benchmarks/languages.py
 	@$(BIN)/python benchmarks/teamwork.py

@@ -19,6 +19,8 @@ from typing import Annotated, Any
 
 import typer
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from benchmarks.measuring import this_machine
 from benchmarks.network_processes import PEERS, answers, server_path
 from benchmarks.workloads import ROOT

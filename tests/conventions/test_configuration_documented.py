@@ -11,6 +11,7 @@ import pytest
 
 from godwit.runtime.config_sections import BrokerSettings
 from godwit.runtime.configuration import load
+from godwit.runtime.reloading import LIVE, MACHINE, TLS
 from tests.conventions.repository import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
@@ -75,3 +76,10 @@ def test_a_key_that_is_missing_or_has_another_default_is_caught() -> None:
 def test_what_the_page_shows_can_be_used(block: str, tmp_path: Any) -> None:
     (tmp_path / "shown.toml").write_text(block)
     load(tmp_path / "shown.toml")
+
+
+def test_the_guide_names_every_section_that_can_change_while_a_broker_runs() -> None:
+    guide = (ROOT / "docs" / "guides" / "run.md").read_text(encoding="utf-8")
+    paragraph = next(each for each in guide.split("\n\n") if "can change while a broker runs" in each)
+    sections = {key.partition(".")[0] for key in (*MACHINE, *TLS)} | {*LIVE} - {"machine", "files"}
+    assert {name for name in sections if f"[{name}]" not in paragraph} == set()
