@@ -9,8 +9,9 @@ from pathlib import Path
 from zlib import crc32
 
 from godwit.codec import snapshots
+from godwit.codec.batch_chains import MARK, SLOT_BYTES, Mark
 from godwit.runtime.journal import FILE, FORMAT, LAYOUT, LOCK, SCHEMA
-from godwit.runtime.journal_marks import MARK, SLOT_BYTES, Mark, MarkFile
+from godwit.runtime.journal_marks import MarkFile
 from tests.conventions.repository import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "snapshots.md").read_text(encoding="utf-8")

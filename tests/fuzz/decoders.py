@@ -11,6 +11,7 @@ import msgspec
 
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Arrived, Heard, Input, LinkUp, Opened, TimerDue
+from godwit.codec.journal_entries import entry_of, inputs_of
 from godwit.codec.snapshots import DriverState, pack, unpack
 from godwit.errors import FilterError, JournalError, MqttFault, PeerFault, SnapshotError
 from godwit.filters.language import loads, parse, to_json, to_text
@@ -19,7 +20,6 @@ from godwit.mqtt import packets as mqtt
 from godwit.mqtt.packet_decoder import Decoder
 from godwit.mqtt.packet_encoder import encode
 from godwit.runtime import wire
-from godwit.runtime.journal_entries import entry_of, inputs_of
 from tests.fuzz.hostile_peers import busy_broker
 from tests.property.wrong_messages import fitting, samples
 

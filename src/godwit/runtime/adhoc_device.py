@@ -33,6 +33,7 @@ from godwit.adhoc.holdings import Holdings, HoldingsState, Kept, resume
 from godwit.broker.effects import ComponentInput, Effect, Input, Notify, TimerDue
 from godwit.client.client import Client, ClientConfig
 from godwit.client.confirmations import CONFIRM_TIMER
+from godwit.codec.journal_entries import JournalEntry
 from godwit.errors import ConfigurationError, GodwitError, JournalError
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
@@ -47,7 +48,6 @@ from godwit.runtime.adhoc_keys import AllowedDevice, DeviceFolder
 from godwit.runtime.adhoc_links import DeviceLinks, LinkLimits
 from godwit.runtime.adhoc_uplink import UPLINK, Uplink
 from godwit.runtime.journal import Durability, Journal
-from godwit.runtime.journal_entries import JournalEntry
 from godwit.runtime.node import Node
 from godwit.trace import Record
 

@@ -1,6 +1,6 @@
 """The journal of a device: what it holds, and not what it has heard.
 
-*Theory.* Of a broker, the journal has every input (`journal_entries.py`). A device hears beacons all the time and
+*Theory.* Of a broker, the journal has every input (`codec/journal_entries.py`). A device hears beacons all the time and
 passes on what is for others; nothing of that need survive it. So the journal of a device has the changes of what it
 holds for others (`adhoc/holdings.py`): an entry each, in batches, with snapshots now and then, in the files and formats
 of every journal (`journal.py`). A device that starts is told the entries, and goes on with what they come to.
@@ -13,10 +13,10 @@ import msgspec
 
 from godwit.adhoc.holdings import KEPT_KINDS, Kept
 from godwit.broker.effects import ComponentInput, Input
+from godwit.codec.journal_entries import ENTRIES, JournalEntry
 from godwit.codec.message_codec import Codec
 from godwit.codec.type_registry import TypeRegistry
 from godwit.errors import JournalError, PeerFault
-from godwit.runtime.journal_entries import ENTRIES, JournalEntry
 
 __all__ = ["KeptInput", "entries_of_changes", "kept_inputs"]
 

@@ -12,9 +12,9 @@ effects (`node.py`).
 | `memory` | there is no journal | nothing: the broker comes back as a new life |
 
 A disk may lose data that was safe: a damaged write-ahead file, a deleted file, an older copy that was restored. The
-mark (`journal_marks.py`) records the last batch of the journal, and `journal_checks.py` finds what is missing. With
-`relaxed`, a lost tail is expected: the broker continues as a new incarnation by itself. Any other loss is refused until
-the operator accepts it.
+mark (`journal_marks.py`) records the last batch of the journal, and `codec/journal_losses.py` finds what is missing.
+With `relaxed`, a lost tail is expected: the broker continues as a new incarnation by itself. Any other loss is refused
+until the operator accepts it.
 
 *Rules.*
 1. `append` returns when the batch is safe. If it raises, nothing of the batch is in the journal, and it may be retried.
@@ -47,24 +47,25 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 from time import time, time_ns
-from typing import Any, Literal
+from typing import Any, get_args
 from zlib import crc32
 
 from godwit.codec import snapshots
+from godwit.codec.batch_chains import MARK, BatchDamage, StoredSnapshot, chained, first_chain
+from godwit.codec.journal_losses import Durability, Loss, loss_of, needs_operator
 from godwit.errors import JournalError
 from godwit.files import synced
 from godwit.locking import locked
 from godwit.runtime import wire
-from godwit.runtime.journal_checks import BatchDamage, Loss, about_checksum, examined, loss_of, verified
+from godwit.runtime.journal_checks import about_checksum, examined, verified
 from godwit.runtime.journal_copies import copied
-from godwit.runtime.journal_marks import MARK, MarkFile, chained, first_chain
-from godwit.runtime.journal_snapshots import PARTS, StoredSnapshot, newest, removals, write_parts, write_row
+from godwit.runtime.journal_marks import MarkFile
+from godwit.runtime.journal_snapshots import PARTS, newest, removals, write_parts, write_row
 from godwit.runtime.journal_space import DRAFT, JournalSpace
 
 __all__ = ["DURABILITIES", "Durability", "Journal", "about", "check_format", "new_incarnation"]
 
-Durability = Literal["memory", "relaxed", "full"]
-DURABILITIES: tuple[Durability, ...] = ("memory", "relaxed", "full")
+DURABILITIES: tuple[Durability, ...] = get_args(Durability)
 
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
@@ -155,7 +156,7 @@ class Journal:
         self._is_new = content is None or (loss is not None and loss.kept < 0)
         if loss is None:
             return None
-        if not accept_loss and not (loss.is_tail and durability == "relaxed"):
+        if needs_operator(loss, durability) and not accept_loss:
             raise JournalError(
                 f"{file}: {loss.missing}. Restore the right files, or continue without the missing data with "
                 "godwit serve --accept-loss: neighbours and clients are told. Nothing was changed"

@@ -20,15 +20,15 @@ from typing import Any
 
 from godwit.broker.broker_state import BrokerState
 from godwit.broker.effects import Arrived, Heard
+from godwit.codec.batch_chains import BatchDamage, first_chain
+from godwit.codec.journal_entries import inputs_of
 from godwit.codec.snapshots import MACHINE, unpack_parts
 from godwit.errors import JournalError
 from godwit.event_log import EventLog
 from godwit.filters.events import Event
 from godwit.runtime.journal import FILE, about, check_format
-from godwit.runtime.journal_checks import BatchDamage, verified
+from godwit.runtime.journal_checks import verified
 from godwit.runtime.journal_copies import copied
-from godwit.runtime.journal_entries import inputs_of
-from godwit.runtime.journal_marks import first_chain
 from godwit.runtime.journal_snapshots import newest
 
 __all__ = ["events_in", "log_of"]

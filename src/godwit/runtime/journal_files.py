@@ -19,14 +19,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from godwit.codec.batch_chains import MARK, first_chain
+from godwit.codec.journal_entries import ENTRIES
+from godwit.codec.journal_losses import loss_of
 from godwit.errors import JournalError
 from godwit.files import synced
 from godwit.locking import locked
 from godwit.runtime.journal import FILE, LOCK, about, check_format, new_incarnation
-from godwit.runtime.journal_checks import examined, loss_of
+from godwit.runtime.journal_checks import examined
 from godwit.runtime.journal_copies import copied
-from godwit.runtime.journal_entries import ENTRIES
-from godwit.runtime.journal_marks import MARK, MarkFile, first_chain
+from godwit.runtime.journal_marks import MarkFile
 from godwit.runtime.journal_snapshots import newest
 
 __all__ = ["inspected", "restored", "why_damaged"]

@@ -14,10 +14,10 @@ which makes it valid. Then the replaced batches are deleted, also in pieces.
 
 import sqlite3
 from collections.abc import Iterator
-from typing import NamedTuple
-from zlib import crc32
 
-__all__ = ["PARTS", "PIECE_BYTES", "StoredSnapshot", "newest", "removals", "write_parts", "write_row"]
+from godwit.codec.batch_chains import StoredSnapshot
+
+__all__ = ["PARTS", "PIECE_BYTES", "newest", "removals", "write_parts", "write_row"]
 
 PIECE_BYTES = 2**19
 """What a batch may have to wait for: 2 to 4 ms of a disk that writes 500 MB/s."""
@@ -26,21 +26,6 @@ PARTS = """
 CREATE TABLE IF NOT EXISTS snapshot_parts (number INTEGER NOT NULL, part INTEGER NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (number, part));
 """
-
-
-class StoredSnapshot(NamedTuple):
-    """A snapshot, as the row of a journal with all its parts."""
-
-    number: int  # of the last batch in it
-    at: float
-    data: bytes
-    chain: bytes
-    checksum: int
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is as it was written."""
-        return crc32(self.data) == self.checksum
 
 
 def newest(disk: sqlite3.Connection, schema: str = "main") -> StoredSnapshot | None:

@@ -66,11 +66,11 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
+from godwit.codec.journal_entries import JournalEntry, entry_of, inputs_of
 from godwit.codec.snapshots import DriverState, Packing, gone, open_ends, packing, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.runtime.clock import SYSTEM, Clock
 from godwit.runtime.intake import ClosedConnections, Intake
-from godwit.runtime.journal_entries import JournalEntry, entry_of, inputs_of
 from godwit.runtime.node_inputs import TIMERS, client_line, is_note, is_request, note_open, sender_of
 from godwit.runtime.node_interfaces import ChangeRecorder, Disk, Machine, NodeObserver, Port
 from godwit.runtime.node_timers import NodeTimers

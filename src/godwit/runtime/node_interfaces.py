@@ -6,8 +6,8 @@ from typing import Any, Protocol
 import msgspec
 
 from godwit.broker.effects import Effect, Input
-from godwit.runtime.journal_checks import Loss
-from godwit.runtime.journal_entries import JournalEntry
+from godwit.codec.journal_entries import JournalEntry
+from godwit.codec.journal_losses import Loss
 
 __all__ = ["ChangeRecorder", "Disk", "Machine", "NodeObserver", "Port"]
 

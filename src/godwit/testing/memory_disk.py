@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from godwit.runtime.journal_checks import Loss
+from godwit.codec.journal_losses import Loss
 
 __all__ = ["MemoryJournal", "WritesAtOnce"]
 

@@ -15,12 +15,12 @@ from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, Publish, QueueRules, Request, Subscribe, Unsubscribe
 from godwit.broker.session import Session
 from godwit.client.client import Client, ClientConfig
+from godwit.codec.journal_entries import JournalEntry
 from godwit.codec.snapshots import SNAPSHOTS
 from godwit.errors import JournalError
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
 from godwit.runtime.adhoc_journal import KeptInput, entries_of_changes, kept_inputs
-from godwit.runtime.journal_entries import JournalEntry
 from godwit.simulator.adhoc_world import AdHocWorld
 
 NAMES = {"a": 1.0, "b": 0.5, "c": 0.2}

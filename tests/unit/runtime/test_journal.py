@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
+from godwit.codec.journal_entries import ENTRIES
 from godwit.errors import JournalError
 from godwit.runtime.journal import FILE, FORMAT, Journal, about
-from godwit.runtime.journal_entries import ENTRIES
 from godwit.runtime.journal_events import events_in
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from godwit.codec.batch_chains import MARK
 from godwit.errors import JournalError
 from godwit.runtime import journal_copies
 from godwit.runtime.journal import FILE, Journal
 from godwit.runtime.journal_copies import copied
-from godwit.runtime.journal_marks import MARK
 
 
 @pytest.fixture

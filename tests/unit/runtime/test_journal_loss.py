@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from godwit.codec.batch_chains import MARK, SETTLE_S, SLOT_BYTES
 from godwit.errors import JournalError
 from godwit.runtime import journal_marks
 from godwit.runtime.journal import FILE, Durability, Journal
-from godwit.runtime.journal_marks import MARK, SETTLE_S, SLOT_BYTES, MarkFile
+from godwit.runtime.journal_marks import MarkFile
 
 WAL = f"{FILE}-wal"
 SHM = f"{FILE}-shm"

@@ -15,14 +15,14 @@ import pytest
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Heard, Opened
 from godwit.broker.messages import Attach
+from godwit.codec.batch_chains import MARK
+from godwit.codec.journal_entries import JournalEntry
 from godwit.codec.snapshots import DriverState, pack
 from godwit.errors import JournalError
 from godwit.mobility import mobile_broker
 from godwit.runtime.journal import FILE, FORMAT, Journal, about
 from godwit.runtime.journal_checks import about_checksum
-from godwit.runtime.journal_entries import JournalEntry
 from godwit.runtime.journal_files import inspected, why_damaged
-from godwit.runtime.journal_marks import MARK
 from godwit.runtime.journal_snapshots import PIECE_BYTES
 from godwit.runtime.node import Node
 from godwit.runtime.wire import NATIVE

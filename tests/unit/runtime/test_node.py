@@ -12,11 +12,11 @@ from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Closed, Heard, Opened, Restarted, StartTimer, Trace
 from godwit.broker.messages import Attach, Received, Request, SetSessionExpiry
 from godwit.broker.reductions import NothingState
+from godwit.codec.journal_entries import ENTRIES, JournalEntry
 from godwit.codec.snapshots import unpack_parts
 from godwit.mobility import mobile_broker
 from godwit.runtime.clock import SystemClock
 from godwit.runtime.journal import Journal
-from godwit.runtime.journal_entries import ENTRIES, JournalEntry
 from godwit.runtime.node import Node
 from godwit.runtime.wire import NATIVE
 from godwit.trace import Record

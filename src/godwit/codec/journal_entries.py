@@ -21,13 +21,12 @@ from godwit.broker.effects import (
     TimerDue,
 )
 from godwit.broker.load_shedding import ShedLoad
-from godwit.codec.message_codec import Codec
+from godwit.codec.message_codec import MESSAGES, Codec
 from godwit.codec.type_registry import TypeRegistry
 from godwit.errors import JournalError, PeerFault
 from godwit.mobility.publisher_presence import PublisherReconfigured
-from godwit.runtime.wire import NATIVE
 
-__all__ = ["ENTRIES", "JournalEntry", "entry_of", "inputs_of"]
+__all__ = ["ENTRIES", "MESSAGE", "JournalEntry", "entry_of", "inputs_of"]
 
 
 class JournalEntry(msgspec.Struct, frozen=True, gc=False):
@@ -38,6 +37,9 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     name: str  # the peer or connection that it came from
     data: bytes  # its message, or all of it
 
+
+MESSAGE = Codec(MESSAGES, as_json=False)
+"""Messages as on the wire, in its native form."""
 
 ENTRIES: msgspec.msgpack.Decoder[list[JournalEntry]] = msgspec.msgpack.Decoder(list[JournalEntry])
 
@@ -67,11 +69,11 @@ def inputs_of(batch: bytes) -> Iterator[tuple[Input, float]]:
 def _input(entry: JournalEntry) -> Input:
     kind, name, data = entry.kind, entry.name, entry.data
     if kind == "opened":
-        return Opened(name, NATIVE.attributes(msgspec.msgpack.decode(data)))
+        return Opened(name, MESSAGE.attributes(msgspec.msgpack.decode(data)))
     if kind == "arrived":
-        return Arrived(name, NATIVE.decode(data))
+        return Arrived(name, MESSAGE.decode(data))
     if kind == "heard":
-        return Heard(name, NATIVE.decode(data))
+        return Heard(name, MESSAGE.decode(data))
     if kind not in _DECODERS:
         raise JournalError(f"an input of kind {kind!r}: this version knows none")
     return cast(Input, _DECODERS[kind].decode(data))
