@@ -157,7 +157,7 @@ class Notify(msgspec.Struct, frozen=True, gc=False):
 
 
 class StartTimer(msgspec.Struct, frozen=True):
-    """Give me `TimerDue(key)` at `at`. A timer of that key which is running already is moved."""
+    """Give me `TimerDue(key)` at `at`, never earlier. A timer of that key which is running already is moved."""
 
     key: TimerKey
     at: float

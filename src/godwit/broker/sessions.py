@@ -349,8 +349,10 @@ class Sessions:
         """The time of some subscriptions, or of a client that stayed away, is over. [motion §2.1]"""
         if key[0] == SESSION_TIMER:
             session = self._sessions.get(key[1])
-            if session is None or session.ends_at is None or now < session.ends_at:
+            if session is None or session.ends_at is None:
                 return RemovedEntries()
+            if now < session.ends_at:  # a timer of an earlier absence, or of a driver whose clock was early
+                return RemovedEntries(effects=(StartTimer(key, session.ends_at),))
             return self.end(session.client, now, "the client stayed away for too long")
         assert key == EXPIRY_TIMER
         self._expiry_timer_at = None

@@ -23,7 +23,8 @@ closed. Links and sessions resend what was not acknowledged.
    encoded and written while the machine continues (`snapshot_writer.py`). To keep the journal bounded under constant
    load, inputs also wait when it has doubled meanwhile, or when the disk is nearly full. A failed snapshot is retried
    when the journal has doubled.
-5. The clock never goes back: the machine's time is the later of the wall clock and the last time it was given.
+5. The machine's time is the latest of the wall clock, the last time it was given and the time that a due timer was set
+   for: it never goes back, and no timer is early.
 6. A turn is bounded: the event loop reads, writes and answers others between two turns, whatever waits. Until the
    requests of a previously idle client are safe and answered, clients with a backlog get less of each turn: an event
    waits for about four turns. A peer whose line is long is not read until it is short again.
@@ -122,7 +123,7 @@ class Node:
         self._effects: list[Effect] = []  # of these
         self._closed = ClosedConnections()
         self._pacing = WritePacing(clock)
-        self._timers = NodeTimers(clock, lambda key: self.tell(TimerDue(key)))  # as far as the journal goes
+        self._timers = NodeTimers(clock, self._on_due)  # as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
         self._is_due = False  # a turn is
         self._is_writing = False
@@ -151,6 +152,10 @@ class Node:
             self._is_due = True
             self._quiet.clear()
             self._loop.call_soon(self._turn)
+
+    def _on_due(self, key: TimerKey, at: float) -> None:
+        self.now = max(self.now, at)  # rule 5
+        self.tell(TimerDue(key))
 
     def is_long(self, line: str) -> bool:
         """Whether a line is so long that its transport should stop reading. (rule 6)"""

@@ -2,6 +2,9 @@
 
 A broker has a timer for every session whose client is away. A timer of the event loop for each of them takes 600 bytes,
 an entry here 200.
+
+An event loop may call up to `EARLY_S` too early. A timer is then due all the same, and `on_due` is told the time that it
+was set for: the machine must not be given an earlier one.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,9 +19,9 @@ EARLY_S = 0.001  # an event loop with a resolution of milliseconds may call this
 
 
 class NodeTimers:
-    """Due times by timer; `on_due` is called for each, after `run`."""
+    """Due times by timer; `on_due` is called for each with the time that it was set for, after `run`."""
 
-    def __init__(self, clock: Clock, on_due: Callable[[TimerKey], None]) -> None:
+    def __init__(self, clock: Clock, on_due: Callable[[TimerKey, float], None]) -> None:
         self._clock = clock
         self._on_due = on_due
         self._due: Ranking[TimerKey] = Ranking()
@@ -66,6 +69,7 @@ class NodeTimers:
         self._next = None
         now = self._clock.time() + EARLY_S
         while (first := self._due.lowest()) is not None and first[0] <= now:
-            self._due.discard(first[1])
-            self._on_due(first[1])
+            at, key = first
+            self._due.discard(key)
+            self._on_due(key, at)
         self.run()

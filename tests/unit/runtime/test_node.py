@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.effects import Closed, Heard, Opened, Restarted, StartTimer, Trace
+from godwit.broker.effects import Closed, Heard, Opened, Restarted, StartTimer, TimerDue, Trace
+from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, Received, Request, SetSessionExpiry
 from godwit.broker.reductions import NothingState
 from godwit.codec.journal_entries import ENTRIES, JournalEntry
@@ -19,6 +21,7 @@ from godwit.runtime.clock import SystemClock
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
 from godwit.runtime.wire import NATIVE
+from godwit.testing.virtual_clock import VirtualClock, VirtualTimer
 from godwit.trace import Record
 from tests.network.waiting import a_turn, run, until
 
@@ -438,3 +441,68 @@ def test_a_machine_made_from_a_journal_is_told_that_it_was(tmp_path: Path) -> No
 
     assert asyncio.run(life()) == []  # it is new
     assert asyncio.run(life()) == [Opened("c"), Closed("c"), Restarted()]
+
+
+class EarlyClock(VirtualClock):
+    """Calls what is asked for half a millisecond too early, as an event loop may."""
+
+    def call_later(self, delay_s: float, do: Callable[..., object], *args: Any) -> VirtualTimer:
+        return super().call_later(max(0.0, delay_s - 0.0005), do, *args)
+
+
+class Sleeper(Turns):
+    """Is woken ten seconds after each client has come, and records when that was and what it heard then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handled: list[tuple[Any, float]] = []
+
+    def handle(self, input: Any, now: float) -> list[Any]:
+        self.handled.append((input, now))
+        return [StartTimer(("wake",), now + 10.0)] if isinstance(input, Opened) else []
+
+
+def test_a_machine_sees_no_timer_early_and_its_journal_has_the_time_it_saw(tmp_path: Path) -> None:
+    clock = EarlyClock()
+
+    async def scene() -> None:
+        node = Node(Sleeper, Journal(tmp_path, "b1", "relaxed"), clock=clock)
+        assert isinstance(first := node.machine, Sleeper)
+        node.tell(Opened("c"))
+        await node.quiet()
+        began = clock.time()
+        assert clock.move(began + 60.0)
+        assert clock.time() < began + 10.0
+        await node.quiet()
+        await node.close()
+        again = Node(Sleeper, Journal(tmp_path, "b1", "relaxed"), clock=clock)
+        assert isinstance(second := again.machine, Sleeper)
+        replayed = list(second.handled)
+        await again.close()
+        assert first.handled == [(Opened("c"), began), (TimerDue(("wake",)), began + 10.0)]
+        assert replayed == first.handled
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("keeps_journal", [False, True])
+def test_a_session_ends_when_its_timer_comes_a_little_too_early(tmp_path: Path, keeps_journal: bool) -> None:
+    clock = EarlyClock()
+
+    async def scene() -> None:
+        config = BrokerConfig(limits=Limits(session_expiry_s=60.0))
+        journal = Journal(tmp_path, "b1", "relaxed") if keeps_journal else None
+        node = Node(lambda: mobile_broker("b1", {}, config), journal, clock=clock)
+        node.tell(Opened("x"))
+        node.tell(Heard("x", Attach("ann")), NATIVE.encode(Attach("ann")))
+        node.tell(Closed("x"))
+        await node.quiet()
+        assert isinstance(node.machine, Broker)
+        assert [session.client for session in node.machine.sessions] == ["ann"]
+        for _ in range(5):
+            clock.move(clock.time() + 61.0)
+            await node.quiet()
+        assert len(node.machine.sessions) == 0
+        await node.close()
+
+    asyncio.run(scene())

@@ -47,7 +47,7 @@ class Call:
 
 def made() -> tuple[NodeTimers, Clock, list[TimerKey]]:
     clock, due = Clock(), list[TimerKey]()
-    return NodeTimers(clock, due.append), clock, due
+    return NodeTimers(clock, lambda key, at: due.append(key)), clock, due
 
 
 def start(timers: NodeTimers, **at: float) -> None:
@@ -105,3 +105,13 @@ def test_a_loop_that_calls_much_too_early_is_asked_again() -> None:
     call()
     assert due == []
     assert [at for at, _ in clock.asked] == [10.0]
+
+
+def test_a_timer_that_the_loop_calls_a_little_too_early_is_due_at_the_time_it_was_set_for() -> None:
+    clock, due = Clock(), list[tuple[TimerKey, float]]()
+    timers = NodeTimers(clock, lambda key, at: due.append((key, at)))
+    start(timers, a=10.0)
+    clock.now = 9.9995
+    (_, call), clock.asked = clock.asked[0], []
+    call()
+    assert due == [(("a",), 10.0)]
