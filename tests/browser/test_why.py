@@ -86,6 +86,17 @@ def test_a_stranger_finds_a_missing_right_a_context_and_a_queue_rule(tmp_path: P
     run(scene())
 
 
+def test_an_event_without_a_record_is_not_denied() -> None:
+    async def scene() -> None:
+        async with broker() as (b1, _), dashboard(b1.url) as page:
+            said = await verdict(page, "van:1", "ann")
+            assert said.strip().startswith("Not known.")
+            assert "No broker that answered has recorded the event" in said
+            assert "not recorded any more" in said
+
+    run(scene())
+
+
 def test_a_user_who_is_asked_for_a_password_sees_the_page(tmp_path: Path) -> None:
     async def scene() -> None:
         said = {"username": "root", "password": "root-password"}  # given only when the broker asks for it

@@ -29,6 +29,9 @@ def pair() -> Iterator[Pair]:
         apart.end()
 
 
+RECOMPUTED = "  (recomputed from today's tables)"
+
+
 @pytest.fixture(scope="module")
 def events(pair: Pair) -> dict[str, str]:
     """`ann` at b2 wants one of two events of `van` at b1, and is away."""
@@ -115,8 +118,11 @@ def test_for_people_there_are_tables_and_a_tree(
     assert "kind = 'parking' AND cost < 3" in told
     assert "1 link\n" in godwit("routes", "--links", *http(pair[1])).stdout
     drawn = godwit("explain", events["dear"], "ann", *http(pair[1])).stdout
-    assert drawn.startswith(f"✗ {events['dear']} did not come to ann\n├── b1  ")
+    assert drawn.startswith(f"✗ {events['dear']} did not come to ann{RECOMPUTED}\n├── b1  ")
     assert "fails  because of cost < 3" in drawn
+    drawn = godwit("explain", "van:99", "ann", *http(pair[1])).stdout
+    assert drawn.startswith("? van:99 is not recorded any more for ann\n")
+    assert RECOMPUTED not in drawn
     assert godwit("explain", events["wanted"], "ann", *http(pair[1])).stdout.startswith("✓ ")
 
 

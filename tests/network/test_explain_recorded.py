@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
-from godwit.runtime import connect
+import pytest
+
+from godwit.runtime import activity_monitor, connect
 from tests.network.http_broker import Running, start
 from tests.network.serving import running
 from tests.network.waiting import run, until
@@ -48,10 +50,98 @@ def test_an_event_was_delivered_and_sent_on_although_the_client_has_left_since(t
             assert "it was sent to nobody else" in hops["b1"]["verdict"]
             status, hops = await explained(b2, tmp_path, "--topic", "fleet/a", "--client", "ann", "--last", "1h")
             assert (status, hops["b3"]["event"]) == (0, f"{publisher}:{number}")
-            assert (await explained(b2, tmp_path, "--topic", "fleet/c", "--client", "ann"))[0] == 1
+            assert (await explained(b2, tmp_path, "--topic", "fleet/c", "--client", "ann"))[0] == 3
             assert (await explained(b2, tmp_path, "--topic", "fleet/a"))[0] == 2
         finally:
             for each in (b1, b3, b2):
                 await each.stop()
+
+    run(scene())
+
+
+async def got_by_ann(place: Running, *attributes: dict[str, Any]) -> str:
+    """Publish these events, of which ann gets the first; its id."""
+    async with connect(place.native, name="ann") as ann, connect(place.native, name="van") as van:
+        mine = await ann.subscribe("topic = 'fleet/a'")
+        await until(lambda: len(place.machine.routing.matcher) == 1)
+        for each in attributes:
+            van.publish(each)
+        await van.drain()
+        publisher, number = (await mine.next()).id
+        await until(lambda: not place.machine.sessions.session("ann").queue.waiting())  # it is confirmed
+        return f"{publisher}:{number}"
+
+
+def test_after_a_restart_it_is_not_known_whether_an_event_was_delivered(tmp_path: Any) -> None:
+    async def scene() -> None:
+        b1 = await start(folder=tmp_path)
+        event = await got_by_ann(b1, {"topic": "fleet/a"})
+        await b1.stop()
+        b1 = await start(folder=tmp_path)
+        try:
+            status, hops = await explained(b1, tmp_path, event, "ann")
+            assert (status, hops["b1"]["basis"]) == (3, "unknown")
+            assert hops["b1"]["verdict"].startswith("the event is not recorded here (records begin at 20")
+            status, hops = await explained(b1, tmp_path, event, "bob")
+            assert (status, hops["b1"]["basis"]) == (3, "unknown")
+            assert hops["b1"]["verdict"].endswith(", and the client has no session here")
+        finally:
+            await b1.stop()
+
+    run(scene())
+
+
+def test_what_has_left_the_record_is_not_denied(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        b1 = await start()
+        try:
+            monkeypatch.setattr(activity_monitor, "KEPT_INPUTS", 3)
+            event = await got_by_ann(b1, {"topic": "fleet/a"}, *({"n": n} for n in range(10)))
+            status, hops = await explained(b1, tmp_path, event, "ann")
+            assert (status, hops["b1"]["basis"]) == (3, "unknown")
+        finally:
+            await b1.stop()
+
+    run(scene())
+
+
+def test_a_broker_whose_records_began_before_an_event_says_that_it_has_not_come(tmp_path: Any) -> None:
+    async def scene() -> None:
+        b2 = await start("b2", {"b1": None})
+        b1 = await start("b1", {"b2": b2.native})
+        try:
+            await b1.ready()
+            async with connect(b2.native, name="ann") as ann, connect(b1.native, name="van") as van:
+                await ann.subscribe("topic = 'fleet/a'")
+                van.publish({"topic": "fleet/b"})
+                await van.drain()
+                event = f"van:{van.machine.sequence}"
+                assert (await explained(b2, tmp_path, event, "ann"))[0] == 1
+                _, hops = await explained(b1, tmp_path, event, "ann")
+                assert (hops["b2"]["verdict"], hops["b2"]["basis"]) == ("the event has not come here", "record")
+        finally:
+            await b1.stop()
+            await b2.stop()
+
+    run(scene())
+
+
+def test_of_a_topic_the_last_twenty_events_are_explained_and_the_cut_is_told(tmp_path: Any) -> None:
+    async def scene() -> None:
+        b1 = await start()
+        try:
+            async with connect(b1.native, name="ann") as ann, connect(b1.native, name="van") as van:
+                await ann.subscribe("topic = 'fleet/a'")
+                words = ("--topic", "fleet/a", "--client", "ann", "--http", str(b1.web))
+                for count, is_cut in ((20, False), (1, True)):
+                    for _ in range(count):
+                        van.publish({"topic": "fleet/a"})
+                    await van.drain()
+                    async with running("explain", *words, folder=tmp_path) as process:
+                        printed, said = await process.communicate()
+                    assert (process.returncode, len(printed.splitlines())) == (0, 20)
+                    assert ("only the last 20 events of 'fleet/a' are explained" in said.decode()) == is_cut
+        finally:
+            await b1.stop()
 
     run(scene())

@@ -15,7 +15,7 @@ import typer
 
 from godwit.cli.admin_client import HTTP, AdminClient, Http, office
 from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
-from godwit.cli.statuses import STATUS_NO
+from godwit.cli.statuses import STATUS_NO, STATUS_UNKNOWN
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 BROKERS_MAX = 1_000
+YES, NO = "yes", "no"
 BECAUSE_SHOWN = 3
 EVENTS_SHOWN = 20  # of a topic
 UNITS = {"s": 1, "m": 60, "h": 3_600}
@@ -50,13 +51,14 @@ def explain(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Explain, broker by broker, why CLIENT did or did not receive an event. Exit status 0 if it did, else 1.
+    """Explain, broker by broker, why CLIENT did or did not receive an event.
 
-    With --topic, explain the events of a topic that were published lately; exit status 0 if all of them were received.
+    Exit status 0 if it did, 1 if it did not, 3 if that is not recorded any more. With --topic, explain the last 20
+    events of a topic; exit status 0 if all of them were received.
 
     Example: godwit explain --topic fleet/a --client screen --last 5m
     """
-    from godwit.runtime.explanations import is_delivered, with_reasons
+    from godwit.runtime.explanations import with_reasons
 
     first = office(http, token, user, password, ca)
     if topic:
@@ -64,25 +66,38 @@ def explain(
         events = _published(first, topic, _seconds(last))
         if not events:
             typer.echo(f"no event of {topic!r} in the last {last} is recorded at any broker that answered", err=True)
-            raise typer.Exit(STATUS_NO)
+            raise typer.Exit(STATUS_UNKNOWN)
+        if len(events) > EVENTS_SHOWN:
+            older = "older ones are left out; ask for one by PUBLISHER:NUMBER, or for less time with --last"
+            typer.echo(f"only the last {EVENTS_SHOWN} events of {topic!r} are explained: {older}", err=True)
+            events = events[-EVENTS_SHOWN:]
     else:
         client, events = receiver or client, [event or ""]
     if not client:
         raise typer.BadParameter("no client given: add CLIENT, or --client NAME")
-    are_delivered = True
+    answers = set()
     for each in events:
         publisher, _, number = each.rpartition(":")
         if not publisher or not number.isdecimal():
             raise GodwitError(f"{each!r} is not an event: it must be PUBLISHER:NUMBER, as `godwit pub` prints it")
         hops = with_reasons(_walk(first, each, client, subscription))
+        answer, basis = _answer(hops)
+        answers.add(answer)
         if is_terminal():
-            _draw(each, client, hops)
+            _draw(each, client, hops, answer, basis)
         else:
             for hop in hops:
                 typer.echo(json_form.dumps(hop, ensure_ascii=False))
-        are_delivered = are_delivered and any(is_delivered(hop) for hop in hops)
-    if not are_delivered:
-        raise typer.Exit(STATUS_NO)
+    if answers != {YES}:
+        raise typer.Exit(STATUS_NO if NO in answers else STATUS_UNKNOWN)
+
+
+def _answer(hops: list[dict[str, Any]]) -> tuple[str, str]:
+    """Whether the client got the event, and what the answer is based on."""
+    from godwit.runtime.explanations import is_delivered, verdict_of
+
+    basis = verdict_of(hops, [str(hop["broker"]) for hop in hops if "error" in hop]).basis
+    return YES if any(map(is_delivered, hops)) else "unknown" if basis == "unknown" else NO, basis
 
 
 def _seconds(said: str) -> float:
@@ -94,12 +109,13 @@ def _seconds(said: str) -> float:
 
 
 def _published(first: AdminClient, topic: str, last_s: float) -> list[str]:
-    """The recent events of a topic, published at any broker, the earliest first."""
+    """The recent events of a topic, published at any broker, the earliest first: the last `EVENTS_SHOWN`, and more if
+    there are more."""
     quoted = topic.replace("'", "''")
-    found = first.ask("/everywhere/events", filter=f"topic = '{quoted}'", limit=EVENTS_SHOWN)
+    found = first.ask("/everywhere/events", filter=f"topic = '{quoted}'", limit=EVENTS_SHOWN + 1)
     since = time() - last_s
     rows = [row for rows in found["answers"].values() if isinstance(rows, list) for row in rows if row["at"] >= since]
-    return [str(row["event"]) for row in sorted(rows, key=lambda row: row["at"])][-EVENTS_SHOWN:]
+    return [str(row["event"]) for row in sorted(rows, key=lambda row: row["at"])]
 
 
 def _walk(first: AdminClient, event: str, client: str, subscription: str) -> list[dict[str, Any]]:
@@ -142,7 +158,15 @@ def neighbours_in(network: Mapping[str, Any]) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------- for people
 
 
-def _draw(event: str, client: str, hops: list[dict[str, Any]]) -> None:
+HEADS = {
+    YES: ("✓ ", "bold green", " for "),
+    NO: ("✗ ", "bold red", " did not come to "),
+    "unknown": ("? ", "bold yellow", " is not recorded any more for "),
+}
+"""How the answer begins: sign, style, and what stands between event and client."""
+
+
+def _draw(event: str, client: str, hops: list[dict[str, Any]], answer: str, basis: str) -> None:
     from rich.console import Console
     from rich.text import Text
     from rich.tree import Tree
@@ -150,21 +174,24 @@ def _draw(event: str, client: str, hops: list[dict[str, Any]]) -> None:
     from godwit.cli.event_display import safe
     from godwit.runtime.explanations import is_delivered
 
-    got = any(is_delivered(hop) for hop in hops)
+    sign, style, joint = HEADS[answer]
     head = Text.assemble(
-        ("✓ " if got else "✗ ", "bold green" if got else "bold red"),
-        (safe(event), "bold cyan"),
-        " for " if got else " did not come to ",
-        (safe(client), "bold cyan"),
+        (sign, style), (safe(event), "bold cyan"), joint, (safe(client), "bold cyan"), (_marked(basis), "dim")
     )
     tree = Tree(head, guide_style="dim")
     for hop in hops:
         verdict = str(hop.get("error") or hop.get("verdict") or "")
         style = "red" if "error" in hop else "green" if is_delivered(hop) else "yellow"
-        branch = tree.add(Text.assemble((safe(str(hop["broker"])), "bold"), "  ", (safe(verdict), style)))
+        mark = (_marked(str(hop.get("basis", ""))), "dim")
+        branch = tree.add(Text.assemble((safe(str(hop["broker"])), "bold"), "  ", (safe(verdict), style), mark))
         for line in _lines(hop):
             branch.add(line)
     Console(highlight=False).print(tree)
+
+
+def _marked(basis: str) -> str:
+    """That an answer is not what was recorded when the event came."""
+    return "  (recomputed from today's tables)" if basis == "tables" else ""
 
 
 def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from math import inf
+from time import time
 from typing import Any
 
 from godwit.broker.effects import Arrived, Effect, Heard, Input, Send, Tell, Trace
@@ -85,7 +86,8 @@ class TraceListener:
 class ActivityMonitor:
     """The activity monitor of a node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, began_at: float | None = None) -> None:
+        self.records_begin = time() if began_at is None else began_at  # inputs after this are recorded completely
         self.counts: dict[str, int] = {}  # records, by kind
         self.inputs = 0
         self.came = 0  # bytes of messages
@@ -132,7 +134,8 @@ class ActivityMonitor:
         self._kept += count
         self._kept_bytes += size
         while self._turns and (self._kept > KEPT_INPUTS or self._kept_bytes > KEPT_BYTES):
-            _, size, gone = self._turns.popleft()
+            at, size, gone = self._turns.popleft()
+            self.records_begin = max(self.records_begin, at)
             self._kept -= len(gone)
             self._kept_bytes -= size
             oldest = self._turns[0][0] if self._turns else now

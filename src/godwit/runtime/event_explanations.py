@@ -7,14 +7,17 @@ that the event came from and was sent to.
 
 Recorded facts about an event are certain: it arrived, it was refused, it was sent to a client or a neighbour, it left a
 queue. Everything else is computed from the present tables, contexts and rights, which may have been different when the
-event arrived. Every verdict says on which of both it is based (`basis`). For an event that was never published
+event arrived. Every verdict says on which of both it is based (`basis`), or that it is unknown: the event is not
+recorded here, and may have come before the records begin. For an event that was never published
 (`explain_written`) everything is computed.
 
 *Rules.*
 1. Nothing here changes the machine, or the counts of tests.
 2. Recorded facts take precedence over computed ones.
 3. A verdict names the literal that failed, if there is one.
-4. At most `TESTED_MAX` exact tests are run for one question, each with the step limit of clients, and none whose query
+4. What is not recorded is not denied: without an arrival on record, one broker alone never says that the event did not
+   come.
+5. At most `TESTED_MAX` exact tests are run for one question, each with the step limit of clients, and none whose query
    would have to be parsed by a thread first.
 """
 
@@ -36,18 +39,21 @@ from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.node import Node
-from godwit.runtime.question_parts import SHOWN, cut_values, plain, shown
+from godwit.runtime.question_parts import SHOWN, cut_values, moment, plain, shown
 from godwit.runtime.routing_answers import WANTED, entries_of
 from godwit.runtime.session_answers import SessionAnswers, session_queries
 
-__all__ = ["ENDS", "RECORD", "TABLES", "EventExplanations", "Verdict", "not_held", "why_not", "without_session"]
+__all__ = [
+    "ENDS", "RECORD", "TABLES", "UNKNOWN", "EventExplanations", "Verdict", "not_held", "unrecorded", "why_not",
+    "without_session",
+]  # fmt: skip
 
 FAILING_SHOWN = 20
 CLIENT_RECORDS_SHOWN = 10
 REFUSALS_SHOWN = 5
 TESTED_MAX = 20
-RECORD, TABLES = "record", "tables"
-"""The basis of a verdict: recorded facts, or the present tables, contexts and rights."""
+RECORD, TABLES, UNKNOWN = "record", "tables", "unknown"
+"""The basis of a verdict: recorded facts; the present tables, contexts and rights; none, as nothing is recorded."""
 
 ENDS = {
     "purged": "it was removed from the client's queue by a rule of the subscription",
@@ -102,6 +108,7 @@ class EventExplanations:
             "event": f"{id[0]}:{id[1]}",
             "client": client,
             "is_written": False,
+            "records_begin": self._activity.records_begin,
             "arrivals": [{"at": at, "from": self._name_of(source)} for at, source, _ in arrivals],
             "records": [
                 {
@@ -197,13 +204,14 @@ class EventExplanations:
             return Verdict(self._end(told, ends[-1]), RECORD)
         if told["session"] is None:
             told["passes_on"] = True
-            return Verdict(without_session(told), TABLES)
+            return Verdict(without_session(told), TABLES if told["arrivals"] else UNKNOWN)
         if event is None:
-            return Verdict("the event has not come here, as far back as this broker remembers", RECORD)
+            return Verdict(unrecorded(told), UNKNOWN)  # rule 4
         if why := why_not(told, subscription):
             return Verdict(why, TABLES)
-        words = "a subscription matches now, but the event came before it did, or longer ago than this broker remembers"
-        return Verdict(words, TABLES)
+        if not told["is_recorded"]:
+            return Verdict("a subscription matches now; what was decided is not recorded any more", UNKNOWN)
+        return Verdict("a subscription matches now, but the event came before it did", TABLES)
 
     def _written_verdict(self, told: dict[str, Any], event: Event, session: Any, subscription: str) -> str:
         """The first finding that would decide."""
@@ -299,7 +307,7 @@ class EventExplanations:
         return row
 
     def _tested(self, said: Iterable[tuple[str, str]], event: Event, session: Any) -> dict[str, Any]:
-        """Whether an event passes the exact test of a subscription, in the client's present context. (rule 4)"""
+        """Whether an event passes the exact test of a subscription, in the client's present context. (rule 5)"""
         if len(event.payload or b"") > SMALL_BYTES or not all(
             self._tests.is_quick(text, language) for language, text in said
         ):
@@ -426,6 +434,13 @@ class EventExplanations:
         ]
 
 
+def unrecorded(told: Mapping[str, Any]) -> str:
+    """That there is no arrival on record, and whether this shows that the event did not come."""
+    if told.get("has_not_come"):
+        return "the event has not come here"
+    return f"the event is not recorded here (records begin at {moment(told['records_begin'])})"
+
+
 def not_held(parts: list[str]) -> str:
     """That parts of a filter do not hold, as a sentence."""
     *others, last = parts
@@ -461,7 +476,7 @@ def without_session(told: dict[str, Any]) -> str:
         return "the client is here, and its session is still on its way"
     where = f" (it went to {told['moved_to']})" if told["moved_to"] else ""
     if not told["arrivals"] and not told["is_written"]:
-        return f"the event has not arrived at this broker, and the client has no session here{where}"
+        return f"{unrecorded(told)}, and the client has no session here{where}"
     rows = told.get("sent_on", [])
     sent = [row["peer"] for row in rows if row.get("basis") == RECORD]
     may = [row["peer"] for row in rows if row["peer"] not in sent]

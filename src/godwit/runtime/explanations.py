@@ -13,6 +13,9 @@ a session, or else from the one that was asked. It has the publisher's present c
    tables.
 2. Brokers that have not answered are named: their findings are missing.
 3. A transmission between brokers counts as recorded only if the receiving broker has recorded the arrival.
+4. A broker without an arrival on record has not got the event if its records begin before the first arrival elsewhere.
+   Otherwise it may have got it. If that could change the answer, the verdict is `UNKNOWN`. This compares the clocks of
+   brokers, which are assumed to agree.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,10 +27,21 @@ from godwit.errors import GodwitError
 from godwit.filters.events import Attributes, event
 from godwit.filters.language import parse, to_text
 from godwit.filters.reasons import failing
-from godwit.runtime.event_explanations import ENDS, RECORD, TABLES, Verdict, not_held, why_not, without_session
+from godwit.runtime.event_explanations import (
+    ENDS,
+    RECORD,
+    TABLES,
+    UNKNOWN,
+    Verdict,
+    not_held,
+    unrecorded,
+    why_not,
+    without_session,
+)
 from godwit.runtime.network_questions import Answers
+from godwit.runtime.question_parts import moment
 
-__all__ = ["explained", "explanation", "is_delivered", "with_reasons"]
+__all__ = ["explained", "explanation", "is_delivered", "verdict_of", "with_reasons"]
 
 Hop = dict[str, Any]
 Ask = Callable[[str, Mapping[str, str]], Awaitable[Answers]]
@@ -62,7 +76,7 @@ def explanation(found: Answers, origin: str = "") -> dict[str, Any]:
     if any(hop.get("is_written") for hop in hops):
         return _of_written(hops, found.unanswered, origin)
     hops.sort(key=lambda hop: (not hop.get("arrivals"), _first_arrival(hop), hop.get("session") is None))
-    verdict = _verdict(hops, found.unanswered)
+    verdict = verdict_of(hops, found.unanswered)
     return {
         "delivered": any(map(is_delivered, hops)),
         "waits": any(row.get("waits") for hop in hops for row in hop.get("deliveries") or []),
@@ -85,10 +99,14 @@ def is_delivered(hop: Mapping[str, Any]) -> bool:
 def with_reasons(hops: list[Hop]) -> list[Hop]:
     """Add the failing parts of filters and rights at brokers that the event never reached; and rule 3."""
     came = {(arrival["from"], hop["broker"]) for hop in hops for arrival in hop.get("arrivals") or []}
+    came_first = min((_first_arrival(hop) for hop in hops if hop.get("arrivals")), default=0.0)
     for hop in hops:
         for row in hop.get("sent_on") or []:
             is_known = row.get("basis") == RECORD or (hop["broker"], row["peer"]) in came
             row["basis"] = RECORD if is_known else TABLES
+        if hop.get("basis") == UNKNOWN and not hop.get("arrivals") and hop["records_begin"] < came_first:  # rule 4
+            hop["has_not_come"], hop["basis"] = True, RECORD
+            hop["verdict"] = unrecorded(hop)
         if hop.get("passes_on"):
             hop["verdict"] = without_session(hop)
     known = next((hop for hop in hops if hop.get("attributes")), None)
@@ -127,7 +145,7 @@ def _first_arrival(hop: Hop) -> float:
 # ---------------------------------------------------------------- an event that was published
 
 
-def _verdict(hops: list[Hop], unanswered: list[str]) -> Verdict:
+def verdict_of(hops: list[Hop], unanswered: list[str]) -> Verdict:
     """The first finding that decides. (rule 1)"""
     said = [hop for hop in hops if "verdict" in hop]
     for is_decisive in (lambda hop: hop.get("refused"), is_delivered, _ended):
@@ -138,18 +156,45 @@ def _verdict(hops: list[Hop], unanswered: list[str]) -> Verdict:
                 return Verdict(f"{hop['broker']}: {hop['verdict']}{because}", RECORD)
     missing = _missing(unanswered)
     at = next((hop for hop in said if hop.get("session") is not None), None)
-    if at is None:
-        return Verdict(_nowhere(said, missing), TABLES)
     came = [hop for hop in said if hop.get("arrivals")]
+    if not came:
+        away = "" if at is not None else f"; {_nowhere(said, '')}"
+        words = f"no broker that answered has recorded the event{missing}{_records_begin(said)}"
+        return Verdict(f"{words}{away}{_refused_before(said)}", UNKNOWN)
+    if gap := _gap(said, came, unanswered):
+        return Verdict(gap, UNKNOWN)
+    if at is None:
+        undecided = [hop["broker"] for hop in came if not hop.get("is_recorded", True)]
+        if undecided:
+            return Verdict(f"what {undecided[0]} decided about the event is not recorded any more", UNKNOWN)
+        return Verdict(_nowhere(said, missing), TABLES)
     if at in came:
         return Verdict(f"{at['broker']}: {at['verdict']}", at.get("basis", TABLES))
-    if not came:
-        return Verdict(f"no broker remembers the event{missing}{_refused_before(said)}", RECORD)
     if why := why_not(at):
         return Verdict(f"{at['broker']}: {why}", TABLES)
     last = came[-1]["broker"]
     words = f"the event went as far as {last}, which knew of nobody behind it who wanted it at that moment{missing}"
     return Verdict(words, RECORD)
+
+
+def _gap(said: list[Hop], came: list[Hop], unanswered: list[str]) -> str:
+    """The broker that may have got the event and does not know it any more; "" if there is none. (rule 4)"""
+    reached: dict[str, str] = {}
+    for hop in came:
+        for row in hop.get("sent_on") or []:
+            has = "has" if row.get("basis") == RECORD else "may have"
+            reached[row["peer"]] = f"{hop['broker']} {has} sent the event to {row['peer']}"
+    for hop in said:
+        if hop["broker"] in reached and hop not in came and hop.get("basis") == UNKNOWN:
+            begin = moment(hop["records_begin"])
+            return f"{reached[hop['broker']]}, whose records begin at {begin}"
+    silent = next((broker for broker in unanswered if broker in reached), None)
+    return "" if silent is None else f"{reached[silent]}, which did not answer"
+
+
+def _records_begin(said: list[Hop]) -> str:
+    begin = [hop["records_begin"] for hop in said if "records_begin" in hop]
+    return f" (all records begin by {moment(max(begin))})" if begin else ""
 
 
 def _ended(hop: Hop) -> bool:

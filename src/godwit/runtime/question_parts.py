@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,7 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import to_text
 from godwit.runtime.wire import JSON
 
-__all__ = ["COUNT_MAX", "SHOWN", "TEXT_MAX", "cut_values", "event_id", "plain", "shown", "shown_rows"]
+__all__ = ["COUNT_MAX", "SHOWN", "TEXT_MAX", "cut_values", "event_id", "moment", "plain", "shown", "shown_rows"]
 
 SHOWN = 1_000  # rows of a long answer, unless more are asked for
 SHOWN_MAX = 100_000
@@ -25,6 +26,11 @@ COUNT_MAX = 10**9
 ATTRIBUTE_MAX = 200  # characters of a text in a list of events
 ATTRIBUTES_SHOWN = 50  # of an event in such a list
 VALUES_SHOWN = 10  # of an attribute
+
+
+def moment(at: float) -> str:
+    """A time as in logs, to the second."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def event_id(text: str) -> tuple[str, int]:

@@ -12,7 +12,8 @@ SESSION = {"client": "screen"}
 
 
 def hop(**said: Any) -> dict[str, Any]:
-    return {"client": "screen", "arrivals": [], "records": [], "session": None, "verdict": "as it is", **said}
+    of_all = {"client": "screen", "records_begin": 0.0, "arrivals": [], "records": [], "session": None}
+    return {**of_all, "verdict": "as it is", **said}
 
 
 def came(at: float, source: str = "van", **said: Any) -> dict[str, Any]:
@@ -41,7 +42,10 @@ def wish(filter: str, **more: Any) -> dict[str, Any]:
             "b2: as it is: floor = 7 does not hold of its context",
         ),
         ({"b1": came(1), "b2": hop()}, "the client has no session at any broker that answered"),
-        ({"b1": hop(session=SESSION), "b2": hop()}, "no broker remembers the event"),
+        (
+            {"b1": hop(session=SESSION), "b2": hop(records_begin=5.0)},
+            "no broker that answered has recorded the event (all records begin by 1970-01-01T00:00:05Z)",
+        ),
         ({"b1": came(1), "b2": came(2, session=SESSION)}, "b2: as it is"),
         ({"b1": came(1), "b2": hop(session=SESSION, subscriptions=[])}, "b2: the client wants nothing"),
         (
@@ -68,3 +72,44 @@ def test_brokers_that_have_not_answered_are_named() -> None:
     assert told["unanswered"] == ["b2"]
     assert told["verdict"].endswith("(b2 did not answer)")
     assert told["delivered"] is False
+
+
+SENT = [{"peer": "b2", "because_of": ["ann sub: zone = 4"], "more": 0, "basis": "record"}]
+
+
+@pytest.mark.parametrize(
+    ("answers", "unanswered", "basis", "verdict"),
+    [
+        (
+            {"b1": came(7, sent_on=SENT), "b2": hop(basis="unknown", records_begin=9.0, session=SESSION)},
+            [],
+            "unknown",
+            "b1 has sent the event to b2, whose records begin at 1970-01-01T00:00:09Z",
+        ),
+        ({"b1": came(7, sent_on=SENT)}, ["b2"], "unknown", "b1 has sent the event to b2, which did not answer"),
+        (
+            {"b1": came(7, is_recorded=False), "b2": hop(basis="unknown")},
+            [],
+            "unknown",
+            "what b1 decided about the event is not recorded any more",
+        ),
+        (
+            {"b1": came(7, is_recorded=True), "b2": hop(basis="unknown", records_begin=9.0)},
+            [],
+            "tables",
+            "the client has no session at any broker that answered",
+        ),
+    ],
+)
+def test_what_a_broker_may_have_forgotten_makes_the_answer_unknown(
+    answers: dict[str, Any], unanswered: list[str], basis: str, verdict: str
+) -> None:
+    told = explanation(Answers(answers, unanswered))
+    assert (told["delivered"], told["basis"], told["verdict"]) == (False, basis, verdict)
+
+
+@pytest.mark.parametrize(("begin", "basis"), [(6.0, "record"), (8.0, "unknown")])
+def test_an_event_has_not_come_if_the_records_began_before_it(begin: float, basis: str) -> None:
+    answers = {"b1": came(7), "b2": hop(basis="unknown", records_begin=begin, session=SESSION)}
+    [_, second] = explanation(Answers(answers, []))["hops"]
+    assert second["basis"] == basis

@@ -21,6 +21,7 @@ export function Verdict({ found, client }) {
 /** The answer in a word, and the look of it. */
 function answerOf(found) {
   if (found.is_written) return found.delivered ? ["Yes, it would.", "yes"] : ["No, it would not.", "no"];
+  if (found.basis === "unknown") return ["Not known.", "unknown"];
   if (found.waits) return ["Not yet.", "waits"];
   return found.delivered ? ["Yes.", "yes"] : ["No.", "no"];
 }
@@ -31,9 +32,16 @@ function sentence({ verdict, hops }) {
   return isNamed ? verdict : verdict.charAt(0).toUpperCase() + verdict.slice(1);
 }
 
+/** What an answer rests on, in short and as a sentence. */
+const BASES = {
+  record: ["recorded", "recorded when it happened"],
+  tables: ["recomputed", "recomputed from today's tables"],
+  unknown: ["not recorded", "not recorded any more"],
+};
+
 /** What an answer rests on. */
 function Basis({ basis, isShort }) {
-  const words = basis === "record" ? ["recorded", "recorded when it happened"] : ["recomputed", "recomputed from today's tables"];
+  const words = BASES[basis] ?? BASES.tables;
   return html`<span class="tag">${words[isShort ? 0 : 1]}</span>`;
 }
 
