@@ -3,8 +3,8 @@
 A broker has a timer for every session whose client is away. A timer of the event loop for each of them takes 600 bytes,
 an entry here 200.
 
-An event loop may call up to `EARLY_S` too early. A timer is then due all the same, and `on_due` is told the time that it
-was set for: the machine must not be given an earlier one.
+An event loop may call up to `EARLY_S` too early. A timer is then due all the same, and `on_due` is told the time that
+it was set for: the machine must not be given an earlier one.
 """
 
 from collections.abc import Callable, Mapping

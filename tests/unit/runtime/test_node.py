@@ -467,7 +467,8 @@ def test_a_machine_sees_no_timer_early_and_its_journal_has_the_time_it_saw(tmp_p
 
     async def scene() -> None:
         node = Node(Sleeper, Journal(tmp_path, "b1", "relaxed"), clock=clock)
-        assert isinstance(first := node.machine, Sleeper)
+        first = node.machine
+        assert isinstance(first, Sleeper)
         node.tell(Opened("c"))
         await node.quiet()
         began = clock.time()
@@ -476,7 +477,8 @@ def test_a_machine_sees_no_timer_early_and_its_journal_has_the_time_it_saw(tmp_p
         await node.quiet()
         await node.close()
         again = Node(Sleeper, Journal(tmp_path, "b1", "relaxed"), clock=clock)
-        assert isinstance(second := again.machine, Sleeper)
+        second = again.machine
+        assert isinstance(second, Sleeper)
         replayed = list(second.handled)
         await again.close()
         assert first.handled == [(Opened("c"), began), (TimerDue(("wake",)), began + 10.0)]
