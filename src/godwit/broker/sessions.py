@@ -10,10 +10,9 @@ which session its numbers count, and when that is not the one found here, it num
 `Attached.accepted` and confirms nothing that it got in another. So a client that comes back to a broker which lost its
 disk, or to one where it was long ago, or without its own memory, loses nothing by mistaken numbers.
 
-*How a broker uses it.* `attach`, `detach` and `received` return effects to be carried out. `admit` returns the wish to
-hand to the routing family, or None, and the effects besides. `leave`, `end` and `on_timer_due` return what must be
-taken out of routing. `deliver` is called with each `DeliverLocally` answer. `PeerFault` means: close that connection
-with the reason and call `detach`.
+*How a broker uses it.* `attach`, `detach` and `received` return effects to be carried out. `admit` returns the wish for
+the routing family, or None, and the effects besides. `leave`, `end` and `on_timer_due` return what leaves routing.
+`deliver` is called with each `DeliverLocally` answer. `PeerFault` means: close that connection, and call `detach`.
 
 *Rules.*
 1. A request is handled once: number `accepted + 1` is new, a lower one is acknowledged again, a higher one is a fault.
@@ -512,8 +511,7 @@ class Sessions:
 
     def _set_expiry_timer(self) -> list[Effect]:
         """Let the timer run for the subscription that expires first."""
-        first = self._expiry.lowest()
-        at = None if first is None else first[0]
+        at = first[0] if (first := self._expiry.lowest()) is not None else None
         if at == self._expiry_timer_at:
             return []
         self._expiry_timer_at = at
