@@ -376,6 +376,54 @@ PLOTS = """async () => {
 }"""
 
 
+def test_no_line_is_drawn_through_a_time_when_nobody_has_looked() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), dashboard(running.url) as page:
+            await show(page, "metrics")
+            found = await page.evaluate(PAUSE)
+            assert found["times"] == [10, 12, 13, 100, 102]
+            assert found["Deliveries a second"] == [
+                ["a", None, 5, None, None, 3],
+                ["b", None, 1, None, None, None],  # it was asked later than the other
+                ["all brokers", None, 6, None, None, None],
+            ]
+            assert found["Queued events"] == [
+                ["a", 1, 2, None, 3, 4],
+                ["b", 5, 6, None, None, 7],
+                ["all brokers", 6, 8, None, None, 11],
+            ]
+            assert found["Time to match an event, ms, p50 and p99"][0] == ["a p50", None, 1, None, None, 1]
+            assert found["drops"] == [[10, 12, 13, 100, 102], [None, 6, None, None, 3]]
+            # of older samples a page may have only one in 90 s, and of several brokers at different times
+            assert found["old"] == [[0, 45, 90, 91, 200, 201, 5_000], [1, 2, 3, None, 4, None, 5]]
+
+    run(scene())
+
+
+PAUSE = """async () => {
+    const { plotsOf } = await import("/dashboard/pages/metrics.js");
+    const { perSecond } = await import("/dashboard/pages/why_drops.js");
+    const { withPauses } = await import("/dashboard/series.js");
+    const row = (at, deliveries, queued) => ({
+        at, deliveries, queued, match_s: [deliveries, 0], inputs: 0, received_bytes: 0, records: {}, held_bytes: 0,
+        attached: 0, process_bytes: null, write_s: [0, 0], lag_s: [0, 0], gap_s: [0, 0], delivery_s: [0, 0],
+        counts: { lost: deliveries },
+    });
+    const kept = {
+        a: [row(10, 0, 1), row(12, 10, 2), row(100, 50, 3), row(102, 56, 4)],
+        b: [row(10, 0, 5), row(12, 2, 6), row(102, 90, 7)],
+    };
+    const plots = plotsOf(["a", "b"], kept, [0.001]);
+    return {
+        times: plots[0].data[0],
+        drops: perSecond([kept.a, kept.b], ["lost"]),
+        old: withPauses([[0, 45, 90, 200, 5_000], [1, 2, 3, 4, 5]]),
+        ...Object.fromEntries(plots.map(({ title, names, data }) =>
+            [title, names.map((name, at) => [name, ...data[at + 1]])])),
+    };
+}"""
+
+
 def test_the_page_keeps_samples_of_a_day_and_thins_older_ones() -> None:
     async def scene() -> None:
         async with broker() as (running, _), dashboard(running.url) as page:

@@ -2,9 +2,9 @@
 
 import { html } from "htm/preact";
 import { useEffect, useRef } from "preact/hooks";
+import { isPause } from "./series.js";
 
 const HEIGHT = 200;
-const AWAY_S = 15; // series have no value at the times of others: only where there is none for longer, a line ends
 const SHORTEST_S = 60;
 const DAY_S = 86_400;
 const COLOURS = ["--accent", "--bad", "--warn", "--text", "--dim", "--good"];
@@ -38,9 +38,10 @@ function rangeOf(_, first, last) {
   return last - first < SHORTEST_S / 6 ? [last - SHORTEST_S, last] : [first, last];
 }
 
-/** Of the gaps in a line, in pixels, those that mean something. */
+/** Of the gaps in a line, in pixels, the pauses: a series has no value at the times of others. */
 function longGaps(plot, _series, _first, _last, gaps) {
-  return gaps.filter(([from, to]) => plot.posToVal(to, "x", true) - plot.posToVal(from, "x", true) > AWAY_S);
+  const last = plot.data[0].at(-1);
+  return gaps.filter(([from, to]) => isPause(plot.posToVal(from, "x", true), plot.posToVal(to, "x", true), last));
 }
 
 /** Whose line it is: p50 and p99 of a broker have one colour, and p99 is dashed. */

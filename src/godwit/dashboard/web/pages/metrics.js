@@ -9,7 +9,7 @@ import { useMemo } from "preact/hooks";
 import { go } from "../address.js";
 import { count, Problem, Unanswered } from "../parts.js";
 import { Plot } from "../plots.js";
-import { useSeries } from "../series.js";
+import { isPause, useSeries, withPauses } from "../series.js";
 
 export function Metrics({ parameters }) {
   const { at = "" } = parameters;
@@ -41,7 +41,6 @@ function boundsOf(found) {
 
 const NETWORK = "all brokers";
 const MIB = 2 ** 20;
-const STALE_S = 120; // after which the last sample of a broker says nothing about now
 const P50_AND_P99 = [["p50", 0.5], ["p99", 0.99]];
 
 /** The columns of the table: a title, and what is shown of the last samples of some brokers. */
@@ -108,31 +107,34 @@ export function plotsOf(brokers, kept, bounds) {
   const series = brokers.map((name) => kept[name]);
   const times = [...new Set(series.flatMap((rows) => rows.map(({ at }) => Math.round(at))))].sort((a, b) => a - b);
   const pairs = series.map((rows) => pairsAt(rows, times));
+  const data = (...values) => withPauses([times, ...values]);
   const lines = (valueOf) => [
     ...pairs.map((found) => found.map((pair, at) => (pair && Math.round(pair[0].at) === times[at] ? valueOf([pair]) : null))),
     ...(brokers.length > 1 ? [times.map((_, at) => (pairs.every((found) => found[at]) ? valueOf(pairs.map((found) => found[at])) : null))] : []),
   ];
   const names = brokers.length > 1 ? [...brokers, NETWORK] : brokers;
-  const plot = (title, valueOf) => ({ title, names, data: [times, ...lines(valueOf)] });
+  const plot = (title, valueOf) => ({ title, names, data: data(...lines(valueOf)) });
   return [
     ...RATES.map(([title, counter]) => plot(title, rate(counter))),
     ...TIMES.map(([title, field]) => ({
       title: `${title}, p50 and p99`,
       names: P50_AND_P99.flatMap(([share]) => names.map((name) => `${name} ${share}`)),
-      data: [times, ...P50_AND_P99.flatMap(([, share]) => lines(taken(field, bounds, share)))],
+      data: data(...P50_AND_P99.flatMap(([, share]) => lines(taken(field, bounds, share)))),
     })),
     ...LEVELS.map(([title, level]) => plot(title, (found) => total(found.map(([row]) => level(row))))),
     ...RECORDS.map(([title, counter]) => plot(title, rate(counter))),
   ];
 }
 
-/** The last sample at each time, with the one before it; undefined: there is none, or it is too old. */
+/** The last sample at each time, with the one before it, each undefined if there is none or a pause is in between. */
 function pairsAt(rows, times) {
+  const last = times.at(-1);
+  const isNear = (row, at) => row && !isPause(row.at, at, last);
   let next = 0;
   return times.map((time) => {
     while (next < rows.length && Math.round(rows[next].at) <= time) next += 1;
-    const row = rows[next - 1];
-    return row && time - row.at < STALE_S ? [row, rows[next - 2]] : undefined;
+    const [before, row] = [rows[next - 2], rows[next - 1]];
+    return isNear(row, time) ? [row, isNear(before, row.at) ? before : undefined] : undefined;
   });
 }
 

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useMemo } from "preact/hooks";
 import { count, Problem, Unanswered } from "../parts.js";
 import { Plot } from "../plots.js";
-import { useSeries } from "../series.js";
+import { isPause, useSeries, withPauses } from "../series.js";
 
 const STEP_S = 2; // between two samples of a broker
 const DROPS = {
@@ -43,18 +43,19 @@ export function Drops() {
       <p class="dim">Sums are those since the brokers started. Brokers take samples only while somebody looks, so the plot has gaps.</p>`}`;
 }
 
-/** The sums of all brokers as rates: times, and a line for each kind. A broker counts from its second sample on. */
+/** The sums of all brokers as rates: times, and a line for each kind. The first sample after a pause has no rate. */
 export function perSecond(series, kinds) {
+  const last = Math.max(...series.map((rows) => rows.at(-1).at));
   const slots = new Map();
   for (const rows of series) {
     for (const [at, row] of rows.entries()) {
       const before = rows[at - 1];
       const slot = Math.round(row.at / STEP_S) * STEP_S;
       const sums = slots.get(slot) ?? kinds.map(() => null);
-      if (before) kinds.forEach((kind, line) => (sums[line] = (sums[line] ?? 0) + Math.max(0, row.counts[kind] - before.counts[kind]) / (row.at - before.at)));
+      if (before && !isPause(before.at, row.at, last)) kinds.forEach((kind, line) => (sums[line] = (sums[line] ?? 0) + Math.max(0, row.counts[kind] - before.counts[kind]) / (row.at - before.at)));
       slots.set(slot, sums);
     }
   }
   const times = [...slots.keys()].sort((a, b) => a - b);
-  return [times, ...kinds.map((_, line) => times.map((time) => slots.get(time)[line]))];
+  return withPauses([times, ...kinds.map((_, line) => times.map((time) => slots.get(time)[line]))]);
 }
