@@ -1,5 +1,6 @@
 """The page Why? in a real browser: what is written by hand, what rests on record, and reasons a stranger finds."""
 
+import asyncio
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,34 @@ def test_a_user_who_is_asked_for_a_password_sees_the_page(tmp_path: Path) -> Non
         ):
             await page.goto(f"http://{running.web}")
             await shows(page, "No event has been published since the brokers started.")
+
+    run(scene())
+
+
+def test_an_event_is_found_by_text_and_by_filter_when_many_came_after_it() -> None:
+    async def scene() -> None:
+        async with chain() as (b1, _, b3), connect(b3.native, name="van") as van, dashboard(b1.url) as page:
+            await van.publish({"driver": "Ann Lee", "zone": 3})
+            planted = f"van:{van.machine.sequence}"
+            await asyncio.gather(*(van.publish({"zone": 4}) for _ in range(500)))
+            last = f"van:{van.machine.sequence}"
+            await show(page, "why")
+            await page.get_by_role("link", name=last, exact=True).wait_for()
+            await shows(page, "200: the last 200 of each broker")
+            found = page.get_by_role("link", name=planted, exact=True)
+            assert await found.count() == 0
+            await page.get_by_label("Search").fill("ann lee")
+            await found.wait_for()
+            await shows(page, "1 found, of the last 501 that were searched")
+            await page.get_by_label("Search").fill("")
+            await page.get_by_label("Filter").fill("zone <")
+            await page.keyboard.press("Enter")
+            await shows(page, "expected")  # what the broker says of the filter
+            page.complaints.clear()
+            await page.get_by_label("Filter").fill("zone < 4")
+            await page.keyboard.press("Enter")
+            await found.click()
+            await page.wait_for_url(f"**event={planted.replace(':', '%3A')}**")
 
     run(scene())
 

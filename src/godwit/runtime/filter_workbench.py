@@ -8,7 +8,8 @@ answer says how far it got.
 2. A test of a query has the step limit of clients (`EdgeLimits`). Another process tests large documents.
 3. A filter on the subscriber's own context is evaluated with the context that is given with it.
 4. Of the results, `SHOWN` are returned; the others are counted.
-5. A page that cannot show every event requests `latest`: at most `LATEST_MAX` events of the last seconds are examined,
+5. A search for a text looks at all events that the activity monitor has, until it has found enough.
+6. A page that cannot show every event requests `latest`: at most `LATEST_MAX` events of the last seconds are examined,
    and `LATEST_SHOWN` returned. The activity monitor has them anyway, so nothing is kept for this.
 """
 
@@ -33,14 +34,15 @@ from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.filter_questions import parsed, relation_of
 from godwit.runtime.node import Node
 from godwit.runtime.observations import RecentEvents
-from godwit.runtime.question_parts import cut_values, shown, shown_rows
+from godwit.runtime.question_parts import cut_values, plain, shown, shown_rows
 from godwit.runtime.slices import Slices
 
-__all__ = ["LATEST_MAX", "LATEST_SHOWN", "FilterWorkbench"]
+__all__ = ["LATEST_MAX", "LATEST_SHOWN", "FilterWorkbench", "has_text"]
 
 PARTY = "filter workbench"  # whose tests wait for each other in the other process
 SHOWN = 50
 SUBSCRIPTIONS_MAX = 20_000
+SEARCHED_MAX = 1_000
 LATEST_MAX = 500
 LATEST_SHOWN = 20
 LATEST_S_MAX = 10
@@ -63,17 +65,28 @@ class FilterWorkbench:
         return {"since": self.recent.since, **found}
 
     async def latest(self, asked: Mapping[str, str]) -> dict[str, Any]:
-        """The latest events that a filter matches, and about how many it matches in a second. (rule 5)"""
+        """The latest events that a filter matches, and about how many it matches in a second. (rule 6)"""
         seconds = max(1, shown_rows(asked, "seconds", 1, LATEST_S_MAX))
         events = list(self._activity.latest_events(time() - seconds))
         found = await self._matched(events[:LATEST_MAX], asked, LATEST_SHOWN)
         share = found["matched"] / (found["looked_at"] or 1)
         return {"events": found["events"], "per_s": share * len(events) / seconds}
 
+    async def search(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """The last events with a text in them that a filter matches, at most `limit`. (rule 5)"""
+        limit, text = shown_rows(asked, default=SHOWN, most=SEARCHED_MAX), asked.get("text", "").lower()
+        return await self._matched(list(self._activity.latest_events()), asked, limit, text, stops=True)
+
     async def _matched(
-        self, events: Sequence[tuple[float, Event]], asked: Mapping[str, str], shown_max: int
+        self,
+        events: Sequence[tuple[float, Event]],
+        asked: Mapping[str, str],
+        shown_max: int,
+        said: str = "",
+        *,
+        stops: bool = False,
     ) -> dict[str, Any]:
-        """The events among these that a filter matches."""
+        """The events among these that a filter matches and that have a text in them; `stops`: not more than shown."""
         language, text = asked.get("language") or NATIVE, asked.get("filter") or "TRUE"
         query = await parsed(self._tests, text, language)
         context = context_in(asked)
@@ -84,10 +97,10 @@ class FilterWorkbench:
         slices, rows = Slices(), list[dict[str, Any]]()
         looked_at = matched = residues = failed = 0
         for at, event in events:
-            if not await slices.more():
+            if (stops and matched >= shown_max) or not await slices.more():
                 break
             looked_at += 1
-            if not routable.matches(event):
+            if not routable.matches(event) or (said and not has_text(event, said)):
                 continue
             is_wanted = await self._is_wanted(query, (language, text), event, context)
             if is_wanted:
@@ -155,6 +168,17 @@ class FilterWorkbench:
             tested = queries_of(session.notes) if any(key.startswith(QUERY) for key in session.notes) else {}
             for name, subscribe in list(session.subscriptions.items()):
                 yield session.client, name, subscribe.filter, name in tested
+
+
+def has_text(event: Event, text: str) -> bool:
+    """Whether a text, in lower case, is in the id of an event or in one of its attributes, as NAME=VALUE."""
+    if text in f"{event.publisher}:{event.sequence}".lower():
+        return True
+    pairs = plain(event.attributes).items()
+    return any(
+        text in f"{name}={value if isinstance(value, str) else msgspec.json.encode(value).decode()}".lower()
+        for name, value in pairs
+    )
 
 
 def context_in(asked: Mapping[str, str]) -> Attributes | None:

@@ -200,6 +200,7 @@ ANSWERS: dict[str, Callable[[Inspection, Mapping[str, str]], Any]] = {
     "drops": lambda self, asked: self.drops(shown_rows(asked, "since", 0, COUNT_MAX * 10)),
     "counts": lambda self, asked: self.counts(),
     "matches": lambda self, asked: self.workbench.matches(asked),
+    "search": lambda self, asked: self.workbench.search(asked),
     "latest": lambda self, asked: self.workbench.latest(asked),
     "comparisons": lambda self, asked: self.workbench.comparisons(asked),
     "explain": _explanation,

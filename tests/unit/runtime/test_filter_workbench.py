@@ -54,6 +54,9 @@ class Bench:
     def latest(self, filter: str, **more: str) -> dict[str, Any]:
         return asyncio.run(self.bench.latest({"filter": filter, **more}))
 
+    def search(self, **asked: str) -> dict[str, Any]:
+        return asyncio.run(self.bench.search(asked))
+
     def comparisons(self, filter: str) -> dict[str, Any]:
         return asyncio.run(self.bench.comparisons({"filter": filter}))
 
@@ -156,3 +159,18 @@ def test_the_latest_events_of_many_are_told_with_an_estimate_of_how_many_come(mo
     monkeypatch.setattr(filter_workbench, "time", lambda: 9.0)
     assert bench.latest("n >= 0") == {"events": [], "per_s": 0.0}
     assert not bench.activity.observers
+
+
+def test_a_search_finds_a_text_and_a_filter_among_all_events_that_are_remembered() -> None:
+    bench = Bench()
+    planted = event({"driver": "Ann Lee", "zone": 3, "empty": True}, publisher="Van", sequence=1)
+    bench.publish(planted, *(event({"zone": at % 7}, publisher="car", sequence=at) for at in range(2, 600)))
+    for asked in ({"text": "ann l"}, {"text": "VAN:1"}, {"text": "empty=true"}, {"filter": "driver IS NOT NULL"}):
+        found = bench.search(**asked)
+        assert [row["event"] for row in found["events"]] == ["Van:1"], asked
+        assert found["looked_at"] == 599
+    assert bench.search(text="ann", filter="zone = 4")["events"] == []
+    latest = bench.search(limit="2")
+    assert ([row["event"] for row in latest["events"]], latest["looked_at"]) == (["car:599", "car:598"], 2)
+    with pytest.raises(GodwitError, match="limit"):
+        bench.search(limit="1001")

@@ -5,10 +5,10 @@
  */
 
 import { html } from "htm/preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { go, Link } from "../address.js";
 import { useAnswer } from "../asking.js";
-import { clock, count, inLine, Problem } from "../parts.js";
+import { clock, count, inLine, Problem, Unanswered } from "../parts.js";
 import { Drops } from "./why_drops.js";
 import { Verdict } from "./why_verdict.js";
 import { WriteEvent } from "./why_written.js";
@@ -16,6 +16,7 @@ import { WriteEvent } from "./why_written.js";
 const RECENT = 200; // events of each broker
 const OFFERED = 20; // clients to choose from
 const REFRESH_MS = 3_000;
+const TYPING_MS = 300; // after the last key
 
 export function Why({ parameters }) {
   const { event = "", client = "", written = "", publisher = "" } = parameters;
@@ -38,7 +39,6 @@ export function Why({ parameters }) {
 
 /** The two things that are asked for. */
 function Question({ event, client, written, publisher, ask, onTyped }) {
-  const events = useAnswer("/everywhere/events", { limit: RECENT }, event || written ? 0 : REFRESH_MS);
   const sessions = useAnswer("/everywhere/sessions", { limit: RECENT }, 0);
   const names = useMemo(() => {
     const rows = Object.values(sessions.answer?.answers ?? {}).flatMap((each) => each.sessions ?? []);
@@ -60,9 +60,9 @@ function Question({ event, client, written, publisher, ask, onTyped }) {
       </label>
       <button>Explain</button>
     </form>
-    <${Problem} error=${events.error ?? sessions.error} />
+    <${Problem} error=${sessions.error} />
     ${event && !client && html`<${Who} names=${names} event=${event} />`}
-    <${Recent} answers=${events.answer?.answers} event=${event} client=${client} isOpen=${event === "" && written === ""} />
+    <${Recent} event=${event} client=${client} isOpen=${event === "" && written === ""} />
     <${WriteEvent} written=${written} publisher=${publisher} client=${client} ask=${ask} />`;
 }
 
@@ -77,26 +77,41 @@ function Who({ names, event }) {
     </div>`;
 }
 
-/** The last events of the whole network, to pick one from. */
-function Recent({ answers, event, client, isOpen }) {
-  const [search, setSearch] = useState("");
-  const rows = useMemo(() => {
-    const all = Object.entries(answers ?? {}).flatMap(([broker, events]) =>
-      Array.isArray(events) ? events.map((each) => ({ ...each, broker, text: inLine(each.attributes) })) : []);
-    return all.sort((a, b) => b.at - a.at);
-  }, [answers]);
-  const found = rows.filter((row) => `${row.event} ${row.text}`.includes(search)).slice(0, RECENT);
-  if (!answers) return html`<p class="empty">Asking for the last events…</p>`;
+/** The last events of the whole network, or those of all remembered ones that are searched for, to pick one from. */
+function Recent({ event, client, isOpen }) {
+  const [text, setText] = useState("");
+  const [filter, setFilter] = useState("");
+  const typing = useRef(0);
+  const type = (typed) => {
+    clearTimeout(typing.current);
+    typing.current = setTimeout(setText, TYPING_MS, typed.target.value.trim());
+  };
+  useEffect(() => () => clearTimeout(typing.current), []);
+  const isSearch = text !== "" || filter !== "";
+  const { answer, error } = useAnswer("/everywhere/search", { text, filter, limit: RECENT }, isOpen && !isSearch ? REFRESH_MS : 0);
+  const told = Object.entries(answer?.answers ?? {}).filter(([, each]) => each?.events);
+  const rows = useMemo(() => told.flatMap(([broker, { events }]) => events.map((each) => ({ ...each, broker }))).sort((a, b) => b.at - a.at), [answer]);
+  const lookedAt = told.reduce((sum, [, each]) => sum + each.looked_at, 0);
+  const refusal = Object.values(answer?.answers ?? {}).find((each) => each?.error)?.error;
   return html`
     <details open=${isOpen}>
-      <summary>Last events of the network (${count(rows.length)})</summary>
-      <label>Search <input type="search" value=${search} onInput=${(typed) => setSearch(typed.target.value)} /></label>
-      ${found.length === 0 && html`<p class="empty">${rows.length ? "No event has that in it." : "No event has been published since the brokers started."}</p>`}
+      <summary>Last events of the network</summary>
+      <div class="question">
+        <label>Search <input type="search" placeholder="part of a name or value" onInput=${type} /></label>
+        <label class="wide">Filter <input type="search" class="code" autocomplete="off" spellcheck=${false} placeholder="such as zone = 3 AND speed > 50" onChange=${(typed) => setFilter(typed.target.value.trim())} /></label>
+      </div>
+      <${Problem} error=${error} />
+      <${Unanswered} found=${answer} />
+      ${refusal && html`<p class="problem" role="alert">${refusal}.</p>`}
+      ${answer && html`<p class="dim" role="status">${
+        isSearch ? `${count(rows.length)} found, of the last ${count(lookedAt)} that were searched`
+        : rows.length ? `${count(rows.length)}: the last ${RECENT} of each broker. Search looks at all that brokers remember.`
+        : "No event has been published since the brokers started."}</p>`}
       <ul class="events" tabindex="0" aria-label="Events">
-        ${found.map((row) => html`
+        ${rows.map((row) => html`
           <li key=${row.event} class=${row.event === event ? "chosen" : ""}>
             <${Link} page="why" parameters=${{ event: row.event, client }}>${row.event}<//>
-            <time>${clock(row.at)}</time> <span class="dim">${row.broker}</span> <span class="line">${row.text}</span>
+            <time>${clock(row.at)}</time> <span class="dim">${row.broker}</span> <span class="line">${inLine(row.attributes)}</span>
           </li>`)}
       </ul>
     </details>`;
