@@ -46,6 +46,8 @@ KINDS: dict[str, str] = {
     "link_down": "The connection to the peer is gone.",
     "crashed": "The node stopped, with or without its disk.",
     "restarted": "The node runs again.",
+    "start_refused": "The node did not start, because its disk has lost `detail`; an operator must accept that.",
+    "loss_accepted": "An operator accepted what the disk has lost: the node may start.",
     "closed": "The node closed the link or connection to the peer, for a reason.",
     "purged": "An event left the queue of a client that is away, by a rule; `rights`: it may not have it any more.",
     "expired": "The time of an event in a queue was over.",

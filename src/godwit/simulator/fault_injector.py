@@ -7,16 +7,23 @@ messages that were accepted with the last inputs are recorded as lost. A message
 the order on its link, is accepted with the one that fills the gap: it is acknowledged then, and lost with the
 acknowledgement.
 
+A damaged disk is opened by the rules of the journal (`damaged_disks.py`). It has lost nothing, its last inputs, or
+everything. Where the broker must not go on by itself, its start is refused, and an operator accepts the loss a little
+later.
+
 *Rules.*
 1. Every kind of fault is injected and ended here: `begin` and `end` match all of `FaultKind`, which the type checker
    verifies.
 2. A fault is counted when it is injected, by its actual kind: a broker that is down does not crash again, and if a disk
-   must not be rolled back, the fault is a plain crash.
+   must not be rolled back or damaged, the fault is a plain crash.
+3. A broker whose start was refused stays down until the loss is accepted, whatever else befalls it.
 """
 
 from typing import TypeVar, assert_never
 
 from godwit.broker.lost_tail import LOST_TAIL
+from godwit.codec.journal_losses import needs_operator
+from godwit.simulator import damaged_disks
 from godwit.simulator.fault_plan import Fault, drawn_faults
 from godwit.simulator.in_flight import InFlight
 from godwit.simulator.ledger import Ledger
@@ -35,6 +42,8 @@ __all__ = ["FaultInjector"]
 
 RECONNECT_S = 0.2
 UNNOTICED_S = 20.0
+ACCEPTED_AFTER_S = 0.4
+WRITE_AHEAD_MAX = 50  # batches that are in the write-ahead file of a damaged disk
 
 Place = TypeVar("Place")
 
@@ -75,6 +84,7 @@ class FaultInjector:
         self._unnoticed_until = 0.0  # a disk has lost inputs, and the loss may be unknown yet
         self._rollbacks_begun = 0
         self._rolled_back: dict[str, bool] = {}  # brokers that are down, and whether their disk reports the loss
+        self._refused: dict[str, str] = {}  # brokers that are down and will not start, and why
         recorder.listen(("closed",), self._on_closed)
 
     def plan(self) -> None:
@@ -127,6 +137,9 @@ class FaultInjector:
                 _count(self._crashed, where[0], 1)
                 injected = self.roll_back(where[0])
                 self._rollbacks_begun += 1
+            case "disk_torn" | "disk_flipped":
+                _count(self._crashed, where[0], 1)
+                injected = self.damage(where[0], fault.kind)
             case "disk_full":
                 _count(self._full, where[0], 1)
                 self._world.nodes[where[0]].is_full = True
@@ -156,7 +169,7 @@ class FaultInjector:
             case "disk_slow":
                 if _count(self._slow_disks, where[0], -1) == 0:
                     self._world.nodes[where[0]].sync_s -= self._settings.disk_slow_ms / 1_000
-            case "crash" | "crash_diskless" | "disk_rolled_back":
+            case "crash" | "crash_diskless" | "disk_rolled_back" | "disk_torn" | "disk_flipped":
                 if _count(self._crashed, where[0], -1) == 0:
                     self.restart(where[0])
             case _:
@@ -174,6 +187,7 @@ class FaultInjector:
         self._lost_disks.has_lost_any = True
         if not self._world.nodes[name].alive:
             return None
+        self._lost_disks.has_lost_whole = True
         for id, missed_at in self._in_flight.at_stake(name).items():
             self._ledger.died.update((client, id) for client in self._in_flight.clients_at(missed_at))
             detail = f"on the way to {', '.join(missed_at)}"
@@ -205,6 +219,38 @@ class FaultInjector:
             return self._crash(name)
         if not is_told:
             self._unnoticed_until = self._world.now + UNNOTICED_S
+        self._lose_tail(name, count, is_told=is_told)
+        return "disk_rolled_back"
+
+    def damage(self, name: str, kind: damaged_disks.Damage) -> FaultKind | None:
+        """Stop a broker, damage its disk, and record the losses in the ledger.
+
+        No disk is damaged while another loss may be unknown: such a fault is a plain crash, which is returned.
+        """
+        inputs, snapshot = self._world.disk(name)
+        if not self._world.nodes[name].alive or not inputs or self._world.now < self._unnoticed_until:
+            return self._crash(name)
+        draws = self._streams.stream("fault-damage", kind)
+        in_frames = draws.randint(1, WRITE_AHEAD_MAX)
+        image = damaged_disks.image_of(inputs, snapshot, self._world.nodes[name].incarnation, in_frames)
+        found = damaged_disks.opened(damaged_disks.damaged(image, kind, draws))
+        if untruth := damaged_disks.untruth(image, found):
+            self._recorder.violate(damaged_disks.LAW, untruth, name)
+        loss = found.loss
+        if loss is not None and loss.kept < 0:
+            self.lose_disk(name)
+        else:
+            if loss is None:
+                self._crash(name)
+            else:
+                self._lose_tail(name, len(inputs) - loss.kept, is_told=True)
+            self._world.replace_inputs(name, found.inputs)
+        if loss is not None and needs_operator(loss, self._settings.durability):
+            self._refused[name] = loss.missing
+        return kind
+
+    def _lose_tail(self, name: str, count: int, *, is_told: bool) -> None:
+        """Stop a broker whose disk loses the last inputs; `is_told`: it reports the loss."""
         self._lost_disks.has_lost_any = True
         tail, since = self._in_flight.taken_since(name, count), self._world.tail_begins_s(name, count)
         for id in dict.fromkeys(id for taken in tail for id in events_within(taken)):
@@ -220,7 +266,6 @@ class FaultInjector:
                 self._lost_disks.lose_session(client)
         self._rolled_back[name] = is_told
         self._world.crash(name, keeps_disk=True, loses=count)
-        return "disk_rolled_back"
 
     def _on_closed(self, node: str, record: Record, now: float) -> None:
         """A broker begins another incarnation: disconnected clients reconnect."""
@@ -234,8 +279,19 @@ class FaultInjector:
         else:
             self._network.connect_links_of(broker)
 
+    def _accept_loss(self, name: str) -> None:
+        """An operator accepts that a disk has lost data."""
+        self._recorder.record(name, Record("loss_accepted"))
+        if _count(self._crashed, name, -1) == 0:
+            self.restart(name)
+
     def restart(self, name: str) -> None:
-        """Restart a broker, and connect its neighbours and clients."""
+        """Restart a broker, and connect its neighbours and clients; unless its start is refused."""
+        if (missing := self._refused.pop(name, None)) is not None:
+            _count(self._crashed, name, 1)
+            self._recorder.record(name, Record("start_refused", detail=missing))
+            self._world.clock.call_at(self._world.now + ACCEPTED_AFTER_S, self._accept_loss, name)
+            return
         is_rolled_back = name in self._rolled_back
         self._world.restart(name, tail_lost=self._rolled_back.pop(name, False))
         for id in self._in_flight.in_hand(name) if is_rolled_back else ():

@@ -22,6 +22,7 @@ class LostDisks:
 
     def __init__(self) -> None:
         self.has_lost_any = False
+        self.has_lost_whole = False  # a disk, not only its last inputs
         self.brokers: dict[str, None] = {}  # that are down and have lost their disk
         self.clients: dict[str, None] = {}  # whose session is lost, and which have not been told yet
 

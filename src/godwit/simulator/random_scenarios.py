@@ -52,6 +52,7 @@ ADVERTISED_PROBABILITY = 0.3  # in the graph family
 QUENCHING_PROBABILITY = 0.15  # on any overlay; on a single broker it is likely anyway
 SEED_BITS = 32
 FAULT_PROBABILITY = 0.35  # that a kind of fault is on
+DAMAGE_PROBABILITY = 0.2  # the same, for each way of damaging disks
 RIGHTS_PROBABILITY = 0.15  # that rights of clients change, and the authorisation law alone judges
 MODEL_PROBABILITY = 0.5  # that clients who roam do so by another model than at random
 CALM_PROBABILITY = 0.15  # that no fault is on at all
@@ -331,8 +332,10 @@ def _faults(key: Key) -> Faults:
     def probability(name: str, *values: float) -> float:
         return key(name).choice(values) if key(f"{name} is on").random() < FAULT_PROBABILITY else 0.0
 
-    def rate(kind: FaultKind, per_s: tuple[float, ...], lasts_s: tuple[float, ...]) -> Rate | None:
-        if key(f"{kind} is on").random() >= FAULT_PROBABILITY:
+    def rate(
+        kind: FaultKind, per_s: tuple[float, ...], lasts_s: tuple[float, ...], is_on: float = FAULT_PROBABILITY
+    ) -> Rate | None:
+        if key(f"{kind} is on").random() >= is_on:
             return None
         return Rate(per_s=key(kind).choice(per_s), lasts_s=key(f"{kind} lasts_s").choice(lasts_s))
 
@@ -347,6 +350,9 @@ def _faults(key: Key) -> Faults:
         crash_diskless=rate("crash_diskless", (0.05, 0.1), (0.2, 2.0)),
         disk_rolled_back=rate("disk_rolled_back", (0.05, 0.2), (0.2, 2.0)),
         rolled_back_inputs=key("rolled_back_inputs").choice((1, 5, 50)),
+        disk_torn=rate("disk_torn", (0.1, 0.3), (0.2, 2.0), DAMAGE_PROBABILITY),
+        disk_flipped=rate("disk_flipped", (0.1, 0.3), (0.2, 2.0), DAMAGE_PROBABILITY),
+        durability=key("durability").choice(("relaxed", "full")),
         disk_full=rate("disk_full", (0.1,), (0.5, 2.0)),
         disk_slow=rate("disk_slow", (0.2,), (1.0,)),
         slow_node=rate("slow_node", (0.1, 0.3), (1.0,)),

@@ -113,7 +113,7 @@ class Simulation:
         add_clients(world, scenario, network, population, ledger, contexts)
 
         # requests of clients, and the ledger
-        lost_disks = LostDisks()
+        self.lost_disks = lost_disks = LostDisks()
         in_flight = InFlight(scenario, world, network, population, lost_disks, ledger)
         self.requests = requests = ClientRequests(
             scenario, world, network, population, in_flight, ledger, recorder, movements
@@ -230,13 +230,13 @@ class Simulation:
             self.final_checks.check_idle_entries()
             self.final_checks.note_told()
         if scenario.run.leave:
-            is_rolled_back = scenario.faults.disk_rolled_back is not None
+            is_rolled_back = scenario.faults.lose_tails
             self.final_checks.leave(self.config.limits.session_expiry_s if is_rolled_back else None)
         fires = {} if self.fire is None else self.fire.check()
         verdict = Verdict()
         if scenario.run.judge:
             verdict = judge(self.ledger, advertised=self.config.advertisements != "off")
-            if scenario.faults.crash_diskless is None:
+            if scenario.faults.crash_diskless is None and not self.lost_disks.has_lost_whole:
                 self.final_checks.check_told(verdict.died, self.ledger.rolled_back)
         else:
             verdict.delivered = sum(map(len, self.ledger.deliveries.values()))

@@ -254,6 +254,17 @@ class World:
             machine.handle(input, now)
         return machine
 
+    def disk(self, name: NodeId) -> tuple[list[tuple[Input, float]], tuple[int, bytes] | None]:
+        """A broker's disk: all its inputs, and a snapshot of the machine after the first so many."""
+        node = self.nodes[name]
+        return node.journal[: node.durable], node.snapshot
+
+    def replace_inputs(self, name: NodeId, inputs: Sequence[tuple[Input, float]]) -> None:
+        """The disk of a broker that is down has these inputs after its snapshot."""
+        node = self.nodes[name]
+        node.journal[0 if node.snapshot is None else node.snapshot[0] :] = inputs
+        node.durable = len(node.journal)
+
     def crash(self, name: NodeId, *, keeps_disk: bool, loses: int = 0) -> None:
         """Stop a broker at once, with or without its disk; `loses`: the number of last inputs that the disk loses."""
         node = self.nodes[name]

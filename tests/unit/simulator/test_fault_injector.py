@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from godwit.simulator import damaged_disks
 from godwit.simulator.fault_plan import Fault
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import FAULT_KINDS, FaultKind, Faults, OverlaySpec, Run, Scenario, with_changes
@@ -23,13 +24,15 @@ EFFECTS: dict[FaultKind, Callable[[Simulation], bool]] = {
     "crash": lambda run: not run.world.nodes["b0"].alive and run.world.nodes["b0"].incarnation == 1,
     "crash_diskless": lambda run: not run.world.nodes["b0"].alive and run.world.nodes["b0"].incarnation == 2,
     "disk_rolled_back": lambda run: not run.world.nodes["b0"].alive and run.world.nodes["b0"].incarnation == 1,
+    "disk_torn": lambda run: not run.world.nodes["b0"].alive,
+    "disk_flipped": lambda run: not run.world.nodes["b0"].alive,
     "disk_full": lambda run: run.world.nodes["b0"].is_full,
     "disk_slow": lambda run: run.world.nodes["b0"].sync_s > 0,
     "slow_node": lambda run: run.world.nodes["b0"].slow_s > 0,
 }
 """By kind, whether the fault is seen to be there."""
 
-CRASHES: tuple[FaultKind, ...] = ("crash", "crash_diskless", "disk_rolled_back")
+CRASHES: tuple[FaultKind, ...] = ("crash", "crash_diskless", "disk_rolled_back", "disk_torn", "disk_flipped")
 
 
 def planned(kind: FaultKind) -> Simulation:
@@ -67,8 +70,28 @@ def test_of_two_faults_at_one_place_the_later_one_ends_the_effect(kind: FaultKin
     run.world.run(5.0)  # the planned one has begun and ended
     assert EFFECTS[kind](run)
     run.faults.end(longer)
+    run.world.run(6.0)  # an operator has accepted what a disk has lost
     assert not EFFECTS[kind](run)
     assert run.faults.counts == {kind: 1 if kind in CRASHES else 2}  # a broker that is down does not crash again
+
+
+def test_a_broker_whose_start_is_refused_stays_down_until_the_loss_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(damaged_disks, "TORN_MARK_SHARE", 0.0)  # of a torn mark the other slot is whole
+    run, kinds = planned("disk_torn"), []
+    assert run.faults is not None
+    kept = ("crashed", "start_refused", "loss_accepted", "restarted", "tail_lost")
+    run.recorder.listen(kept, lambda node, record, now: kinds.append(record.kind))
+    run.plan()
+    run.world.run(3.1)
+    assert kinds == ["crashed", "start_refused"]
+    crash = Fault("crash", ("b0",), 3.1, 3.9)
+    run.faults.begin(crash)
+    run.world.run(3.7)
+    assert kinds == ["crashed", "start_refused", "loss_accepted"]  # another crash lasts
+    run.faults.end(crash)
+    assert kinds == [*("crashed", "start_refused", "loss_accepted"), "restarted", "tail_lost"]
 
 
 def test_faults_are_counted_as_what_they_were() -> None:

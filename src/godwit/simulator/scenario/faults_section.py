@@ -53,6 +53,9 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     crash_diskless: Plan = None  # a broker stops, and comes back with nothing
     disk_rolled_back: Plan = None  # a broker stops, and its disk has lost the last inputs
     rolled_back_inputs: Count = 20  # how many at most
+    disk_torn: Plan = None  # a broker stops, and the last writes to its disk are cut anywhere
+    disk_flipped: Plan = None  # a broker stops, and a bit on its disk is flipped
+    durability: Literal["relaxed", "full"] = "full"  # of these two: what may be lost without asking an operator
     disk_full: Plan = None  # a broker's disk takes nothing, and what it does waits
     disk_slow: Plan = None  # a broker's disk takes long
     disk_slow_ms: Milliseconds = 200.0  # for each batch
@@ -69,7 +72,12 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lose_disks(self) -> bool:
         """Whether a broker may forget, wholly or in part."""
-        return self.crash_diskless is not None or self.disk_rolled_back is not None
+        return any(plan_of(self, kind) is not None for kind in LOSSES)
+
+    @property
+    def lose_tails(self) -> bool:
+        """Whether a disk may lose the last inputs and keep the others."""
+        return any(plan_of(self, kind) is not None for kind in TAIL_LOSSES)
 
     @property
     def is_on(self) -> bool:
@@ -83,6 +91,8 @@ FaultKind = Literal[
     "crash",
     "crash_diskless",
     "disk_rolled_back",
+    "disk_torn",
+    "disk_flipped",
     "disk_full",
     "disk_slow",
     "slow_node",
@@ -91,7 +101,12 @@ FaultKind = Literal[
 
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 LINK_FAULTS: tuple[FaultKind, ...] = ("link_break", "partition_one_way")
-DISK_FAULTS: tuple[FaultKind, ...] = ("crash", "disk_rolled_back", "disk_full", "disk_slow")
+DISK_FAULTS: tuple[FaultKind, ...] = (
+    *("crash", "disk_rolled_back", "disk_torn", "disk_flipped"),
+    *("disk_full", "disk_slow"),
+)
+TAIL_LOSSES: tuple[FaultKind, ...] = ("disk_rolled_back", "disk_torn", "disk_flipped")
+LOSSES: tuple[FaultKind, ...] = ("crash_diskless", *TAIL_LOSSES)
 BROKER_FAULTS: tuple[FaultKind, ...] = (*DISK_FAULTS, "crash_diskless", "slow_node")
 
 
