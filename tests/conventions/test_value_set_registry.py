@@ -66,6 +66,9 @@ MUST_KNOW: dict[str, tuple[Place, ...]] = {
         ),
     ),
     "godwit.filters.language.json_form": (Place("_set_data"),),
+    "godwit.filters.memory_sizes": (
+        Place("_set_size", {"Everything Nothing Box Circle": "take no more than every literal does"}),
+    ),
     "godwit.filters.measures": (
         Place("_extent", {"Complement Everything Nothing OpenSet Substring Like": "cannot be measured"}),
         Place("looseness", {f"{TEXTS} {REGIONS} OpenSet": "let through about as much as an interval with two ends"}),

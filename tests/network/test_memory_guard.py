@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from godwit.broker.held_filters import entry_size
 from godwit.broker.messages import Attach, Bye, Publish, Request, Subscribe
 from godwit.filters.events import Event
 from godwit.filters.language import parse
@@ -34,8 +35,10 @@ def test_load_is_shed_in_order_and_counted_by_kind(tmp_path: Path) -> None:
             stranger[1].write((60_000).to_bytes(4, "big") + bytes(50_000))  # never let in
             known = await broker.open()
             known[1].write(Frames.packed([Intro()]) + (2**20).to_bytes(4, "big") + bytes(2 * BIG))
+            before = guard.held()["filters"]
             for name in ("first", "second"):
                 await away(broker, name)
+            assert guard.held()["filters"] - before == 2 * entry_size("s", parse("big = TRUE"))
             p = await broker.open()
             events = [Publish(Event({"big": True}, "p", n, bytes(BIG))) for n in range(1, 5)]
             p[1].write(Frames.packed([Intro(), Attach("p"), *(Request(n, w) for n, w in enumerate(events, 1))]))

@@ -659,7 +659,7 @@ def _about_moves(random: Random, client: str, peer: str, step: int) -> list[Any]
 def _replay(random: Random, client: str, to: str, attempt: int, items: tuple[QueuedEvent, ...]) -> Replay:
     session = Session(client, "n/1/1", LIMITS)
     wish = Subscribe((client, "x"), random.choice(FILTERS))
-    session.subscriptions["x"] = wish
+    session.filters.put_subscription(wish)
     return Replay(client, to, attempt, session.state(), items, random.random() < 0.6)
 
 

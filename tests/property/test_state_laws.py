@@ -11,6 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from godwit.broker.broker import Broker
+from godwit.broker.graph import GraphRouting
+from godwit.broker.sessions import Sessions
+from godwit.broker.tree import TreeRouting
 from tests.property.part_plays import PLAYS, Play
 from tests.property.part_scripts import IN_NETWORKS, OF_BASELINES, SCRIPTS
 from tests.simulation.transcripts_of_brokers import empty, said, state_fields, without
@@ -30,6 +33,17 @@ def compared(play: Play, seed: int, before: int) -> None:
     for step in range(before, before + STEPS_AFTER):
         call = play.draw(random, first, step)
         assert play.let(twin, call) == play.let(first, call), (step, call)
+    again = play.restored(read_again(first.snapshot()))  # which counts what the first has summed up
+    assert filter_bytes(again) == filter_bytes(twin) == filter_bytes(first)
+
+
+def filter_bytes(part: Any) -> list[int]:
+    """The memory of filters, as a part has summed it up change by change."""
+    if isinstance(part, Broker):
+        return [*filter_bytes(part.sessions), *filter_bytes(part.routing)]
+    if isinstance(part, Sessions):
+        return [part.quotas.filters.bytes, *(session.filters.bytes for session in part)]
+    return [part.remote_bytes()] if isinstance(part, TreeRouting | GraphRouting) else []
 
 
 @pytest.mark.parametrize("name", PLAYS)

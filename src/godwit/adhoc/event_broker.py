@@ -121,9 +121,10 @@ class EventBroker:
         session = self.sessions.new(newer.client)
         session.attempt = newer.attempt
         for name, subscribe in newer.subscriptions.items():
-            session.subscriptions[name] = subscribe
+            session.filters.put_subscription(subscribe)
             session.queue.set_rules(name, subscribe.queue, now)
-        session.advertisements, session.has_advertised = newer.advertisements, newer.has_advertised
+        session.adopt_advertisements(newer.advertisements)
+        session.has_advertised = newer.has_advertised
         context = newer.context if newer.context_since is not None else None
         self.sessions.welcome(session, context, newer.asserted, now)
         for item in in_sender_order([*older.queue.waiting(), *newer.queue.waiting()]):

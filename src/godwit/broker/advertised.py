@@ -65,6 +65,7 @@ from godwit.broker.routing import Answer
 from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
+from godwit.filters.memory_sizes import EntrySizes
 from godwit.matching.index_matcher import IndexMatcher
 from godwit.trace import Record
 
@@ -155,6 +156,7 @@ class AdvertisementForwarding:
         self.own: dict[Filter, OwnAdvertisement] = {}
         self.own_of: dict[EntryId, Filter] = {}
         self.others: dict[NodeId, OtherAdvertiser] = {}
+        self._other_sizes = EntrySizes()  # of the advertisements in `others`
         self.classes: dict[Filter, FilterClass] = {}  # of the subscriptions here
         self.class_of: dict[EntryId, Filter] = {}
         self._index = IndexMatcher()  # of `own`, by filter's number
@@ -272,6 +274,9 @@ class AdvertisementForwarding:
             "classes": len(self.classes),
         }
 
+    def remote_bytes(self) -> int:
+        return self._other_sizes.bytes
+
     # ------------------------------------------------------------ what other brokers say
 
     def on_message(self, source: NodeId, message: Any) -> list[Answer]:
@@ -298,6 +303,7 @@ class AdvertisementForwarding:
         if number not in other.filters and len(other.filters) >= ADVERTISEMENTS_HELD_MAX:
             return [Trace(Record("refused", source, "AdvertisementAdded", number=number, detail="too many"))]
         other.stale.pop(number, None)
+        self._other_sizes.change(other.filters.get(number), filter)
         other.filters[number] = filter
         answers: list[Answer] = []
         effort = Effort(INTERSECTING_EFFORT_MAX)
@@ -311,6 +317,8 @@ class AdvertisementForwarding:
     def _remove(self, source: NodeId, other: OtherAdvertiser, numbers: Iterable[int]) -> list[Answer]:
         """Advertisements of a broker are gone: take back what intersects none that is left. [pubmob §3]"""
         gone = [other.filters.pop(number) for number in numbers if number in other.filters]
+        for filter in gone:
+            self._other_sizes.change(filter, None)
         for number in numbers:
             other.stale.pop(number, None)
         answers: list[Answer] = []
@@ -335,6 +343,8 @@ class AdvertisementForwarding:
 
     def on_meet(self, broker: NodeId) -> None:  # rule 5
         other = self.others.setdefault(broker, OtherAdvertiser())
+        for filter in other.filters.values():
+            self._other_sizes.change(filter, None)
         other.filters, other.stale = {}, {}
         for group in self.classes.values():
             group.reach.pop(broker, None)
@@ -393,6 +403,7 @@ class AdvertisementForwarding:
             kept.filters, kept.stale = dict(other.filters), dict.fromkeys(other.stale)
             for id, filter in self.tables.remote.get(name, {}).items():
                 kept.told.setdefault(filter, {})[id] = None
+        self._other_sizes = EntrySizes(each for other in state.others.values() for each in other.filters.values())
         for part in state.classes:
             group = self.classes[part.filter] = FilterClass()
             group.ids, group.reach = dict.fromkeys(part.ids), dict.fromkeys(part.reach)

@@ -297,7 +297,7 @@ class Authorisation:
             effects += host.sessions.end_subscription(session, name)
             host.carry_out(host.routing.unsubscribe((client, name), now), effects, now)
         else:
-            session.subscriptions[name] = structs.replace(subscribe, filter=filter)
+            session.filters.put_subscription(structs.replace(subscribe, filter=filter))
             session.set_exact(name, host.sessions.binding)
             if subscribe.share:
                 host.sessions.touched[client] = None

@@ -73,8 +73,9 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from godwit.broker.removed_entries import RemovedEntries
 from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, Forward, RelayedMessage, Routing
-from godwit.broker.sessions import RemovedEntries, Sessions
+from godwit.broker.sessions import Sessions
 from godwit.broker.standard_components import standard_components
 from godwit.errors import PeerFault, SnapshotError
 from godwit.filters.contexts import key_of
@@ -410,8 +411,7 @@ class Broker:
         """A client leaves permanently."""
         client = self.sessions.client_of(connection)
         afterwards = [] if client is None else [on_leave(client) for on_leave in self._tables.on_leave]
-        effects = self.unlink(connection)
-        effects += self.withdraw(self.sessions.leave(connection, now), now, client)
+        effects = self.unlink(connection) + self.withdraw(self.sessions.leave(connection, now), now, client)
         return effects + [effect for after in afterwards if after is not None for effect in after(now)]
 
     def _on_request(self, connection: str, message: Request, now: float) -> list[Effect]:

@@ -16,7 +16,7 @@ __all__ = ["BrokerState"]
 class BrokerState(msgspec.Struct, frozen=True, tag=True):
     """All of a broker that does not follow from its settings."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     name: NodeId
     incarnation: int
     limits: Limits  # of now: they may have been changed since it was made

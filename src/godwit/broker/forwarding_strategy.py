@@ -116,6 +116,9 @@ class Forwarding(Protocol):
     def sizes(self) -> dict[str, int]:
         """How many entries each of its tables holds."""
 
+    def remote_bytes(self) -> int:
+        """About how many bytes the filters take that other brokers have told it, beside subscriptions."""
+
     def snapshot(self) -> AnyState:
         """All of its state, as a struct of a kind that is registered with `godwit.codec`."""
 

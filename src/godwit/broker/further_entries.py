@@ -109,6 +109,9 @@ class FurtherEntries(Protocol):
     def sizes(self) -> dict[str, int]:
         """How many entries each table holds."""
 
+    def remote_bytes(self) -> int:
+        """About how many bytes the entries of neighbours take."""
+
     def snapshot(self) -> AnyState:
         """All of its state, as a struct of a kind that is registered with `godwit.codec`."""
 
@@ -163,6 +166,9 @@ class NoFurtherEntries:
 
     def sizes(self) -> dict[str, int]:
         return {}
+
+    def remote_bytes(self) -> int:
+        return 0
 
     def snapshot(self) -> NoFurtherEntriesState:
         return NoFurtherEntriesState()

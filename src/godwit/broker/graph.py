@@ -78,6 +78,7 @@ from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology, Topol
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
+from godwit.filters.memory_sizes import EntrySizes
 from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.matcher import Matcher
 from godwit.trace import Record
@@ -138,6 +139,7 @@ class GraphRouting:
         self.open: dict[NodeId, None] = {}  # neighbours whose links are open now
         self.local: dict[EntryId, Filter] = {}
         self.remote: dict[NodeId, dict[EntryId, Filter]] = {}
+        self._remote_sizes = EntrySizes()
         self.stale: dict[NodeId, dict[EntryId, None]] = {}  # not told again yet, while a broker tells everything
         self.untold: dict[NodeId, None] = {}  # rule 4
         self.newborn_s = newborn_s
@@ -279,6 +281,9 @@ class GraphRouting:
             "matcher": len(self._local_index) + len(self._remote_index),
             **self.forwarding.sizes(),
         }
+
+    def remote_bytes(self) -> int:
+        return self._remote_sizes.bytes + self.forwarding.remote_bytes()
 
     # ------------------------------------------------------------ neighbours
 
@@ -445,6 +450,7 @@ class GraphRouting:
         else:
             self._remote_index.replace((source, id), filter)
         entries[id] = filter
+        self._remote_sizes.change(before, filter)
         self.forwarding.on_remote(source, id, before, filter)
         return []
 
@@ -454,6 +460,7 @@ class GraphRouting:
         self.stale.get(source, {}).pop(id, None)
         if filter is not None:
             self._remote_index.remove((source, id))
+            self._remote_sizes.change(filter, None)
             self.forwarding.on_remote(source, id, filter, None)
 
     # ------------------------------------------------------------ lives
@@ -559,6 +566,7 @@ class GraphRouting:
         self._remote_index.add_many(
             ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()
         )
+        self._remote_sizes = EntrySizes(each for entries in self.remote.values() for each in entries.values())
         self.forwarding.restore(state.forwarding)
         if self.hops is not None and state.hops is not None:
             self.hops.restore(state.hops)

@@ -94,6 +94,9 @@ class SubscriptionForwarding:
     def sizes(self) -> dict[str, int]:
         return {}
 
+    def remote_bytes(self) -> int:
+        return 0
+
     def snapshot(self) -> GsfState:
         return GsfState()
 

@@ -14,8 +14,9 @@ from godwit.broker.gossip_messages import Fact
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link
 from godwit.broker.messages import Attach, EntryId, NodeId
+from godwit.broker.removed_entries import RemovedEntries
 from godwit.broker.routing import Answer, Routing
-from godwit.broker.sessions import RemovedEntries, Sessions
+from godwit.broker.sessions import Sessions
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 

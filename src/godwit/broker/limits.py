@@ -28,6 +28,7 @@ class Limits(msgspec.Struct, frozen=True):
     notes_bytes_max: int = 2**20  # of all notes of a client
     user_share: float = 1.0  # of sessions and retained events that one user can take; 1: all
     user_bytes_max: int | None = None  # that queues and notes of one user can take; None: no bound but those above
+    user_filter_bytes_max: int | None = None  # that subscriptions and advertisements of one user can take
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -8,6 +8,7 @@ input like any other, so that a replay does the same.
 2. Then events leave the longest queues, by the rules of those queues, each down to half. They count as *lost* where no
    rule of the subscriber allowed it, and receipts name them.
 3. A session whose client is connected never ends.
+4. Of one user, whose filters take too much, idle sessions end alike when it brings a filter more (`user_quotas.py`).
 """
 
 from math import inf
@@ -16,12 +17,14 @@ from typing import Any
 from godwit.broker.component import Handlers
 from godwit.broker.effects import ComponentInput, Effect
 from godwit.broker.host import Host
+from godwit.broker.messages import NodeId
 from godwit.broker.user_quotas import notes_size
 
 __all__ = ["LoadShedding", "ShedLoad"]
 
 RULE = "memory"
 REASON = "the broker holds too much (limits.memory_bytes_max)"
+USER_REASON = "its user needs the room for another filter (limits.user_filter_bytes_max)"
 
 
 class ShedLoad(ComponentInput, frozen=True):
@@ -39,6 +42,7 @@ class LoadShedding:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
+        host.sessions.end_for_room = self._end_for_room
         return Handlers(inputs={ShedLoad: self.on_shed_load})
 
     def snapshot(self) -> None:
@@ -55,7 +59,7 @@ class LoadShedding:
         for session in sorted(away, key=lambda each: inf if each.ends_at is None else each.ends_at):
             if excess <= 0:
                 return effects
-            excess -= session.queue.bytes + notes_size(session)
+            excess -= session.queue.bytes + notes_size(session) + session.filters.bytes
             effects += self.host.withdraw(sessions.end(session.client, now, REASON), now, session.client)
         for session in sorted(sessions, key=lambda each: -each.queue.bytes):
             if excess <= 0:
@@ -63,3 +67,7 @@ class LoadShedding:
             excess -= session.queue.shed(min(excess, session.queue.bytes // 2), RULE)
             effects += session.gone()
         return effects
+
+    def _end_for_room(self, client: NodeId, now: float) -> list[Effect]:
+        """End an idle session, because its user brings a filter that needs its room. (rule 4)"""
+        return self.host.withdraw(self.host.sessions.end(client, now, USER_REASON), now, client)

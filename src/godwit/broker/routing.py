@@ -138,6 +138,9 @@ class Routing(Protocol):
     def sizes(self) -> dict[str, int]:
         """How many entries each table holds; none when nobody is there."""
 
+    def remote_bytes(self) -> int:
+        """About how many bytes the filters take that other brokers have told."""
+
     def snapshot(self) -> AnyState:
         """All of its state, as a tagged struct of a kind that is registered with `godwit.codec`."""
 

@@ -22,6 +22,7 @@ import msgspec
 from godwit.broker.effects import Effect, Trace
 from godwit.broker.exact_tests import Binding, ExactTests
 from godwit.broker.heard_losses import HeardLosses
+from godwit.broker.held_filters import HeldFilters
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Advertise,
@@ -144,8 +145,8 @@ class Session:
     __slots__ = (
         "_accepted_then", "_settled", "_told", "_whole", "_whole_key", "accepted", "advertisements", "asserted",
         "attempt", "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
-        "has_advertised", "has_published", "linger_s", "losses_heard", "lost", "lost_more", "lost_since", "mode",
-        "name", "named", "notes", "queue", "refusals", "seen", "subscriptions", "suppressed",
+        "filters", "has_advertised", "has_published", "linger_s", "losses_heard", "lost", "lost_more", "lost_since",
+        "mode", "name", "named", "notes", "queue", "refusals", "seen", "subscriptions", "suppressed",
     )  # fmt: skip
 
     def __init__(self, client: NodeId, name: str, limits: Limits, losses_heard: int = 0) -> None:
@@ -160,8 +161,9 @@ class Session:
         self.notes: dict[str, bytes] = {}  # that the client has left here
         self.accepted = 0
         self.refusals: list[Refused] = []  # that the client may have missed
-        self.subscriptions: dict[str, Subscribe] = {}
-        self.advertisements: dict[str, Filter] = {}
+        self.filters = HeldFilters()
+        self.subscriptions: Mapping[str, Subscribe] = self.filters.subscriptions
+        self.advertisements: Mapping[str, Filter] = self.filters.advertisements
         self.has_advertised = False
         self.context = NOTHING_SAID  # as the client says
         self.asserted: Attributes = {}  # as the driver of its last connection vouches for
@@ -195,7 +197,8 @@ class Session:
 
     def adopt_advertisements(self, advertisements: Mapping[str, Filter]) -> None:
         """The client says from now on what it publishes: this, besides what it has said before."""
-        self.advertisements.update(advertisements)
+        for name, filter in advertisements.items():
+            self.filters.put_advertisement(name, filter)
         self.has_advertised = True
 
     def suppress(self, event: Event, reason: str) -> Trace:
@@ -324,8 +327,10 @@ class Session:
             setattr(session, name, getattr(state, name))
         session.context = state.context or NOTHING_SAID
         session.notes, session.refusals, session.lost = dict(state.notes), list(state.refusals), list(state.lost)
-        session.subscriptions = {subscribe.id[1]: subscribe for subscribe in state.subscriptions}
-        session.advertisements = dict(state.advertisements)
+        for subscribe in state.subscriptions:
+            session.filters.put_subscription(subscribe)
+        for name, filter in state.advertisements.items():
+            session.filters.put_advertisement(name, filter)
         session.queue, session.seen = Queue.restored(state.queue), Seen.restored(state.seen)
         session.chain = None if state.chain is None else PredecessorChain.restored(state.chain)
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
@@ -389,9 +394,10 @@ class Session:
         session.set_asserted(state.asserted, None)
         queue = session.queue
         for subscribe in state.subscriptions:
-            session.subscriptions[subscribe.id[1]] = subscribe
+            session.filters.put_subscription(subscribe)
             queue.set_rules(subscribe.id[1], subscribe.queue, now)
-        session.advertisements = {advertise.id[1]: advertise.filter for advertise in state.advertisements}
+        for advertise in state.advertisements:
+            session.filters.put_advertisement(advertise.id[1], advertise.filter)
         queue.taken, queue.sent_up_to, queue.confirmed = state.taken, state.sent_up_to, state.confirmed
         queue.expired, queue.purged = state.expired, dict(state.purged)
         queue.restore(items)

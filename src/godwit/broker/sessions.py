@@ -43,7 +43,6 @@ from dataclasses import replace
 from sys import intern
 from typing import Literal
 
-import msgspec
 from msgspec import structs
 
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
@@ -78,6 +77,7 @@ from godwit.broker.predecessor_chain import ITEMS_MAX, PredecessorChain
 from godwit.broker.query_notes import NO_QUERIES
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
+from godwit.broker.removed_entries import RemovedEntries
 from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed, unaddressed
 from godwit.broker.sessions_state import SessionsState
 from godwit.broker.user_quotas import UserQuotas
@@ -87,20 +87,12 @@ from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event
 from godwit.filters.references import is_open
 from godwit.trace import Record
 
-__all__ = ["RemovedEntries", "Sessions", "Wish", "not_addressed"]
+__all__ = ["Sessions", "Wish", "not_addressed"]
 
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
 
 Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | SetSessionExpiry | Denied
-
-
-class RemovedEntries(msgspec.Struct, frozen=True):
-    """What must be taken out of routing, and the effects besides."""
-
-    subscriptions: tuple[EntryId, ...] = ()
-    advertisements: tuple[EntryId, ...] = ()
-    effects: tuple[Effect, ...] = ()
 
 
 class Sessions:
@@ -119,6 +111,7 @@ class Sessions:
         self.retained: Retaining | None = None  # None: nobody says what there is room for
         self.authority: Authority | None = None  # None: every client may do everything
         self.is_awaited: Callable[[NodeId], bool] = lambda client: False  # whether its session is on its way here
+        self.end_for_room: Callable[[NodeId, float], list[Effect]] = lambda client, now: []  # its user needs the room
         self.asserted = asserted  # what of contexts no client says itself
         self._stamps = tuple((name, intern(SENDER + name)) for name in asserted)
         self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
@@ -389,6 +382,9 @@ class Sessions:
             session.refuse(refused)
             return None, [Tell(connection, refused)]
         effects: list[Effect] = [Tell(connection, Accepted(number))]
+        if isinstance(wish, Subscribe | Advertise):
+            ending, _ = self.quotas.room_for_filter(session, wish, self.limits)
+            effects += [effect for client in ending for effect in self.end_for_room(client, now)]
         match wish:
             case Publish() | Retain():
                 session.has_published = True
@@ -403,7 +399,7 @@ class Sessions:
                 wish = structs.replace(wish, id=(client, name))  # one name for all of its subscriptions
                 if wish.share or (before is not None and before.share):
                     self.touched[client] = None
-                session.subscriptions[name] = wish
+                session.filters.put_subscription(wish)
                 self.quotas.doubt(client)  # retained events may follow
                 session.set_exact(name, self.binding)
                 session.set_queries(name, queries)
@@ -417,10 +413,9 @@ class Sessions:
             case Unsubscribe(id=(_, name)):
                 effects += self.end_subscription(session, name)
             case Advertise(id=(_, name)):
-                session.advertisements[name] = wish.filter
-                session.has_advertised = True
+                session.adopt_advertisements({name: wish.filter})
             case Unadvertise(id=(_, name)):
-                del session.advertisements[name]
+                session.filters.drop_advertisement(name)
             case Context():
                 session.set_context(wish, self.binding, now)
         return wish, effects
@@ -467,12 +462,12 @@ class Sessions:
         if isinstance(wish, Advertise):
             if name not in session.advertisements and len(session.advertisements) >= limits.advertisements_max:
                 return f"at most {limits.advertisements_max} advertisements are allowed"
-            return None
+            return self.quotas.room_for_filter(session, wish, limits)[1]
         if name not in session.subscriptions and len(session.subscriptions) >= limits.subscriptions_max:
             return f"at most {limits.subscriptions_max} subscriptions are allowed"
         if wish.expires is not None and wish.expires <= now:
             return f"the subscription would be over before it began: expires is {wish.expires}, and it is {now}"
-        return None
+        return self.quotas.room_for_filter(session, wish, limits)[1]
 
     def _reason_against_event(self, event: Event) -> str | None:
         """Why an event with a `to`, or one that is stamped here, is refused."""
@@ -502,7 +497,7 @@ class Sessions:
         return self._set_expiry_timer()
 
     def _forget_subscription(self, session: Session, name: str) -> None:
-        if session.subscriptions.pop(name).share:
+        if session.filters.drop_subscription(name).share:
             self.touched[session.client] = None
         session.exact.remove(name)
         session.set_queries(name, NO_QUERIES)

@@ -315,6 +315,9 @@ class ContextForwarding:
         placed = sum(len(other.places) for other in self.others.values())
         return {"contexts": contexts, "placed": placed, "classes": len(self.classes)}
 
+    def remote_bytes(self) -> int:
+        return 0
+
     # ------------------------------------------------------------ what other brokers say
 
     def on_message(self, source: NodeId, message: Any) -> list[Answer]:

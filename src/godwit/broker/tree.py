@@ -59,6 +59,7 @@ from godwit.errors import PeerFault
 from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import TRUE, Filter
+from godwit.filters.memory_sizes import EntrySizes
 from godwit.filters.references import is_open
 from godwit.matching.caching_matcher import CachingMatcher
 from godwit.matching.matcher import Matcher
@@ -129,6 +130,7 @@ class TreeRouting:
         self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.matcher = new_matcher()
+        self._remote_sizes = EntrySizes()  # of what neighbours have told in `in_subs` and `in_ads`
         self.stale: dict[NodeId, dict[tuple[str, EntryId], None]] = {}  # of a neighbour that has lost its memory
         self.awaiting: dict[str, dict[NodeId, None]] = {  # who have not told us everything yet
             ADVERTISEMENTS: dict.fromkeys(self.neighbours if self.advertised else ()),
@@ -158,6 +160,7 @@ class TreeRouting:
             self.matcher.replace(key, filter)
         else:
             self.matcher.add(key, filter)
+        self._resize(source, entries.get(id), filter)
         entries[id] = filter  # l.2
         answers: list[Answer] = []
         for n in self.neighbours:  # l.5
@@ -173,8 +176,10 @@ class TreeRouting:
 
     def on_unsubscribe(self, id: EntryId, source: NodeId, common: Effort | None = None) -> list[Answer]:
         """Forget a subscription. What it had covered is told before it goes."""
-        if self.in_subs[source].pop(id, None) is None:
+        before = self.in_subs[source].pop(id, None)
+        if before is None:
             return []
+        self._resize(source, before, None)
         self.matcher.remove(matcher_key(source, id))
         answers: list[Answer] = []
         for n in self.neighbours:
@@ -199,6 +204,7 @@ class TreeRouting:
         before = self.in_ads[source].get(id)
         if not self.advertised or before == filter:
             return []
+        self._resize(source, before, filter)
         self.in_ads[source][id] = filter  # l.2
         answers: list[Answer] = []
         for n in self.neighbours:  # l.5
@@ -225,6 +231,7 @@ class TreeRouting:
         filter = self.in_ads[source].pop(id, None)
         if filter is None:
             return []
+        self._resize(source, filter, None)
         answers: list[Answer] = []
         for n in self.neighbours:
             if n != source:
@@ -510,6 +517,14 @@ class TreeRouting:
             **self.further.sizes(),
         }
 
+    def remote_bytes(self) -> int:
+        return self._remote_sizes.bytes + self.further.remote_bytes()
+
+    def _resize(self, source: NodeId, before: Filter | None, after: Filter | None) -> None:
+        """An entry has come, changed or gone: those of clients here are counted by their sessions."""
+        if source != HERE:
+            self._remote_sizes.change(before, after)
+
     # ------------------------------------------------------------ snapshots
 
     def snapshot(self) -> TreeState:
@@ -546,6 +561,8 @@ class TreeRouting:
             for source, entries in self.in_subs.items()
             for id, filter in entries.items()
         )
+        both = ((n, entries) for tables in (self.in_subs, self.in_ads) for n, entries in tables.items())
+        self._remote_sizes = EntrySizes(each for n, entries in both if n != HERE for each in entries.values())
         self.further.restore(state.further)
 
 

@@ -2,7 +2,8 @@
 
 *Theory.* A client's name is its user's, or begins with its user's and a slash, so the machine knows the user of every
 session without being told. (A client that was given another name by its operator counts as a user of its own.) A user
-has a share of all sessions (`Limits.user_share`) and a budget of bytes for queues and notes (`Limits.user_bytes_max`).
+has a share of all sessions (`Limits.user_share`), a budget of bytes for queues and notes (`Limits.user_bytes_max`), and
+one for the filters of its subscriptions and advertisements (`Limits.user_filter_bytes_max`).
 
 *Rules.*
 1. A user that has its share of sessions, or any that finds the broker full, makes room for a new session by its own
@@ -10,16 +11,20 @@ has a share of all sessions (`Limits.user_share`) and a budget of bytes for queu
    refused. Sessions of other users are never touched.
 2. Past the budget of bytes events leave the queues of that user: idle sessions first, those that would be forgotten
    first before others, then the longest queue. What is left is 7/8 of the budget.
-3. Sums are estimates from above between two counts, and an event is only taken when the exact sum is over the budget.
-   So a restored machine, which counts again, does the same.
+3. Sums of bytes of queues and notes are estimates from above between two counts, and an event is only taken when the
+   exact sum is over the budget. So a restored machine, which counts again, does the same.
+4. A filter for which the budget has no room is refused, unless idle sessions of that user hold enough: then they end,
+   in the order of rule 1 (`load_shedding.py`). Filters of a session that comes from another broker are never refused.
+   While they exceed the budget, the user begins no session without rule 1.
 """
 
 from collections.abc import Iterable
 from math import inf
 
 from godwit.broker.effects import Effect
+from godwit.broker.held_filters import FilterTotal, entry_size
 from godwit.broker.limits import Limits
-from godwit.broker.messages import NodeId, Note
+from godwit.broker.messages import Advertise, NodeId, Note, Subscribe
 from godwit.broker.query_notes import Queries, query_note
 from godwit.broker.session import Session
 
@@ -27,6 +32,7 @@ __all__ = ["UserQuotas", "user_of"]
 
 KEPT_SHARE = 7 / 8
 RULE = "user_bytes"
+ENDED_AT_ONCE = 8  # sessions, for the room of one filter: others wait while they end
 
 
 def user_of(client: NodeId) -> str:
@@ -41,10 +47,11 @@ def _forgotten_at(session: Session) -> float:
 class _User:
     """The sessions of one user, and what they hold at most."""
 
-    __slots__ = ("bytes", "sessions")
+    __slots__ = ("bytes", "filters", "sessions")
 
-    def __init__(self) -> None:
+    def __init__(self, filters: FilterTotal) -> None:
         self.sessions: dict[NodeId, Session] = {}
+        self.filters = FilterTotal(filters)
         self.bytes: float = inf  # not less than it is; inf: nobody has counted
 
     def count(self) -> int:
@@ -67,17 +74,23 @@ class UserQuotas:
 
     def __init__(self) -> None:
         self._users: dict[str, _User] = {}
+        self.filters = FilterTotal()  # of all users
 
     def restore(self, sessions: Iterable[Session]) -> None:
         """Have these sessions, and none besides."""
         self._users.clear()
+        self.filters = FilterTotal()
         for session in sessions:
             self.add(session)
 
     def add(self, session: Session) -> None:
         """A session has begun here, or come."""
-        user = self._users.setdefault(user_of(session.client), _User())
+        name = user_of(session.client)
+        user = self._users.get(name)
+        if user is None:
+            user = self._users[name] = _User(self.filters)
         user.sessions[session.client] = session
+        session.filters.count_in(user.filters)
         user.bytes = inf
 
     def remove(self, client: NodeId) -> None:
@@ -85,7 +98,9 @@ class UserQuotas:
         name = user_of(client)
         user = self._users.get(name)
         if user is not None:
-            user.sessions.pop(client, None)
+            session = user.sessions.pop(client, None)
+            if session is not None:
+                session.filters.count_in(None)
             if not user.sessions:
                 del self._users[name]
 
@@ -97,19 +112,51 @@ class UserQuotas:
         `total`: how many sessions there are, of all users. (rule 1)
         """
         user = self._users.get(user_of(client))
-        if user is None or client in user.sessions or limits.user_share >= 1:
+        if user is None or client in user.sessions:
+            return None, ""
+        budget = limits.user_filter_bytes_max
+        holds_too_much = budget is not None and user.filters.bytes > budget  # rule 4
+        if limits.user_share >= 1 and not holds_too_much:
             return None, ""
         is_full = len(user.sessions) >= limits.user_sessions_max
-        if not is_full and total < limits.sessions_max:
+        if not is_full and not holds_too_much and total < limits.sessions_max:
             return None, ""
         oldest = user.oldest_idle()
         if oldest is not None:
             return oldest.client, ""
+        if holds_too_much:
+            return None, _too_many_filters(user_of(client), user.filters.bytes, limits, "take")
         reason = (
             f"user {user_of(client)!r} has {len(user.sessions)} sessions, all with a connection: "
             f"at most {limits.user_sessions_max} are allowed (limits.user_share of limits.sessions_max)"
         )
         return None, reason if is_full else ""
+
+    # ------------------------------------------------------------ filters
+
+    def room_for_filter(
+        self, session: Session, wish: Subscribe | Advertise, limits: Limits
+    ) -> tuple[tuple[NodeId, ...], str | None]:
+        """The sessions that must end before a subscription or advertisement is taken, and why it is not. (rule 4)"""
+        budget, user = limits.user_filter_bytes_max, self._users.get(user_of(session.client))
+        if budget is None:
+            return (), None
+        name, is_here = wish.id[1], user is not None and session.client in user.sessions
+        held = (0 if user is None else user.filters.bytes) + (0 if is_here else session.filters.bytes)
+        before = session.filters.size_of(name, is_subscription=isinstance(wish, Subscribe))
+        size = entry_size(name, wish.filter, wish.share if isinstance(wish, Subscribe) else "")
+        needed = held + size - before
+        excess = needed - budget
+        if excess <= 0 or size <= before:
+            return (), None
+        ending: list[NodeId] = []
+        for each in user.idle() if user is not None and is_here else ():
+            if each.filters.bytes and len(ending) < ENDED_AT_ONCE:
+                ending.append(each.client)
+                excess -= each.filters.bytes
+                if excess <= 0:
+                    return tuple(ending), None
+        return (), _too_many_filters(user_of(session.client), needed, limits, "would take")
 
     # ------------------------------------------------------------ bytes
 
@@ -171,3 +218,10 @@ class UserQuotas:
 def notes_size(session: Session) -> int:
     """The bytes of a session's notes."""
     return sum(len(key) + len(value) for key, value in session.notes.items())
+
+
+def _too_many_filters(user: str, size: int, limits: Limits, verb: str) -> str:
+    return (
+        f"subscriptions and advertisements of user {user!r} {verb} {size} bytes at this broker, in all sessions: "
+        f"at most {limits.user_filter_bytes_max} are allowed (limits.user_filter_bytes_max)"
+    )

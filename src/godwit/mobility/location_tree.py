@@ -42,6 +42,7 @@ from godwit.filters.contexts import AUTHORS, CONTEXT_MAX, size_of
 from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, values_of
 from godwit.filters.filters import Filter
+from godwit.filters.memory_sizes import EntrySizes
 from godwit.filters.references import is_open
 from godwit.filters.values import checked_value, distinct_sorted, identity
 from godwit.mobility.followed_entry import Followed, FollowedState, names_of
@@ -79,6 +80,7 @@ class FollowedFilters:
         self.told: dict[NodeId, ToldFollows] = {}  # by neighbour
         self.delays: dict[NodeId, float] = {}  # round trips, with slack
         self.ids_made = 0
+        self._remote_sizes = EntrySizes()  # of what neighbours have told in `followed`
 
     def join(self, tree: TreeTables) -> None:
         self.tree = tree
@@ -127,6 +129,8 @@ class FollowedFilters:
         """Let `entry` take the place of what was there, and tell the neighbours who must know."""
         before = self.followed[source].get(id)
         self.followed[source][id] = entry
+        if source != HERE:
+            self._remote_sizes.change(None if before is None else before.filter, entry.filter)
         key = _in_matcher(source, id)
         if before is not None:
             if before.loosened != entry.loosened:
@@ -155,7 +159,9 @@ class FollowedFilters:
 
     def remove(self, id: EntryId, source: NodeId) -> list[Answer]:
         """An entry is over."""
-        del self.followed[source][id]
+        gone = self.followed[source].pop(id)
+        if source != HERE:
+            self._remote_sizes.change(gone.filter, None)
         self.tree.matcher.remove(_in_matcher(source, id))
         return self._untell_all(source, id)
 
@@ -257,6 +263,9 @@ class FollowedFilters:
         told = sum(map(len, self.told.values()))
         return {"followed": followed, "told_follows": told}
 
+    def remote_bytes(self) -> int:
+        return self._remote_sizes.bytes
+
     # ------------------------------------------------------------ snapshots
 
     def snapshot(self) -> FollowedFiltersState:
@@ -285,6 +294,8 @@ class FollowedFilters:
                 )
                 for id, each in entries.items()
             }
+        told = (entries for source, entries in state.followed.items() if source != HERE)
+        self._remote_sizes = EntrySizes(each.filter for entries in told for each in entries.values())
         for n, groups in state.told.items():
             self.told[n] = self._nothing_told()
             self.told[n].restore(groups, lambda key: self.followed[key[0]][key[1]])

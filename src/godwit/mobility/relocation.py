@@ -462,7 +462,7 @@ class Relocation:
         session = self.host.sessions.new(arrival.attach.client)
         for name, subscribe in arrival.subscriptions.items():
             if name in wanted:
-                session.subscriptions[name] = subscribe
+                session.filters.put_subscription(subscribe)
                 session.queue.set_rules(name, subscribe.queue, now)
         if arrival.advertisements:
             session.adopt_advertisements(arrival.advertisements)

@@ -158,7 +158,7 @@ class Configuration:
         security = self.settled.security
         if security.users or security.token_key:
             return {}
-        unset = {"user_share": 1.0, "user_bytes_max": None}
+        unset = {"user_share": 1.0, "user_bytes_max": None, "user_filter_bytes_max": None}
         return {name: value for name, value in unset.items() if not self.is_said(("limits", name))}
 
     def mqtt_settings(self) -> MqttSettings:

@@ -1,8 +1,9 @@
 """The memory limit of a broker's process, and the order in which load is shed when it is reached.
 
 *Theory.* Once in `CHECK_S` everything that grows with use is counted: incomplete messages, inputs that wait for their
-turn, unread bytes, queues and notes of sessions, and retained events. An event in many queues counts in each, so the
-sum is an upper bound. Beyond `memory_bytes_max` load is shed.
+turn, unread bytes, queues, notes and filters of sessions, filters that neighbours have told, and retained events. An
+event in many queues counts in each, and filters are estimated from above, so the sum is an upper bound. Beyond
+`memory_bytes_max` load is shed.
 
 *Rules.*
 1. The order is: incomplete messages of peers before authentication; those of others; connections that do not read, the
@@ -82,6 +83,8 @@ class MemoryGuard:
             "unread": sum(each.unread for each in self._readers()),
             "queues": queues,
             "notes": notes,
+            "filters": machine.sessions.quotas.filters.bytes,
+            "neighbours": machine.routing.remote_bytes(),
             "retained": machine.component(Gossip).sizes[RETAINED][1],
         }
 

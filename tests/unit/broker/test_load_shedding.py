@@ -3,7 +3,7 @@
 from godwit.broker.load_shedding import ShedLoad
 from godwit.broker.messages import Publish
 from tests.snapshots import reborn
-from tests.unit.broker.test_user_quotas import BIG, Edge, large, with_queues
+from tests.unit.broker.test_user_quotas import BIG, WIDE_BYTES, Edge, large, wide, with_queues
 
 
 def filled() -> Edge:
@@ -44,3 +44,13 @@ def test_a_restored_broker_lets_the_same_go() -> None:
         edge.tell(ShedLoad(size))
         twin.tell(ShedLoad(size))
         assert repr(twin.broker.snapshot()) == repr(edge.broker.snapshot())
+
+
+def test_the_filters_of_a_session_that_ends_count_as_freed() -> None:
+    edge = Edge()
+    for client in ("ann/1", "eve/1"):
+        edge.come(client)
+        assert edge.ask(client, wide(client)) == ""
+        edge.go(client)
+    edge.tell(ShedLoad(WIDE_BYTES))
+    assert edge.clients == ["eve/1"]

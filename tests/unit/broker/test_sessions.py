@@ -26,8 +26,9 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from godwit.broker.removed_entries import RemovedEntries
 from godwit.broker.session import LOST_SHOWN_MAX
-from godwit.broker.sessions import RemovedEntries, Sessions
+from godwit.broker.sessions import Sessions
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, any_of, event, parse
 from godwit.filters.events import Attributes

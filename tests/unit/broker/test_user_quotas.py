@@ -7,9 +7,11 @@ import pytest
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Close, Closed, Effect, Heard, Opened, Tell, Trace
+from godwit.broker.held_filters import entry_size
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
     Accepted,
+    Advertise,
     Attach,
     Attached,
     Bye,
@@ -19,9 +21,11 @@ from godwit.broker.messages import (
     Request,
     Retain,
     Subscribe,
+    Unadvertise,
+    Unsubscribe,
 )
 from godwit.broker.user_quotas import user_of
-from godwit.filters import TRUE
+from godwit.filters import TRUE, parse
 from godwit.filters.events import Event, event
 from godwit.mobility import mobile_broker
 from tests.snapshots import reborn
@@ -208,3 +212,97 @@ def test_retained_events_of_one_user_leave_room_for_others(by_bytes: bool) -> No
     assert retain("ann/1", "a") == ""
     assert retain("eve/1", "t0", clear=True) == ""
     assert retain("eve/2", "new") == ""
+
+
+# ---------------------------------------------------------------- filters
+
+WIDE = parse(" OR ".join(f"a{i} = {i}" for i in range(20)))
+WIDE_BYTES = entry_size("s", WIDE)
+
+
+def wide(client: str, name: str = "s") -> Subscribe:
+    return Subscribe((client, name), WIDE)
+
+
+def test_filters_of_one_user_are_bounded_in_bytes_over_all_its_sessions() -> None:
+    edge = Edge(user_filter_bytes_max=3 * WIDE_BYTES)
+    for client in ("eve/1", "eve/2", "ann/1"):
+        edge.come(client)
+    assert edge.ask("eve/1", wide("eve/1")) == ""
+    assert edge.ask("eve/1", wide("eve/1", "t")) == ""
+    assert edge.ask("eve/2", Advertise(("eve/2", "s"), WIDE)) == ""
+    reason = edge.ask("eve/2", wide("eve/2"))
+    assert reason == (
+        f"subscriptions and advertisements of user 'eve' would take {4 * WIDE_BYTES} bytes at this broker, in all "
+        f"sessions: at most {3 * WIDE_BYTES} are allowed (limits.user_filter_bytes_max)"
+    )
+    assert "would take" in edge.ask("eve/2", Advertise(("eve/2", "t"), WIDE))
+    assert edge.ask("eve/1", Subscribe(("eve/1", "s"), parse("a = 1"))) == ""  # smaller than what it replaces
+    assert edge.ask("ann/1", wide("ann/1")) == ""
+    assert edge.ask("eve/1", Unsubscribe(("eve/1", "t"))) == ""
+    assert edge.ask("eve/2", wide("eve/2")) == ""
+    assert edge.ask("eve/2", Unadvertise(("eve/2", "s"))) == ""
+    assert edge.ask("eve/2", Unsubscribe(("eve/2", "s"))) == ""
+    quotas = edge.broker.sessions.quotas
+    assert quotas.filters.bytes == entry_size("s", parse("a = 1")) + WIDE_BYTES
+    edge.tell(Heard("eve/1", Bye()))
+    assert quotas.filters.bytes == WIDE_BYTES
+
+
+def test_idle_sessions_of_the_same_user_end_for_the_room_of_a_filter() -> None:
+    edge = Edge(user_filter_bytes_max=4 * WIDE_BYTES)
+    for client in ("eve/1", "eve/2", "eve/3", "eve/4", "ann/1"):
+        edge.come(client)
+        if client != "eve/3":
+            assert edge.ask(client, wide(client)) == ""
+    for client in ("ann/1", "eve/3", "eve/2", "eve/1"):
+        edge.go(client)
+    assert edge.ask("eve/4", wide("eve/4", "t")) == ""
+    assert edge.clients == ["ann/1", "eve/1", "eve/2", "eve/3", "eve/4"]
+    assert edge.ask("eve/4", wide("eve/4", "u")) == ""
+    assert edge.clients == ["ann/1", "eve/1", "eve/3", "eve/4"]  # eve/3 holds no filter
+    assert edge.ask("eve/4", wide("eve/4", "v")) == ""
+    assert edge.clients == ["ann/1", "eve/3", "eve/4"]
+    assert "limits.user_filter_bytes_max" in edge.ask("eve/4", wide("eve/4", "w"))
+    assert edge.clients == ["ann/1", "eve/3", "eve/4"]  # what would not help does not end
+    assert len(edge.broker.routing.matcher) == 5  # type: ignore[attr-defined]
+    assert [record.peer for record in edge.traces if record.kind == "session_ended"] == ["eve/2", "eve/1"]
+
+
+def test_only_a_few_sessions_end_for_one_filter() -> None:
+    edge = Edge(user_filter_bytes_max=2 * WIDE_BYTES)
+    small = parse("a = 1")
+    for n in range(2 * WIDE_BYTES // entry_size("s", small)):
+        edge.come(f"eve/{n}")
+        assert edge.ask(f"eve/{n}", Subscribe((f"eve/{n}", "s"), small)) == ""
+        edge.go(f"eve/{n}")
+    before = len(edge.clients)
+    edge.come("eve/new")
+    assert edge.ask("eve/new", wide("eve/new")) != ""
+    assert len(edge.clients) == before + 1
+
+
+def test_a_user_whose_filters_exceed_the_budget_begins_no_session_without_room() -> None:
+    edge = Edge(user_filter_bytes_max=2 * WIDE_BYTES)
+    for client in ("eve/1", "eve/2"):
+        edge.come(client)
+        assert edge.ask(client, wide(client)) == ""
+    limits = Limits(user_filter_bytes_max=WIDE_BYTES)
+    edge.broker.reconfigure({}, limits, edge.now)
+    assert "limits.user_filter_bytes_max" in edge.come("eve/3")
+    assert edge.come("ann/1") == ""
+    edge.go("eve/2")
+    assert edge.come("eve/4") == ""
+    assert edge.clients == ["ann/1", "eve/1", "eve/4"]
+
+
+def test_a_restored_broker_counts_the_same_filters() -> None:
+    edge = Edge(user_filter_bytes_max=3 * WIDE_BYTES)
+    edge.come("eve/1")
+    assert edge.ask("eve/1", wide("eve/1")) == ""
+    assert edge.ask("eve/1", Advertise(("eve/1", "s"), WIDE)) == ""
+    before = edge.broker.sessions.quotas.filters.bytes
+    edge.broker = reborn(edge.broker)
+    assert edge.broker.sessions.quotas.filters.bytes == before == 2 * WIDE_BYTES
+    assert edge.ask("eve/1", wide("eve/1", "t")) == ""
+    assert edge.ask("eve/1", wide("eve/1", "u")) != ""

@@ -154,7 +154,7 @@ class CarryPolicy:
             if sessions.reason_against(session, wish, now) is not None:
                 continue  # the client will say it again, and hear why not
             if isinstance(wish, Subscribe):
-                session.subscriptions[wish.id[1]] = wish
+                session.filters.put_subscription(wish)
                 session.queue.set_rules(wish.id[1], wish.queue, now)
             else:
                 session.adopt_advertisements({wish.id[1]: wish.filter})
