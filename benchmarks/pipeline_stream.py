@@ -67,7 +67,7 @@ class Streaming:
         table = TableEvents(folder)
         return stream(
             table.read(self.spark, 1), FixedSubscriptions(self.subscriptions), self.scratch / f"{name}-out", once=once,
-            before_batch=table.check, on_batch=told,
+            before_batch=table.check, on_batch=told, table=table,
         )  # fmt: skip
 
     def backlog(self) -> dict[str, float]:
@@ -159,7 +159,7 @@ def streamed_whole(spark: "SparkSession", work: Work, scratch: Path) -> dict[str
     try:
         stream(
             table.read(spark, 2), FixedSubscriptions(subscriptions), out, once=True,
-            before_batch=table.check, on_batch=told, learn=table.learn,
+            before_batch=table.check, on_batch=told, learn=table.learn, table=table,
         ).wait()  # fmt: skip
         streamed_s = median(b - a for a, b in pairwise(ends))
         files = list(out.glob("*.parquet"))

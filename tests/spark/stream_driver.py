@@ -1,10 +1,11 @@
 """A driver to be killed: matches the stream of a folder, file by file, and dies where it is told to.
 
-    python stream_driver.py EVENTS OUT [DEATH]
+    python stream_driver.py EVENTS OUT WAY [DEATH]
 
-DEATH is `change:N`, before the Nth change that the driver makes to the output; `change:N:alone`, the same, but Spark's
-JVM is left alive and has to notice; `worker:N`, when a task has written its file in the Nth batch; `spark:N`, when the
-Nth batch is complete and Spark does not know it yet. A line on standard output for each batch.
+WAY is `rows` or `files`, see `streams.source`. DEATH is `change:N`, before the Nth change that the driver makes to the
+output; `change:N:alone`, the same, but Spark's JVM is left alive and has to notice; `worker:N`, when a task has written
+its file in the Nth batch; `spark:N`, when the Nth batch is complete and Spark does not know it yet. A line on standard
+output for each batch.
 """
 
 import os
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from godwit.pipeline import spark_session, streaming
+from godwit.pipeline import spark_session, stream_tasks, streaming
 from godwit.pipeline.subscription_sources import FixedSubscriptions
 from tests.spark import streams
 
@@ -43,19 +44,19 @@ def at_change(out: str, number: int, alone: bool) -> None:
     sys.addaudithook(look)
 
 
-class Deadly(streaming._Work):
+class Deadly(stream_tasks.StreamTask):
     """A task that takes its driver with it, once its first file is written; what it does after that is for nobody."""
 
     driver = 0
 
-    def done(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for number, report in enumerate(super().done(batches)):
+    def reports(self, batches: Iterator[Any], schema: Any = None) -> Iterator[Any]:
+        for number, report in enumerate(super().reports(batches, schema)):
             if number == 0:
                 os.killpg(self.driver, signal.SIGKILL)
             yield report
 
 
-def main(events: str, out: str, death: str = "") -> None:
+def main(events: str, out: str, way: str, death: str = "") -> None:
     kind, _, rest = death.partition(":")
     number = int(rest.partition(":")[0]) if rest else -1
     java = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
@@ -72,10 +73,14 @@ def main(events: str, out: str, death: str = "") -> None:
             die()
         if kind == "worker" and told > number:
             Deadly.driver = os.getpgid(0)
-            streaming._Work = Deadly  # type: ignore[misc]
+            streaming.StreamTask = Deadly  # type: ignore[attr-defined]
 
     found = streaming.stream(
-        streams.reader(spark, Path(events)), FixedSubscriptions(streams.filters()), out, once=True, on_batch=on_batch
+        **streams.source(spark, Path(events), way),
+        subscriptions=FixedSubscriptions(streams.filters()),
+        out=out,
+        once=True,
+        on_batch=on_batch,
     )
     found.wait()
     spark.stop()

@@ -15,6 +15,7 @@ from godwit.filters.language import parse
 from godwit.matching import NaiveMatcher
 from godwit.pipeline.columns import Form, column_of, to_arrow
 from godwit.pipeline.schemas import About, schema, write_about
+from godwit.pipeline.table_events import TableEvents
 
 FORMS = {"symbol": Form("text"), "price": Form("float"), "size": Form("int"), "tags": Form("text", several=True)}
 SYMBOLS = ["AAA", "BBB", "CCC", "DDD"]
@@ -81,6 +82,14 @@ def put(folder: Path, name: str, found: list[Event]) -> None:
 
 def reader(spark: Any, folder: Path, files: int = 1) -> Any:
     return spark.readStream.schema(schema("events", FORMS)).option("maxFilesPerTrigger", files).parquet(str(folder))
+
+
+def source(spark: Any, folder: Path, way: str, files: int = 1) -> dict[str, Any]:
+    """The events of a table for `stream`, one file to a batch; `way`: `rows` from Spark, or workers read `files`."""
+    if way == "rows":
+        return {"events": reader(spark, folder, files)}
+    table = TableEvents(folder)
+    return {"events": table.read(spark, files), "table": table}
 
 
 def matches(found: Iterable[Event], wanted: Mapping[str, Filter]) -> list[Row]:

@@ -29,16 +29,16 @@ ANSWERS_WITHIN_S = 480
 JOB = """
 import json, sys
 from dataclasses import replace
-from godwit.pipeline import session, table_matching, tables
+from godwit.pipeline import row_ranges, spark_session, tables
 from godwit.pipeline.subscription_index import IndexFile
 from godwit.pipeline.matching import count, match, save_index
 from godwit.pipeline.subscriptions import read_subscriptions
 from godwit.pipeline.table_matching import match_table
 
 master, folder = sys.argv[1:]
-table_matching.TASK_ROWS_MIN = 1
+row_ranges.TASK_ROWS_MIN = 1
 index = save_index(read_subscriptions(f"{folder}/subscriptions"), f"{folder}/index")
-spark = session.start(master, "godwit-tests", {"spark.executor.memory": "700m", "spark.cores.max": "2"})
+spark = spark_session.start(master, "godwit-tests", {"spark.executor.memory": "700m", "spark.cores.max": "2"})
 index.ship(spark)
 IndexFile.ship = lambda self, spark: None
 hidden = replace(index, folder=f"{folder}/nowhere")

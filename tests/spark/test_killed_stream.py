@@ -23,10 +23,10 @@ FILES, ROWS = 40, 20
 LIMIT_S = 300
 
 
-def start(folder: Path, out: Path, death: str = "") -> "subprocess.Popen[str]":
+def start(folder: Path, out: Path, way: str, death: str = "") -> "subprocess.Popen[str]":
     paths = os.pathsep.join([str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
-        [sys.executable, str(DRIVER), str(folder), str(out), death],
+        [sys.executable, str(DRIVER), str(folder), str(out), way, death],
         env={**os.environ, "PYTHONPATH": paths},
         stdout=subprocess.PIPE,
         text=True,
@@ -42,8 +42,9 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize("way", ["rows", "files"])
 def test_killed_anywhere_again_and_again_a_stream_gives_what_one_batch_gives(
-    request: pytest.FixtureRequest, tmp_path: Path
+    request: pytest.FixtureRequest, tmp_path: Path, way: str
 ) -> None:
     folder, out = streams.make_table(tmp_path / "events"), tmp_path / "out"
     all_events = streams.events(FILES * ROWS)
@@ -52,9 +53,9 @@ def test_killed_anywhere_again_and_again_a_stream_gives_what_one_batch_gives(
     draw = random.Random(7)
     deaths = ["worker:0", "spark:1", f"change:{draw.randrange(4, 40)}", f"change:{draw.randrange(4, 40)}:alone"]
     for death in deaths:
-        status, _ = ended(start(folder, out, death))
+        status, _ = ended(start(folder, out, way, death))
         assert status == -signal.SIGKILL, death
-    process = start(folder, out)  # and at any moment, also within Spark's own doing
+    process = start(folder, out, way)  # and at any moment, also within Spark's own doing
     assert process.stdout is not None
     process.stdout.readline()
     try:
@@ -62,7 +63,7 @@ def test_killed_anywhere_again_and_again_a_stream_gives_what_one_batch_gives(
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
     ended(process)
-    assert ended(start(folder, out))[0] == 0
+    assert ended(start(folder, out, way))[0] == 0
     spark: SparkSession = request.getfixturevalue("spark")  # only now: each has a JVM of its own
     wanted = streams.filters()
     assert streams.collected(read_matches(spark, out)) == streams.matches(all_events, wanted)

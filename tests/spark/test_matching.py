@@ -16,7 +16,7 @@ from godwit.errors import PipelineError
 from godwit.filters.events import event
 from godwit.filters.language import parse, to_json
 from godwit.matching.naive_matcher import NaiveMatcher
-from godwit.pipeline import table_matching, tables
+from godwit.pipeline import row_ranges, tables
 from godwit.pipeline.matching import count, match, pairs, save_index
 from godwit.pipeline.subscriptions import read_subscriptions
 from godwit.pipeline.table_matching import match_table
@@ -117,7 +117,7 @@ def quotes(tmp_path: Path) -> list[Any]:
 def test_a_table_of_matches_is_what_the_naive_matcher_says(
     spark: "SparkSession", tmp_path: Path, quotes: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_matching, "TASK_ROWS_MIN", 1)
+    monkeypatch.setattr(row_ranges, "TASK_ROWS_MIN", 1)
     index = save_index(read_subscriptions(tmp_path / "subscriptions"), tmp_path / "index")
     done = match_table(spark, tmp_path / "events", index, tmp_path / "matches")
     assert done == replace(match_table(spark, tmp_path / "events", index), files=done.files)

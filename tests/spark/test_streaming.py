@@ -16,9 +16,11 @@ from godwit.filters.filters import Filter
 from godwit.filters.language import parse
 from godwit.pipeline import matching, streaming
 from godwit.pipeline.batch_ledger import BatchLedger, Counts
+from godwit.pipeline.stream_tasks import TASKS_MAX
 from godwit.pipeline.streaming import CompletedBatch, read_late, read_matches, stream
 from godwit.pipeline.subscription_index import IndexFile
 from godwit.pipeline.subscription_sources import FixedSubscriptions
+from godwit.pipeline.table_events import TableEvents
 from tests.spark import agreement, streams, test_agreement
 
 if TYPE_CHECKING:
@@ -43,8 +45,11 @@ class Changing:
         return self.found
 
 
-def drain(spark: "SparkSession", folder: Path, source: Any, out: Path, **more: Any) -> None:
-    stream(streams.reader(spark, folder), source, out, once=True, **more).wait()
+def drain(spark: "SparkSession", folder: Path, source: Any, out: Path, way: str = "rows", **more: Any) -> None:
+    stream(**streams.source(spark, folder, way), subscriptions=source, out=out, once=True, **more).wait()
+
+
+both_ways = pytest.mark.parametrize("way", ["rows", "files"])
 
 
 @pytest.fixture
@@ -52,12 +57,15 @@ def folder(tmp_path: Path) -> Path:
     return streams.make_table(tmp_path / "events")
 
 
-def test_a_stream_finds_what_the_naive_matcher_finds(spark: "SparkSession", folder: Path, tmp_path: Path) -> None:
+@both_ways
+def test_a_stream_finds_what_the_naive_matcher_finds(
+    spark: "SparkSession", folder: Path, tmp_path: Path, way: str
+) -> None:
     wanted, all_events = streams.filters(), streams.events(300)
     for first in range(0, 300, 100):
         streams.put(folder, f"part{first}", all_events[first : first + 100])
     told: list[CompletedBatch] = []
-    drain(spark, folder, FixedSubscriptions(wanted), tmp_path / "out", on_batch=told.append)
+    drain(spark, folder, FixedSubscriptions(wanted), tmp_path / "out", way, on_batch=told.append)
     found = streams.collected(read_matches(spark, tmp_path / "out"))
     expected = streams.matches(all_events, wanted)
     assert found == expected
@@ -66,6 +74,37 @@ def test_a_stream_finds_what_the_naive_matcher_finds(spark: "SparkSession", fold
     plain = spark.read.parquet(str(tmp_path / "out"))
     assert {str(row.day) for row in plain.select("day").distinct().collect()} == {"2026-11-15", "2026-11-16"}
     assert streams.collected(plain) == expected
+
+
+def test_no_row_passes_through_spark_if_workers_can_read_the_files(
+    spark: "SparkSession", folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, all_events, counted = streams.filters(), streams.events(400), list[int]()
+    match_rows = streaming._match_rows
+
+    def counting(frame: Any, task: Any) -> list[Any]:
+        counted.append(1)
+        return match_rows(frame, task)
+
+    monkeypatch.setattr(streaming, "_match_rows", counting)
+    for number in range(12):  # so that Spark merges its own lists of files
+        streams.put(folder, f"part {number}%", all_events[30 * number : 30 * number + 30])
+    drain(spark, folder, FixedSubscriptions(wanted), tmp_path / "out", "files")
+    assert not counted
+    monkeypatch.setattr("godwit.pipeline.table_events.files_of_batch", lambda *_: None)  # an unknown version of Spark
+    streams.put(folder, "rest", all_events[360:])
+    drain(spark, folder, FixedSubscriptions(wanted), tmp_path / "out", "files")
+    assert counted
+    assert streams.collected(read_matches(spark, tmp_path / "out")) == streams.matches(all_events, wanted)
+
+
+def test_events_that_are_not_all_of_a_table_are_not_read_from_its_files(
+    spark: "SparkSession", folder: Path, tmp_path: Path
+) -> None:
+    table = TableEvents(folder)
+    some = table.read(spark).where("price > 50")
+    with pytest.raises(PipelineError, match=r"the events are not what read\(\) of the table .*/events returned"):
+        stream(some, FixedSubscriptions({}), tmp_path / "out", table=table)
 
 
 class Collecting:
@@ -154,8 +193,9 @@ def test_subscriptions_change_between_batches(
     assert not shipped
 
 
+@both_ways
 def test_what_is_late_goes_aside_and_what_is_not_goes_to_its_day(
-    spark: "SparkSession", folder: Path, tmp_path: Path
+    spark: "SparkSession", folder: Path, tmp_path: Path, way: str
 ) -> None:
     wanted, out = {"all": parse("price >= 0")}, tmp_path / "out"
     early = streams.events(10, 0, streams.START, 1)
@@ -163,7 +203,7 @@ def test_what_is_late_goes_aside_and_what_is_not_goes_to_its_day(
     day_old = streams.events(10, 20, streams.START - timedelta(days=1), 1)
     for number, part in enumerate([early, hour_old, day_old]):
         streams.put(folder, f"part{number}", part)
-        drain(spark, folder, FixedSubscriptions(wanted), out, late_s=7200.0)
+        drain(spark, folder, FixedSubscriptions(wanted), out, way, late_s=7200.0)
     assert streams.collected(read_matches(spark, out)) == streams.matches(early + hour_old, wanted)
     late = read_late(spark, out)
     assert sorted(row.sequence for row in late.collect()) == list(range(20, 30))
@@ -184,8 +224,9 @@ def test_an_event_from_the_future_makes_no_other_late(spark: "SparkSession", fol
     assert len(streams.collected(read_matches(spark, out))) == 2
 
 
+@both_ways
 def test_a_batch_that_fails_anywhere_is_there_once_after_the_next_start(
-    spark: "SparkSession", folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession", folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """The places where a driver may end, one after the other, in one stream; subscriptions change at each start."""
     out, parts = tmp_path / "out", [streams.events(20, 20 * number) for number in range(8)]
@@ -215,9 +256,9 @@ def test_a_batch_that_fails_anywhere_is_there_once_after_the_next_start(
 
             patch.setattr(owner, name, fails)
             with pytest.raises(PipelineError, match="killed here"):
-                drain(spark, folder, source, out)
+                drain(spark, folder, source, out, way)
             source.change(wanted[source.number + 1])
-    drain(spark, folder, source, out)
+    drain(spark, folder, source, out, way)
     entries = [json.loads(path.read_text()) for path in sorted((out / "_batches").glob("*.json"))]
     versions = [int(entry["plan"]["version"]) for entry in entries]
     assert versions == [0, 1, 1, 2, 3, 4, 4, 5]  # one that had begun stays with those it began with
@@ -248,8 +289,9 @@ def test_a_sink_that_appends_is_caught(
     assert found != streams.matches(streams.events(20), wanted)
 
 
+@both_ways
 def test_a_batch_of_many_days_is_a_file_for_each_task_and_files_are_merged_between_batches(
-    spark: "SparkSession", folder: Path, tmp_path: Path
+    spark: "SparkSession", folder: Path, tmp_path: Path, way: str
 ) -> None:
     wanted, out = {"all": parse("price >= 0")}, tmp_path / "out"
     all_events = streams.events(120, step_s=86_400.0)
@@ -259,11 +301,11 @@ def test_a_batch_of_many_days_is_a_file_for_each_task_and_files_are_merged_betwe
     told: list[CompletedBatch] = []
     stages: list[str] = []
     stream(
-        streams.reader(spark, folder, files=30), FixedSubscriptions(wanted), out, once=True,
+        **streams.source(spark, folder, way, files=30), subscriptions=FixedSubscriptions(wanted), out=out, once=True,
         compact_after=4, on_batch=told.append, on_stage=stages.append,
     ).wait()  # fmt: skip
     assert len(told) == 4
-    assert max(len(each.entry.files) for each in told) <= streaming.TASKS_MAX
+    assert max(len(each.entry.files) for each in told) <= TASKS_MAX
     assert sum(each.compacted.merged for each in told) >= 4
     assert len(list(out.glob("*.parquet"))) < 8
     assert stages[:2] == ["batch 0: reading the subscriptions", "batch 0: matching"]

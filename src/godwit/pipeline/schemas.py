@@ -21,7 +21,7 @@ from godwit.pipeline.columns import OWN, Form, column_of
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["ABOUT", "TABLES", "About", "about", "schema", "write_about"]
+__all__ = ["ABOUT", "TABLES", "About", "about", "arrow_schema", "schema", "write_about"]
 
 ABOUT = "_godwit.json"
 VERSION = 1
@@ -114,6 +114,15 @@ def schema(table: str, attributes: dict[str, Form] | None = None) -> "StructType
     for attribute, form in (attributes or {}).items():
         found.add(column_of(attribute), spark_type(form))
     return found
+
+
+def arrow_schema(attributes: dict[str, Form]) -> Any:
+    """The schema of a table of events with these attributes, in Arrow."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    fields = schema("events", attributes).fields
+    return pa.schema([(each.name, to_arrow_type(each.dataType, timezone="UTC")) for each in fields])
 
 
 def about(folder: str | Path, table: str | None = None) -> About:

@@ -4,8 +4,9 @@
 stored first (`batch_ledger.py`): an index file, and the time before which an event is late. Then one job matches it.
 The workers write the files of matches themselves, one for each task (`match_files.py`), and return only the names and
 row counts of the files; files of a repeated task, or of a killed driver, are in no plan and are removed. So there is
-one job per batch, no shuffle, and no second pass to count. Files of many batches are merged between batches
-(`stream_compaction.py`).
+one job per batch, no shuffle, and no second pass to count. If the stream is a table (`table_events.py`), the
+workers also read the files of the batch themselves; otherwise Spark passes them the rows (`stream_tasks.py`). Files of
+many batches are merged between batches (`stream_compaction.py`).
 
 Subscriptions come from a `SubscriptionSource` (`subscription_sources.py`). Between two batches the driver requests its
 version; if that has changed, the index is updated and saved as another file.
@@ -29,20 +30,15 @@ import json
 import logging
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from godwit.errors import GodwitError, PipelineError
-from godwit.pipeline.arrow_columns import ColumnReader
 from godwit.pipeline.batch_ledger import (
     BatchLedger,
     BatchPlan,
@@ -54,9 +50,9 @@ from godwit.pipeline.batch_ledger import (
     first_name_after,
 )
 from godwit.pipeline.columns import attribute_of, column_of, form_of_arrow
-from godwit.pipeline.match_files import KEPT, MatchWriter
+from godwit.pipeline.match_files import KEPT
 from godwit.pipeline.match_sink import MatchSink, hand_over
-from godwit.pipeline.schemas import ABOUT, About, about, schema, write_about
+from godwit.pipeline.schemas import ABOUT, About, about, arrow_schema, schema, write_about
 from godwit.pipeline.stream_compaction import (
     AFTER,
     NOTHING_COMPACTED,
@@ -65,8 +61,9 @@ from godwit.pipeline.stream_compaction import (
     has_day_folders,
     settled_generation,
 )
+from godwit.pipeline.stream_tasks import LATE, REPORT, TASKS_MAX, FileRows, StreamTask, divided
 from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex, Wanted
-from godwit.pipeline.table_events import shared_folder
+from godwit.pipeline.table_events import TableEvents, shared_folder
 from godwit.pipeline.tables import column
 
 if TYPE_CHECKING:
@@ -75,21 +72,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CompletedBatch", "Stream", "SubscriptionSource", "read_late", "read_matches", "stream"]
 
-LATE, INDEXES, CHECKPOINT = "_late", "_indexes", "_checkpoint"
-ROWS_HELD_MAX = 200_000  # late events, by a worker, until it writes them
-BYTES_HELD_MAX = 1 << 27
+INDEXES, CHECKPOINT = "_indexes", "_checkpoint"
 LOOK_EVERY_S = 0.2
 SECONDS_MAX = 1e12
-TASKS_MAX = 64  # of a batch
 LISTINGS_MAX = 10  # tries to list the files of an output while they are being merged
-REPORT = (
-    "file string, folder string, events bigint, matched bigint, pairs bigint, late bigint, residues bigint, "
-    "undecided bigint, newest_us bigint"
-)
-
-_REPORT = pa.schema(
-    [(name, pa.string() if type == "string" else pa.int64()) for name, type in map(str.split, REPORT.split(", "))]
-)
 
 
 class SubscriptionSource(Protocol):
@@ -121,6 +107,7 @@ def stream(
     on_stage: Callable[[str], None] | None = None,
     learn: Callable[[SubscriptionIndex], None] | None = None,
     sink: MatchSink | None = None,
+    table: TableEvents | None = None,
 ) -> "Stream":
     """Match a streaming DataFrame of events until `stop`, or with `once` until all present events are matched.
 
@@ -128,7 +115,8 @@ def stream(
     column, for exact tests. `compact_after`: number of files of one level that are merged; 0: never. `before_batch` may
     raise an error, which ends the stream; `on_batch` is called with every complete batch, `on_stage` with the present
     activity. `learn` optimises the layout of an index for the events before it is saved. `sink` gets the matches of
-    each batch, too (`match_sink.py`). The checkpoint is in the output's folder by default.
+    each batch, too (`match_sink.py`). `table`: the table whose `read` returned `events`; workers then read its files
+    themselves, which is faster. The checkpoint is in the output's folder by default.
     """
     folder = shared_folder(out)
     if not events.isStreaming:
@@ -141,9 +129,11 @@ def stream(
             raise PipelineError(f"{name} is {seconds}: it must be 0 to {SECONDS_MAX:.0e} seconds")
     if rest and rest not in events.columns:
         raise PipelineError(f"rest is {rest!r}, and events have no such column")
+    if table is not None and not table.is_source(events):
+        raise PipelineError(f"the events are not what read() of the table {table.folder} returned: leave out `table`")
     place = shared_folder(checkpoint or folder / CHECKPOINT)
     hooks = Hooks(before_batch, on_batch, on_stage, learn)
-    found = Stream(folder, place, subscriptions, late_s, hooks, rest, compact_after, sink)
+    found = Stream(folder, place, subscriptions, late_s, hooks, rest, compact_after, sink, table)
     found.start(events, once, every_s)
     return found
 
@@ -191,8 +181,9 @@ class Stream:
         rest: str = "",
         compact_after: int = AFTER,
         sink: MatchSink | None = None,
+        table: TableEvents | None = None,
     ) -> None:
-        self.out, self.checkpoint, self.sink = out, checkpoint, sink
+        self.out, self.checkpoint, self.sink, self.table = out, checkpoint, sink, table
         self.failure: Exception | None = None
         self.query: StreamingQuery | None = None
         self._ledger = BatchLedger(out)
@@ -271,15 +262,12 @@ class Stream:
             self._hand_over(entry, frame.sparkSession)
             return
         entry, index = self._usable(entry)
-        needed = _needed(frame, index, whole=entry.plan.late_before_us is not None or index.tests > 0)
         attempt = self._ledger.attempt(entry).relative_to(self.out)
-        rest = self._rest if self._rest in needed else ""
-        work = _Work(self.out, attempt, tuple(needed), index, entry.plan.late_before_us, rest)
+        task = StreamTask(self.out, attempt, index, entry.plan.late_before_us, self._rest)
         job = time.monotonic()
         self._tell(f"batch {batch}: matching")
-        # Columns are numbered, because `mapInArrow` splits names at dots.
-        numbered = frame.select([each.alias(f"c{place}") for place, each in enumerate(needed.values())])
-        reports = numbered.coalesce(TASKS_MAX).mapInArrow(work.done, REPORT).collect()
+        files = self._file_rows(frame.sparkSession, batch)
+        reports = _match_rows(frame, task) if files is None else _match_files(frame.sparkSession, task, files)
         job_s = time.monotonic() - job
         self._tell(f"batch {batch}: committing")
         written = _written(reports, entry)
@@ -293,6 +281,14 @@ class Stream:
         if self._hooks.on_batch is not None:
             self._hooks.on_batch(CompletedBatch(done, took_s, job_s, self._known.trouble, lag_s, compacted))
         self._tell("waiting for events")
+
+    def _file_rows(self, spark: "SparkSession", batch: int) -> FileRows | None:
+        """The rows of a batch as ranges of files; None if workers cannot read its files."""
+        ranges = None if self.table is None else self.table.ranges(self.checkpoint, batch)
+        if self.table is None or ranges is None:
+            return None
+        tasks = divided(ranges, spark.sparkContext.defaultParallelism)
+        return FileRows(tasks, self.table.attributes, arrow_schema(self.table.attributes))
 
     def _hand_over(self, entry: LedgerEntry, spark: "SparkSession") -> None:
         """Pass the matches of a batch to the sink, unless its files are merged: then the sink has had them."""
@@ -372,101 +368,25 @@ class _Known:
                 path.unlink(missing_ok=True)
 
 
-# ---------------------------------------------------------------- the workers
+# ---------------------------------------------------------------- the job of a batch
 
 
-class _Work:
-    """The work of a task: match its events, write files, and return a row per file and one of counts."""
-
-    def __init__(
-        self,
-        out: Path,
-        attempt: Path,
-        columns: tuple[str, ...],
-        index: IndexFile,
-        late_before_us: int | None,
-        rest: str = "",
-    ) -> None:
-        self.out, self.attempt, self.columns, self.index = out, attempt, columns, index
-        self.late_before_us, self.rest = late_before_us, rest
-
-    def done(self, batches: Iterator[Any]) -> Iterator[Any]:
-        opened, reader = self.index.open(), ColumnReader(self.index.attributes)
-        testing, folder = opened.testing(self.rest), self.out / self.attempt
-        events, newest = 0, None
-        with MatchWriter(folder, opened, has_day=True) as found, _LateWriter(folder) as late:
-            for batch in batches:
-                batch = batch.rename_columns(list(self.columns))
-                events += batch.num_rows
-                newest = max((each for each in (newest, _newest_us(batch)) if each is not None), default=None)
-                if self.late_before_us is not None:
-                    is_late = _is_late(batch, self.late_before_us)
-                    late.take(batch.filter(is_late))
-                    batch = batch.filter(pc.invert(is_late))
-                if batch.num_rows:
-                    for part in opened.parts(reader.read(batch), batch.num_rows, testing.of(batch)):
-                        found.take(part, batch)
-        if found.matched:
-            yield _report(file=str(self.attempt / found.name), folder="")
-        if late.rows:
-            yield _report(file=str(self.attempt / late.name), folder=f"{LATE}/")
-        if events:
-            came_to_nothing = {"residues": testing.residues, "undecided": testing.undecided}
-            done = {"matched": found.matched, "pairs": found.pairs, "late": late.rows, **came_to_nothing}
-            yield _report(events=events, newest_us=newest, **done)
+def _match_rows(frame: "DataFrame", task: StreamTask) -> list[Any]:
+    """The reports of the tasks that get rows from Spark."""
+    needed = _needed(frame, task.index, whole=task.keeps_all_columns)
+    columns = tuple(needed)
+    # Columns are numbered, because `mapInArrow` splits names at dots.
+    numbered = frame.select([each.alias(f"c{place}") for place, each in enumerate(needed.values())])
+    work = partial(task.of_rows, columns)
+    return numbered.coalesce(TASKS_MAX).mapInArrow(work, REPORT).collect()
 
 
-class _LateWriter:
-    """Write the late events of a task to one file, if there are any."""
-
-    def __init__(self, folder: Path) -> None:
-        self.name, self.rows = f"{uuid.uuid4().hex}.parquet", 0
-        self._path = folder / self.name
-        self._held: list[Any] = []
-        self._rows_held = self._bytes_held = 0
-        self._writer: Any = None
-
-    def __enter__(self) -> "_LateWriter":
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        if raised[0] is None:
-            self._flush()
-        if self._writer is not None:
-            self._writer.close()
-
-    def take(self, batch: Any) -> None:
-        if not batch.num_rows:
-            return
-        self._held.append(batch)
-        self.rows += batch.num_rows
-        self._rows_held, self._bytes_held = self._rows_held + batch.num_rows, self._bytes_held + batch.nbytes
-        if self._rows_held > ROWS_HELD_MAX or self._bytes_held > BYTES_HELD_MAX:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._held:
-            table = pa.Table.from_batches(self._held)
-            self._held, self._rows_held, self._bytes_held = [], 0, 0
-            if self._writer is None:
-                self._writer = pq.ParquetWriter(self._path, table.schema, compression="zstd")
-            self._writer.write_table(table)
-
-
-def _report(**known: Any) -> Any:
-    return pa.record_batch({each.name: pa.array([known.get(each.name)], each.type) for each in _REPORT}, schema=_REPORT)
-
-
-def _times_us(batch: Any) -> Any:
-    return batch.column("published_at").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-
-
-def _newest_us(batch: Any) -> int | None:
-    return pc.max(_times_us(batch)).as_py()  # type: ignore[no-any-return]
-
-
-def _is_late(batch: Any, before_us: int) -> Any:
-    return pc.fill_null(pc.less(_times_us(batch), before_us), False)
+def _match_files(spark: "SparkSession", task: StreamTask, rows: FileRows) -> list[Any]:
+    """The reports of the tasks that read files; Spark passes them their numbers."""
+    if not rows.tasks:
+        return []
+    numbers = spark.range(0, len(rows.tasks), 1, len(rows.tasks))
+    return numbers.mapInArrow(partial(task.of_files, rows), REPORT).collect()
 
 
 def _written(reports: list[Any], entry: LedgerEntry) -> Written:

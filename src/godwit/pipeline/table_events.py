@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from godwit.errors import PipelineError
+from godwit.pipeline.row_ranges import RowRange, ranges_of
 from godwit.pipeline.schemas import About, about, schema, write_about
+from godwit.pipeline.source_log import files_of_batch, files_read
 from godwit.pipeline.subscription_index import SubscriptionIndex
 from godwit.pipeline.table_matching import learn
 from godwit.pipeline.tables import files, finish
@@ -29,12 +31,26 @@ class TableEvents:
         self.folder = Path(folder)
         finish(self.folder)
         self.attributes = about(self.folder, "events").attributes
+        self._frame: DataFrame | None = None
 
     def read(self, spark: "SparkSession", files_max: int | None = None) -> "DataFrame":
         """The streaming DataFrame; `files_max`: largest number of files in a batch."""
         reader = spark.readStream.schema(schema("events", self.attributes)).option("maxFileAge", MAX_FILE_AGE)
         limited = reader if files_max is None else reader.option("maxFilesPerTrigger", files_max)
-        return limited.parquet(str(self.folder))
+        self._frame = limited.parquet(str(self.folder))
+        return self._frame
+
+    def is_source(self, events: "DataFrame") -> bool:
+        """Whether this is the last DataFrame that `read` returned, unchanged: its rows are those of the files."""
+        return events is self._frame
+
+    def ranges(self, checkpoint: str | Path, batch: int) -> list[RowRange] | None:
+        """The rows of a batch of the stream as ranges of files; None if Spark's record of its files cannot be read."""
+        paths = files_of_batch(Path(checkpoint), batch)
+        if paths is None:
+            return None
+        root = self.folder.resolve()
+        return [each for path in paths for each in ranges_of(path.parent.resolve() / path.name, root)]
 
     def learn(self, index: SubscriptionIndex) -> None:
         """Optimise an index for the present events of the table: for `stream(learn=…)`."""
@@ -48,7 +64,7 @@ class TableEvents:
 
     def waiting(self, checkpoint: str | Path) -> int:
         """The number of files of the table that no batch has read yet."""
-        return max(0, len(files(self.folder)) - _files_read(Path(checkpoint)))
+        return max(0, len(files(self.folder)) - files_read(Path(checkpoint)))
 
     def check_output(self, out: str | Path) -> None:
         """Raise `PipelineError` if the table has changed since the last run of the stream that writes to `out`."""
@@ -74,16 +90,3 @@ def shared_folder(path: str | Path) -> Path:
     if "://" in text:
         raise PipelineError(f"{path} is not a folder that this machine and the workers share, which streams need")
     return Path(text).absolute()
-
-
-def _files_read(checkpoint: Path) -> int:
-    """The number of files in Spark's record of all batches: one per line, after a line with the version."""
-    read = 0
-    for folder in (checkpoint / "sources").glob("*"):
-        notes = {path for path in folder.iterdir() if path.name.partition(".")[0].isdigit()}
-        whole = max((int(path.stem) for path in notes if path.suffix == ".compact"), default=-1)
-        for path in notes:
-            number = int(path.name.partition(".")[0])
-            if number > whole or (number == whole and path.suffix == ".compact"):
-                read += path.read_bytes().count(b"\n")
-    return read

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from godwit.errors import PipelineError
 from godwit.pipeline import tables
 from godwit.pipeline.arrow_columns import ColumnReader
-from godwit.pipeline.columns import Form, arrow_type, attribute_of
+from godwit.pipeline.columns import Form
 from godwit.pipeline.match_files import KEPT, MatchWriter
+from godwit.pipeline.row_ranges import RowRange, as_tasks, batches_of, ranges_of
 from godwit.pipeline.schemas import about
 from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex
 
@@ -42,10 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Matched", "learn", "match_table"]
 
-ROWS_AT_ONCE = 1 << 15  # that are encoded and matched together
-WHOLE_ROWS_AT_ONCE = 1 << 12  # with all their columns
-TASK_ROWS_MIN = 125_000  # overhead of a Python task: 45 ms
-TASK_ROWS_MAX = 2_000_000  # so that progress is visible, and a retry repeats only a part
 ROWS_LEARNT = 256  # or some more
 COUNTED = ("events", "matched", "pairs", "residues", "undecided")
 RESULT = ", ".join([*(f"{name} bigint" for name in COUNTED), "file string, day string, reason string"])
@@ -79,16 +75,6 @@ class Done(NamedTuple):
     reason: str = ""
 
 
-class RowRange(NamedTuple):
-    """Some rows of a row group of a file."""
-
-    path: str
-    day: str | None  # from the name of its folder; None: a flat table has it in a column
-    group: int
-    first: int
-    last: int
-
-
 def match_table(
     spark: "SparkSession",
     folder: str | Path,
@@ -102,10 +88,10 @@ def match_table(
     root = Path(folder).resolve()
     if out is not None and Path(out).resolve() == root:
         raise PipelineError(f"the matches of {folder} would replace it: use another folder")
-    pieces = [_as_pieces(path, root) for path in tables.files(root)]
+    pieces = [ranges_of(path, root) for path in tables.files(root)]
     if not any(pieces):
         raise PipelineError(f"the table {folder} has no events")
-    tasks = _as_tasks([piece for each in pieces for piece in each], spark.sparkContext.defaultParallelism)
+    tasks = as_tasks([piece for each in pieces for piece in each], spark.sparkContext.defaultParallelism)
     index.ship(spark)
     if out is None:
         return _run(spark, tasks, index, found.attributes, None)[0]
@@ -125,55 +111,14 @@ def learn(index: SubscriptionIndex, folder: str | Path) -> None:
     found = about(folder, "events")
     root = Path(folder).resolve()
     reader, left = ColumnReader(index.attributes), ROWS_LEARNT
-    for piece in (piece for path in tables.files(root) for piece in _as_pieces(path, root)):
+    for piece in (piece for path in tables.files(root) for piece in ranges_of(path, root)):
         if left <= 0:
             return
         step = max(1, piece.last // ROWS_LEARNT)
-        for batch in _batches([piece], reader, found.attributes, ()):
+        for batch in batches_of([piece], reader.columns, found.attributes, ()):
             rows = batch.take(pa.array(range(0, batch.num_rows, step)))
             index.learn(reader.read(rows), rows.num_rows)
             left -= rows.num_rows
-
-
-def _as_pieces(path: Path, root: Path) -> list[RowRange]:
-    day = path.parent.name.removeprefix("day=") if path.parent != root else None
-    try:
-        meta = pq.read_metadata(path)
-    except (pa.ArrowException, OSError) as error:
-        raise PipelineError(f"cannot read {path}: {error}") from None
-    rows = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
-    return [RowRange(str(path), day, group, 0, count) for group, count in enumerate(rows) if count]
-
-
-def _as_tasks(pieces: Sequence[RowRange], slots: int) -> list[list[RowRange]]:
-    """Divide pieces into tasks."""
-    sizes = _task_sizes(sum(piece.last for piece in pieces), slots)
-    tasks: list[list[RowRange]] = []
-    room = 0
-    for piece in pieces:
-        first = piece.first
-        while first < piece.last:
-            if not room:
-                tasks.append([])
-                room = next(sizes)
-            last = min(piece.last, first + room)
-            tasks[-1].append(piece._replace(first=first, last=last))
-            room -= last - first
-            first = last
-    return tasks
-
-
-def _task_sizes(rows: int, slots: int) -> Iterator[int]:
-    """The rows of each task, in order: all slots together repeatedly take half of the rest, so that the last tasks are
-    short, and no slot waits long for another. Few rows are one task per slot.
-    """
-    left, shortest = rows, max(TASK_ROWS_MIN, rows // (8 * slots))
-    while left:
-        share = left if left <= slots * shortest else left // 2
-        size = min(-(-share // slots), TASK_ROWS_MAX)
-        for _ in range(slots):
-            yield min(size, left)
-            left -= min(size, left)
 
 
 def _run(
@@ -212,7 +157,7 @@ def work_off(pieces: Sequence[RowRange], index: IndexFile, forms: dict[str, Form
     opened, reader = index.open(), ColumnReader(index.attributes)
     for day, group in _by_day(pieces):
         testing, kept = opened.testing(), KEPT if out is not None else ()
-        batches = _batches(group, reader, forms, kept, is_whole=bool(index.tests))
+        batches = batches_of(group, reader.columns, forms, kept, is_whole=bool(index.tests))
         if out is None:
             counts = [opened.counts(reader.read(batch), batch.num_rows, testing.of(batch)) for batch in batches]
             found = np.concatenate(counts)
@@ -237,59 +182,3 @@ def _by_day(pieces: Sequence[RowRange]) -> Iterator[tuple[str | None, list[RowRa
         group.append(piece)
     if group:
         yield group[0].day, group
-
-
-def _batches(
-    pieces: Sequence[RowRange],
-    reader: ColumnReader,
-    forms: dict[str, Form],
-    kept: tuple[str, ...],
-    is_whole: bool = False,
-) -> Iterator[Any]:
-    """The rows of pieces, in batches with the columns that filters use and those that are kept, or with all."""
-    for piece in pieces:
-        if not Path(piece.path).exists():
-            raise PipelineError(
-                f"a worker cannot find {piece.path}: the table must be in a folder that all workers share"
-            )
-        names = pq.read_schema(piece.path).names
-        wanted = [name for name in names if is_whole or name in reader.columns or name in kept]
-        texts = [name for name in wanted if name in kept or forms.get(attribute_of(name) or "") == Form("text")]
-        file = pq.ParquetFile(piece.path, read_dictionary=texts, coerce_int96_timestamp_unit="us")
-        if not wanted:  # no filter uses a column of this file
-            yield from _empty_batches(piece.last - piece.first)
-            continue
-        for batch in _rows_in_turn(file, piece, wanted) if is_whole else _rows_at_once(file, piece, wanted):
-            yield pa.record_batch([_as_said(forms, *each) for each in zip(wanted, batch.columns, strict=True)], wanted)
-
-
-def _rows_at_once(file: Any, piece: RowRange, columns: list[str]) -> Iterator[Any]:
-    rows = file.read_row_group(piece.group, columns=columns, use_threads=False)
-    rows = rows.slice(piece.first, piece.last - piece.first)
-    yield from rows.combine_chunks().to_batches(max_chunksize=ROWS_AT_ONCE)
-
-
-def _rows_in_turn(file: Any, piece: RowRange, columns: list[str]) -> Iterator[Any]:
-    """The same, for columns that may have documents: a row group is not in memory as a whole. (rule 2)"""
-    done = 0
-    for batch in file.iter_batches(WHOLE_ROWS_AT_ONCE, [piece.group], columns, use_threads=False):
-        first, last = max(piece.first - done, 0), min(piece.last - done, batch.num_rows)
-        done += batch.num_rows
-        if first < last:
-            yield batch.slice(first, last - first)
-        if done >= piece.last:
-            return
-
-
-def _empty_batches(rows: int) -> Iterator[Any]:
-    for first in range(0, rows, ROWS_AT_ONCE):
-        yield pa.record_batch({"publisher": pa.nulls(min(ROWS_AT_ONCE, rows - first))})
-
-
-def _as_said(forms: dict[str, Form], name: str, array: Any) -> Any:
-    """A column with the type of its table: some writers store times without their zone, which is UTC."""
-    attribute = attribute_of(name)
-    type = arrow_type(forms[attribute]) if attribute in forms else array.type
-    if name == "published_at":
-        type = arrow_type(Form("time"))
-    return array if array.type == type or pa.types.is_dictionary(array.type) else array.cast(type)

@@ -10,7 +10,7 @@ import pytest
 from godwit.errors import PipelineError, QueryTooCostly
 from godwit.filters import parse
 from godwit.languages import Query, Subject, parse_query, xml_documents
-from godwit.pipeline import exact_matching, table_matching
+from godwit.pipeline import exact_matching, row_ranges
 from godwit.pipeline.subscription_index import SubscriptionIndex, Wanted
 from godwit.pipeline.table_matching import Done, work_off
 from tests.unit.pipeline.mixed_languages import expected, queries, residues, write_table
@@ -37,7 +37,7 @@ def test_workers_answer_as_the_queries_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, 1_000])
 def test_rows_in_any_portions_give_the_same(tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_matching, "WHOLE_ROWS_AT_ONCE", rows)
+    monkeypatch.setattr(row_ranges, "WHOLE_ROWS_AT_ONCE", rows)
     monkeypatch.setattr(exact_matching, "EVENTS_AT_ONCE", rows)
     write_table(tmp_path / "events")
     index = SubscriptionIndex(dict(queries())).save(tmp_path / "index")

@@ -13,11 +13,12 @@ from godwit.errors import PipelineError
 from godwit.filters.events import Attributes, event
 from godwit.filters.language import parse
 from godwit.matching.naive_matcher import NaiveMatcher
-from godwit.pipeline import match_files, table_matching, tables
+from godwit.pipeline import match_files, row_ranges, tables
 from godwit.pipeline.columns import attribute_of, form_of_arrow
+from godwit.pipeline.row_ranges import RowRange, ranges_of
 from godwit.pipeline.schemas import about
 from godwit.pipeline.subscription_index import IndexFile, SubscriptionIndex
-from godwit.pipeline.table_matching import RowRange, _as_pieces, _as_tasks, _task_sizes, learn, match_table, work_off
+from godwit.pipeline.table_matching import learn, match_table, work_off
 from tests.property.test_arrow_laws import record_batch
 from tests.seeds import diagonal
 from tests.unit.filters.random_filters import random_attributes, random_filter
@@ -72,14 +73,14 @@ def index_of(folder: Path, count: int = 80) -> tuple[IndexFile, NaiveMatcher]:
 
 
 def pieces_of(folder: Path) -> list[RowRange]:
-    return [piece for path in tables.files(folder) for piece in _as_pieces(path, folder)]
+    return [piece for path in tables.files(folder) for piece in ranges_of(path, folder)]
 
 
 @pytest.mark.parametrize(("kind", "portion"), diagonal(["days", "flat", "int96"], [7, 1, 1_000_000]))
 def test_a_task_writes_what_the_naive_matcher_says(
     tmp_path: Path, rows: list[Attributes], kind: str, portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_matching, "ROWS_AT_ONCE", portion)
+    monkeypatch.setattr(row_ranges, "ROWS_AT_ONCE", portion)
     for name in ("PAIRS_WRITTEN", "ROWS_WRITTEN"):
         monkeypatch.setattr(match_files, name, portion)
     events = tmp_path / "events"
@@ -121,28 +122,6 @@ def test_an_index_that_has_learnt_from_a_table_finds_the_same(tmp_path: Path, ro
     before = layout.table
     assert list(work_off(pieces_of(tmp_path / "events"), file, forms, None)) == plain
     assert layout.table is before  # not laid out anew in the worker
-
-
-def test_every_row_is_in_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_matching, "TASK_ROWS_MIN", 1)
-    draw = Random(1)
-    for _ in range(50):
-        pieces = [RowRange(f"{n}", None, 0, 0, draw.randrange(1, 60)) for n in range(draw.randrange(1, 9))]
-        slots = draw.randrange(1, 5)
-        tasks = _as_tasks(pieces, slots)
-        rows = [(piece.path, row) for task in tasks for piece in task for row in range(piece.first, piece.last)]
-        assert rows == [(piece.path, row) for piece in pieces for row in range(piece.last)]
-
-
-def test_tasks_come_in_rounds_that_take_half_of_what_is_left() -> None:
-    sizes = list(_task_sizes(1_000_000, 2))
-    assert sizes == [250_000, 250_000, 125_000, 125_000, 125_000, 125_000]
-    assert list(_task_sizes(245_190, 2)) == [122_595, 122_595]  # few: one for each slot
-    assert list(_task_sizes(1, 4)) == [1, 0, 0, 0]
-    long = list(_task_sizes(100_000_000, 2))
-    assert sum(long) == 100_000_000
-    assert max(long) == table_matching.TASK_ROWS_MAX
-    assert sorted(long, reverse=True) == long
 
 
 def test_ids_are_written_as_numbers_into_those_that_are_used(tmp_path: Path, rows: list[Attributes]) -> None:

@@ -124,6 +124,7 @@ def stream(
                 on_stage=telling.stage,
                 learn=events.learn,
                 sink=taking,
+                table=events.table,
             )
             events.note()
             tell("matching")
@@ -143,27 +144,27 @@ class _Table:
     def __init__(self, folder: str, files: int, out: str, checkpoint: str) -> None:
         from godwit.pipeline.table_events import TableEvents
 
-        self._table, self._files, self._out = TableEvents(folder), files, out
+        self.table, self._files, self._out = TableEvents(folder), files, out
         self._checkpoint = checkpoint
-        self._table.check_output(out)
-        self.check, self.learn = self._table.check, self._table.learn
+        self.table.check_output(out)
+        self.check, self.learn = self.table.check, self.table.learn
 
     def waiting(self, done: "CompletedBatch") -> int | None:
         """Files of the table that no batch has read."""
-        return self._table.waiting(self._checkpoint)
+        return self.table.waiting(self._checkpoint)
 
     def read(self, spark: "SparkSession") -> "DataFrame":
-        return self._table.read(spark, self._files)
+        return self.table.read(spark, self._files)
 
     def note(self) -> None:
-        self._table.note(self._out)
+        self.table.note(self._out)
 
 
 class _Log:
     """Events of an event log, which may be filled from a broker: a column for each attribute that subscriptions
     name, and, if some have exact tests, one more for all other attributes."""
 
-    check = learn = None
+    table = check = learn = None
 
     def __init__(self, folder: str, wanted: "SubscriptionSource", forms: str, options: dict[str, str | int]) -> None:
         from godwit.languages import Query
