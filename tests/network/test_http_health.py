@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from godwit.errors import PeerFault
+from godwit.runtime import metrics
 from godwit.runtime.authentication import Credentials, Principal
 from godwit.runtime.connecting import connect
 from godwit.runtime.metrics import METRICS
@@ -112,6 +113,25 @@ async def use(running: Running, client: httpx.AsyncClient) -> None:
         assert seen["godwit_table_entries matcher"] == 2
     await until(lambda: sum(session.connection is not None for session in running.machine.sessions) <= 1)
     assert (await figures(client))["godwit_sessions attached"] == 1
+
+
+def test_samples_are_taken_for_a_while_after_metrics_are_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        async with broker() as (running, client):
+            sampled = running.http.metrics
+            assert not sampled.is_sampling
+            await client.get("/everywhere/sessions")
+            assert not sampled.is_sampling
+            await client.get("/everywhere/samples")
+            assert sampled.is_sampling
+            sampled.stop()
+            monkeypatch.setattr(metrics, "LEASE_S", 0.0)
+            monkeypatch.setattr(metrics, "SAMPLE_S", 0.001)
+            await client.get("/metrics")
+            await until(lambda: not sampled.is_sampling)
+            assert sum(running.http.activity.lateness.counts) == 1
+
+    run(scene)
 
 
 def test_metrics_count_what_happened(tmp_path: Path) -> None:

@@ -193,6 +193,7 @@ class HttpServer:
         self.metrics = Metrics(node, server.memory, self.activity, self.tests, self.audit, self._counted)
         self.settings = dashboard
         self.inspection = Inspection(node, server, self.activity, self.tests, dashboard)
+        self.inspection.on_samples = self.metrics.keep_sampling
         server.questions.answer = self.inspection.answer
         self.jobs = JobRoutes(self._body)
         self.administration = AdministrationRoutes(node, self.audit, self._body)
@@ -226,7 +227,6 @@ class HttpServer:
         is_first = not self.listening
         taken = await self._listener.listen(host, port, tls)
         if is_first:
-            self.metrics.start()
             shown = "" if taken.host in WILD else f"[{taken.host}]" if ":" in taken.host else taken.host
             self.server.http = f"{'http' if tls is None else 'https'}://{shown}:{taken.port}"
         return taken

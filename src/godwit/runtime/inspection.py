@@ -57,6 +57,7 @@ class Inspection:
         self._server = server
         self._activity = activity
         self._samples = Samples(node, activity, lambda: sum(server.memory.held().values()), time)
+        self.on_samples: Callable[[], None] = lambda: None  # called when samples of the metrics are requested
         self._drops = Drops(activity, time)
         self.sessions = SessionAnswers(node, tests)
         self.explanations = EventExplanations(node, activity, tests, self.sessions)
@@ -154,6 +155,7 @@ class Inspection:
 
     def samples(self, since: float) -> dict[str, Any]:
         """Samples of the broker's metrics since a time, in seconds since 1970."""
+        self.on_samples()
         return self._samples.since(since)
 
     def drops(self, since: float) -> dict[str, Any]:

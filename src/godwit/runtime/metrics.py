@@ -6,7 +6,9 @@ The hot path does not use this module.
 *Rules.*
 1. Names of clients, events and filters are never labels: the number of series does not grow with use.
 2. The matching time is sampled: once in `SAMPLE_S` the last event is matched once more, and timed.
-3. The delay of the event loop is measured at the same moments.
+3. The delay of the event loop is measured at the same moments, and pauses for garbage collection meanwhile.
+4. Samples are taken from the first request for metrics until `LEASE_S` after the last. A broker without such requests
+   has no timer.
 """
 
 import asyncio
@@ -33,6 +35,7 @@ from godwit.runtime.security_log import LISTENERS, SecurityLog
 __all__ = ["METRICS", "Metrics"]
 
 SAMPLE_S = 1.0
+LEASE_S = 150.0  # Prometheus scrapes at least every two minutes
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTED_FROM_0 = ("lost", "published", "relocated", "tail_lost")  # a series that begins with 1 has no increase
 
@@ -129,32 +132,50 @@ class Metrics(Collector):
         ProcessCollector(registry=self._registry)  # `process_…`: only on Linux
         self._sampled: Event | None = None
         self._due = 0.0
+        self._until = 0.0  # by the clock of the event loop
         self._timer: asyncio.TimerHandle | None = None
         self._garbage = GarbagePauses()
 
     def text(self) -> bytes:
         """The present metrics as text."""
+        self.keep_sampling()
         return bytes(generate_latest(self._registry))
 
     # ------------------------------------------------------------ samples
 
-    def start(self) -> None:
-        """Start sampling."""
-        loop = asyncio.get_running_loop()
-        self._garbage.start()
-        self._due = loop.time() + SAMPLE_S
-        self._timer = loop.call_at(self._due, self._sample)
+    @property
+    def is_sampling(self) -> bool:
+        """Whether samples are taken."""
+        return self._timer is not None
+
+    def keep_sampling(self) -> None:
+        """Metrics are requested: take samples for a while. (rule 4)"""
+        self._until = asyncio.get_running_loop().time() + LEASE_S
+        if self._timer is None:
+            self._garbage.start()
+            self.sample_matching()
+            self._plan()
 
     def stop(self) -> None:
         """Take no more."""
         self._garbage.stop()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+
+    def _plan(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + SAMPLE_S
+        self._timer = loop.call_at(self._due, self._sample)
 
     def _sample(self) -> None:
-        self._activity.lateness.add(max(0.0, asyncio.get_running_loop().time() - self._due))
+        now = asyncio.get_running_loop().time()
+        self._activity.lateness.add(max(0.0, now - self._due))
         self.sample_matching()
-        self.start()
+        if now < self._until:
+            self._plan()
+        else:
+            self.stop()
 
     def sample_matching(self) -> None:
         """Match the last event once more, unless it was sampled before. (rule 2)"""
