@@ -273,6 +273,24 @@ class ActivityMonitor:
                 if event is not None:
                     yield at, event
 
+    def latest_sample(self, since: float, count: int) -> tuple[list[tuple[float, Event]], float]:
+        """The latest of the events that clients have published here since then, at most `count`, and about how many there
+        are in all. Of the turns before those of the sample only the inputs are counted.
+        """
+        events, looked_at, others = list[tuple[float, Event]](), 0, 0
+        for at, _, inputs in reversed(self._turns):
+            if at < since:
+                break
+            if len(events) >= count:
+                others += len(inputs)
+                continue
+            looked_at += len(inputs)
+            for input, _ in reversed(inputs):
+                event = event_in(input) if type(input) is Heard else None
+                if event is not None:
+                    events.append((at, event))
+        return events[:count], len(events) * (1 + others / (looked_at or 1))
+
     def last_event(self) -> Event | None:
         """The last event, if it is one of the last `LOOKED_AT` inputs."""
         last = (input for _, _, inputs in reversed(self._turns) for input, _ in reversed(inputs))

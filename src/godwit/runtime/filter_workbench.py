@@ -10,7 +10,7 @@ answer says how far it got.
 4. Of the results, `SHOWN` are returned; the others are counted.
 5. A search for a text looks at all events that the activity monitor has, until it has found enough.
 6. A page that cannot show every event requests `latest`: at most `LATEST_MAX` events of the last seconds are examined,
-   and `LATEST_SHOWN` returned. The activity monitor has them anyway, so nothing is kept for this.
+   and `LATEST_SHOWN` returned. Of earlier ones only the inputs are counted. The activity monitor has them anyway, so nothing is kept for this.
 """
 
 from collections import Counter
@@ -67,10 +67,10 @@ class FilterWorkbench:
     async def latest(self, asked: Mapping[str, str]) -> dict[str, Any]:
         """The latest events that a filter matches, and about how many it matches in a second. (rule 6)"""
         seconds = max(1, shown_rows(asked, "seconds", 1, LATEST_S_MAX))
-        events = list(self._activity.latest_events(time() - seconds))
-        found = await self._matched(events[:LATEST_MAX], asked, LATEST_SHOWN)
+        events, count = self._activity.latest_sample(time() - seconds, LATEST_MAX)
+        found = await self._matched(events, asked, LATEST_SHOWN)
         share = found["matched"] / (found["looked_at"] or 1)
-        return {"events": found["events"], "per_s": share * len(events) / seconds}
+        return {"events": found["events"], "per_s": share * count / seconds}
 
     async def search(self, asked: Mapping[str, str]) -> dict[str, Any]:
         """The last events with a text in them that a filter matches, at most `limit`. (rule 5)"""
@@ -86,7 +86,10 @@ class FilterWorkbench:
         *,
         stops: bool = False,
     ) -> dict[str, Any]:
-        """The events among these that a filter matches and that have a text in them; `stops`: not more than shown."""
+        """The events among these that a filter matches and that have a text in them.
+
+        `stops`: it ends when as many match as are shown.
+        """
         language, text = asked.get("language") or NATIVE, asked.get("filter") or "TRUE"
         query = await parsed(self._tests, text, language)
         context = context_in(asked)

@@ -156,6 +156,8 @@ def test_the_latest_events_of_many_are_told_with_an_estimate_of_how_many_come(mo
     assert [each["event"] for each in found["events"]] == [f"van:{3 * LATEST_MAX - 1 - n}" for n in range(LATEST_SHOWN)]
     assert found["per_s"] == 3 * LATEST_MAX
     assert bench.latest(f"n >= {3 * LATEST_MAX - LATEST_MAX // 2}", seconds="2")["per_s"] == 0.75 * LATEST_MAX
+    bench.publish(*numbers(*range(LATEST_MAX)))  # another turn: of the earlier one only the inputs are counted
+    assert bench.latest("n >= 0")["per_s"] == 4 * LATEST_MAX
     monkeypatch.setattr(filter_workbench, "time", lambda: 9.0)
     assert bench.latest("n >= 0") == {"events": [], "per_s": 0.0}
     assert not bench.activity.observers
