@@ -44,12 +44,12 @@ def test_a_brokers_tables_show_which_filter_leads_where_and_which_covers_it() ->
                 await page.get_by_role("link", name="b3", exact=True).click()
                 await shows(page, "Tables of b3")
                 fast, faster = [await cells(page, "Routing table", each) for each in ("ann fast", "bob faster")]
-                assert (fast[0], fast[2], fast[4]) == ("client here", "speed > 50", "to b2: as it is")
+                assert (fast[0], fast[2], fast[4]) == ("client here", "speed > 50", "to b2: unchanged")
                 assert (faster[2], faster[4]) == ("speed > 80", "to b2: covered by speed > 50")
-                await page.get_by_label("That lead to").select_option("neighbour b2")
+                await page.get_by_label("Entries that lead to").select_option("neighbour b2")
                 await page.wait_for_url("**from=b2")
                 assert (await cells(page, "Routing table", "neighbour b2"))[1] == "advertisements"
-                await page.get_by_label("That lead to").select_option("clients here")
+                await page.get_by_label("Entries that lead to").select_option("clients here")
                 await shows(page, "bob faster")
                 await page.set_viewport_size(PHONE)
                 assert await fits(page)

@@ -158,7 +158,7 @@ def test_explain_names_what_kept_an_event_from_its_client() -> None:
                 assert told["subscriptions"][0]["fails"] == ["zone = 3", "floor > 2"]
                 assert told["arrivals"][0]["from"] == "p:1"
                 told = await why(client, await published(p, kind="job", zone=3, to="role = 'medic'"), "s")
-                assert told["verdict"].startswith("it is not to this client")
+                assert told["verdict"].startswith("it was not addressed to the client")
                 assert told["to_fails"] == ["role = 'medic'"]
                 told = await why(client, f"{p.machine.name}:{p.machine.sequence}", "s", subscription="other")
                 assert told["subscriptions"] == []

@@ -59,7 +59,7 @@ ENDS = {
     "purged": "it was removed from the client's queue by a rule of the subscription",
     "expired": "its time was over before the client came for it",
     "lost": "it was lost",
-    "not_addressed": "it is not to this client",
+    "not_addressed": "it was not addressed to the client: its context of that moment did not match the event's to",
     "out_of_context": "the subscription did not match in the client's context of that moment",
     "suppressed": "it came a second time, and was delivered when it came first",
 }
@@ -232,7 +232,7 @@ class EventExplanations:
     def _end(self, told: dict[str, Any], record: dict[str, Any]) -> str:
         """The recorded end of the event, with the reason if it is known."""
         kind, detail = record["kind"], record["detail"]
-        words = f"{ENDS[kind]}: {detail}" if detail else ENDS[kind]
+        words = f"{ENDS[kind]}: {detail}" if detail and kind != "not_addressed" else ENDS[kind]
         session = self._machine.sessions.session(told["client"])
         if session is None:
             return words

@@ -152,7 +152,9 @@ def verdict_of(hops: list[Hop], unanswered: list[str]) -> Verdict:
         for hop in said:
             if is_decisive(hop):
                 parts = hop.get("to_fails") or []
-                because = f": {not_held(parts)} of its context" if parts else ""
+                is_about_it = any(record["kind"] == "not_addressed" for record in hop.get("records") or [])
+                joined = "; now, " if is_about_it else "; nor is the event addressed to the client: "
+                because = f"{joined}{not_held(parts)} of its context" if parts else ""
                 return Verdict(f"{hop['broker']}: {hop['verdict']}{because}", RECORD)
     missing = _missing(unanswered)
     at = next((hop for hop in said if hop.get("session") is not None), None)

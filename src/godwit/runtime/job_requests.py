@@ -59,9 +59,10 @@ class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SimulateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scenario as text, and its seed."""
+    """A scenario as text, its name, and its seed."""
 
     scenario: Annotated[str, msgspec.Meta(max_length=100_000)]
+    name: Annotated[str, msgspec.Meta(pattern="^[a-z0-9_-]{1,40}$")] = "scenario"
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 1
 
 
@@ -105,8 +106,9 @@ def _simulate(asked: SimulateRequest) -> Request:
     with suppress(ValueError, RecursionError):  # the command reports errors, with the line
         _check_files(tomllib.loads(asked.scenario))
     shipped = {name: data for name, data in _scenario_files().items() if not name.endswith(SUFFIX)}
-    words = ["simulate", "scenario.toml", f"--seed={asked.seed}", "--trace", "trace"]
-    return Request({**shipped, "scenario.toml": asked.scenario.encode()}, words)
+    file = f"{asked.name}{SUFFIX}"
+    words = ["simulate", file, f"--seed={asked.seed}", "--trace", "trace"]
+    return Request({**shipped, file: asked.scenario.encode()}, words)
 
 
 def _check_files(held: Any) -> None:

@@ -39,7 +39,15 @@ def wish(filter: str, **more: Any) -> dict[str, Any]:
                     2, session=SESSION, records=[{"client": "screen", "kind": "not_addressed"}], to_fails=["floor = 7"]
                 )
             },
-            "b2: as it is: floor = 7 does not hold of its context",
+            "b2: as it is; now, floor = 7 does not hold of its context",
+        ),
+        (
+            {
+                "b2": came(
+                    2, session=SESSION, records=[{"client": "screen", "kind": "out_of_context"}], to_fails=["floor = 7"]
+                )
+            },
+            "b2: as it is; nor is the event addressed to the client: floor = 7 does not hold of its context",
         ),
         ({"b1": came(1), "b2": hop()}, "the client has no session at any broker that answered"),
         (

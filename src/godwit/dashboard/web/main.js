@@ -29,12 +29,21 @@ const PAGES = [
   ["simulate", "Simulate", Simulate],
   ["plan", "Plan", Plan],
 ];
+const FIRST = "why";
 const HEALTH_MS = 3_000;
+
+/** What is shown at an address that no page has. */
+function Missing() {
+  return html`
+    <h1>There is no such page</h1>
+    <p>The address may be misspelt, or of another version of Godwit. These are the pages:</p>
+    <ul>${PAGES.map(([each, label]) => html`<li><${Link} page=${each}>${label}<//></li>`)}</ul>`;
+}
 
 function Dashboard() {
   const { page, parameters } = useAddress();
   const { answer, error } = useAnswer("/healthz", {}, HEALTH_MS);
-  const [name, title, Page] = PAGES.find(([each]) => each === page) ?? PAGES[0];
+  const [name, title, Page] = PAGES.find(([each]) => each === (page || FIRST)) ?? ["", "No such page", Missing];
   const [isOpen, setOpen] = useState(false); // the list of pages, on a phone
   useEffect(() => {
     document.title = `${title} · Godwit`;

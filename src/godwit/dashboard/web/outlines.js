@@ -79,3 +79,9 @@ export function linesOf(ring) {
 function isOnEdge([lon]) {
   return EDGE - Math.abs(lon) < NEAR;
 }
+
+/** Two corners of the square around a circle: a map that is fitted to them shows all of the circle. */
+export function cornersOf(Leaflet, at, radiusM) {
+  const square = Leaflet.latLng(at).toBounds(2 * radiusM);
+  return [square.getSouthWest(), square.getNorthEast()];
+}

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { loaded } from "./map_library.js";
-import { outlineStyle } from "./outlines.js";
+import { cornersOf, outlineStyle } from "./outlines.js";
 import { Problem } from "./parts.js";
 
 const STRAYS = 0.01; // of all points, at each end
@@ -71,13 +71,14 @@ function makeScene(Leaflet, countries, element, onClick) {
       add(Leaflet.circleMarker([lat, lon], { radius: 6, color: colour("--accent"), fillOpacity: 1, interactive: false }));
     }
     for (const { lat, lon } of gaps) add(Leaflet.circle([lat, lon], { radius: cellM / 2, color: colour("--bad"), weight: 2, fillOpacity: 0.3, interactive: false }));
-    fit(placed.map(({ lat, lon }) => [lat, lon]), points);
+    const areas = placed.filter(({ radius }) => radius > 0).flatMap(({ lat, lon, radius }) => cornersOf(Leaflet, [lat, lon], radius));
+    fit(placed.map(({ lat, lon }) => [lat, lon]), points, areas);
   }
 
   /** Show all of it, but only when something else is to be seen than before: a click must not move the map. */
-  function fit(places, points) {
+  function fit(places, points, areas) {
     const key = `${points.length} ${points[0]} ${places.length > 1 ? places[0] : ""}`;
-    const all = [...places, ...withoutStrays(points)];
+    const all = [...places, ...areas, ...withoutStrays(points)];
     if (key === fitted || all.length === 0 || (points.length === 0 && places.length === 1)) return;
     fitted = key;
     map.fitBounds(Leaflet.latLngBounds(all).pad(0.15), { maxZoom: 14, animate: false });

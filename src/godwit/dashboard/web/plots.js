@@ -70,7 +70,7 @@ export function Plot({ title, names, data }) {
       const axis = { stroke: colour("--text"), grid: { stroke: colour("--faint"), width: 1 }, ticks: { stroke: colour("--faint"), width: 1 } };
       const bases = [...new Set(names.map(baseOf))];
       const lines = names.map((label) => ({ label, stroke: colour(COLOURS[bases.indexOf(baseOf(label)) % COLOURS.length]), dash: label.endsWith(" p99") ? [6, 4] : undefined, width: 2, value: valueText, gaps: longGaps, points: { show: latest.current[0].length < 100, size: 4 } }));
-      const options = { width: place.current.clientWidth - 16, height: HEIGHT, series: [{ value: (_, at) => (at == null ? "" : timeText(at, 1)) }, ...lines], scales: { x: { range: rangeOf } }, axes: [{ ...axis, space: 80, values: (_, times, __, ___, step) => times.map((at) => timeText(at, step)) }, { ...axis, size: 70 }], legend: { show: names.length > 1 } };
+      const options = { width: place.current.clientWidth - 16, height: HEIGHT, series: [{ label: " ", value: (_, at) => (at == null ? "" : timeText(at, 1)) }, ...lines], scales: { x: { range: rangeOf } }, axes: [{ ...axis, space: 80, values: (_, times, __, ___, step) => times.map((at) => timeText(at, step)) }, { ...axis, size: 70 }], legend: { show: names.length > 1, markers: { dash: (_, line) => (lines[line - 1]?.dash ? "dashed" : "solid") } } };
       plot.current = new Plots(options, latest.current, place.current);
     }).catch((error) => {
       library = null; // the next plot tries again

@@ -1,6 +1,6 @@
 /** The map of a recorded run, where the scenario knows positions: brokers, and clients as they move along their tracks. */
 
-import { outlineStyle } from "./outlines.js";
+import { cornersOf, outlineStyle } from "./outlines.js";
 import { colourOf } from "./simulate_graph.js";
 
 const GAP_S = 120; // of the run, between two positions of a track: in between nobody knows
@@ -16,9 +16,10 @@ export function makeRunMap(Leaflet, countries, element, { about, names }) {
   const numbers = new Map(names.map((name, number) => [name, number]));
   const brokers = Object.entries(about.map.positions ?? {}).map(([name, [lon, lat]]) => ({ broker: numbers.get(name), name, at: [lat, lon] }));
   const tracks = Object.entries(about.map.tracks ?? {}).map(([name, track]) => ({ client: numbers.get(name), track }));
-  const all = [...brokers.map(({ at }) => at), ...tracks.flatMap(({ track }) => track.map(([, lon, lat]) => [lat, lon]))];
-  if (all.length) map.fitBounds(Leaflet.latLngBounds(all).pad(0.1), { maxZoom: 14, animate: false });
   const ranges = about.scenario?.clients?.roaming?.range_m;
+  const areas = ranges > 0 ? brokers.flatMap(({ at }) => cornersOf(Leaflet, at, ranges)) : [];
+  const all = [...brokers.map(({ at }) => at), ...areas, ...tracks.flatMap(({ track }) => track.map(([, lon, lat]) => [lat, lon]))];
+  if (all.length) map.fitBounds(Leaflet.latLngBounds(all).pad(0.1), { maxZoom: 14, animate: false });
   for (const { broker, at } of brokers) {
     if (ranges > 0) Leaflet.circle(at, { radius: ranges, color: colourOf(broker ?? 0), weight: 1, fillOpacity: 0.1, interactive: false }).addTo(map);
     Leaflet.circleMarker(at, { radius: 5, color: colourOf(broker ?? 0), fillOpacity: 1, interactive: false }).addTo(map);

@@ -83,11 +83,11 @@ function Brokers({ brokers, tables }) {
     return [
       html`<${Link} page="network" parameters=${{ broker: name }}>${name}<//>`,
       isSilent ? html`<span class="fails">does not answer</span>` : html`<span class="holds">answers</span>`,
-      found?.sizes ? sizesText(found.sizes) : "",
+      found?.sizes ? html`<span class="line">${sizesText(found.sizes)}</span>` : "",
       found?.sizes ? `${found.family}, ${found.reduction}${found.settled ? "" : ", changing"}` : "",
     ];
   });
-  const head = ["broker", "state", "entries of its tables", "routing"];
+  const head = ["broker", "state", "table entries", "routing"];
   return html`<h2>Brokers</h2><${Table} label="Brokers" head=${head} rows=${rows} empty="There is no broker." />`;
 }
 

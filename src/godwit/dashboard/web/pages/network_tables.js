@@ -18,6 +18,8 @@ const TABLES = {
   matcher: ["filter", " to match"],
   local: ["subscription", " of clients here"],
   remote: ["subscription", " of other brokers"],
+  followed: ["filter", " that follows a client's context"],
+  told_follows: ["such filter", " sent on"],
 };
 
 /** How many entries the tables of a broker have; of those with another name only if they have any. */
@@ -48,21 +50,21 @@ export function Routes({ broker, from = "", local = "" }) {
     <h2>Tables of ${broker}</h2>
     <p>${found.family} · ${found.reduction} · ${found.settled ? "settled" : "changing"} · ${sizesText(found.sizes)}</p>
     <div class="question">
-      <label>That lead to
+      <label>Entries that lead to
         <select value=${local ? HERE : from ? `${BY}${from}` : ""} onChange=${(event) => choose(event.target.value)}>
-          <option value="">everybody</option>
+          <option value="">any destination</option>
           <option value=${HERE}>clients here</option>
           ${peers.map((peer) => html`<option value=${`${BY}${peer}`}>neighbour ${peer}</option>`)}
         </select>
       </label>
     </div>
-    <${Table} label="Routing table" head=${["leads to", "table", "filter", "told by", "told on"]} rows=${rows} empty="Nobody has subscribed to anything." />
+    <${Table} label="Routing table" head=${["leads to", "table", "filter", "subscriber or advertiser", "sent on"]} rows=${rows} empty="Nobody has subscribed to anything." />
     ${found.is_cut && html`<p class="dim">The first ${count(ROWS)} entries are shown.</p>`}`;
 }
 
 /** By which filter each neighbour knows of an entry. */
 function Told({ told }) {
-  if (told.length === 0) return html`<span class="dim">to nobody</span>`;
+  if (told.length === 0) return html`<span class="dim">to no neighbour</span>`;
   return told.map(({ to, covered_by: cover }) => html`
-    <div>to ${to}: ${cover === null ? "as it is" : html`covered by <code>${cover}</code>`}</div>`);
+    <div>to ${to}: ${cover === null ? "unchanged" : html`covered by <code>${cover}</code>`}</div>`);
 }

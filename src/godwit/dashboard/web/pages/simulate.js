@@ -54,7 +54,7 @@ function Scenario({ isBusy, start }) {
   const submit = (submitted) => {
     submitted.preventDefault();
     const seed = Number(new FormData(submitted.target).get("seed"));
-    start(new Blob([JSON.stringify({ scenario: text, seed })]));
+    start(new Blob([JSON.stringify({ scenario: text, name: text === scenarios[name] ? name : `${name}-changed`, seed })]));
   };
   return html`
     <${Problem} error=${error} />

@@ -66,7 +66,7 @@ function Hop({ hop }) {
         ${(hop.deliveries ?? []).map((each) => html`<dt>delivery</dt><dd>number ${each.number}, ${each.state}</dd>`)}
         ${(hop.sent_on ?? []).map((each) => html`<dt>${each.basis === "record" ? "sent on" : "would go on"}</dt><dd>to ${each.peer} for ${each.because_of[0]}</dd>`)}
         ${hop.moved_to && html`<dt>moved</dt><dd>the client's session went to ${hop.moved_to}</dd>`}
-        ${(hop.records ?? []).map((each) => html`<dt>${kindText(each)}</dt><dd>${clock(each.at)} ${each.detail}</dd>`)}
+        ${(hop.records ?? []).map((each) => html`<dt>${kindText(each)}</dt><dd>${clock(each.at)} ${detailText(each)}</dd>`)}
         ${(hop.client_records ?? []).map((each) => html`<dt>${kindText(each)}</dt><dd>${clock(each.at)} the client: ${each.subscription} ${each.detail}</dd>`)}
       </dl>
     </li>`;
@@ -75,6 +75,11 @@ function Hop({ hop }) {
 /** What is on record, in words. */
 function kindText({ kind }) {
   return kind === "purged" ? "removed by rule" : kind.replaceAll("_", " ");
+}
+
+/** The detail of a record, in words. */
+function detailText({ kind, detail }) {
+  return kind === "not_addressed" ? "the client's context did not match the event's to" : detail;
 }
 
 /** What somebody may do, and what of that the event does not meet. */
