@@ -274,8 +274,9 @@ class ActivityMonitor:
                     yield at, event
 
     def latest_sample(self, since: float, count: int) -> tuple[list[tuple[float, Event]], float]:
-        """The latest of the events that clients have published here since then, at most `count`, and about how many there
-        are in all. Of the turns before those of the sample only the inputs are counted.
+        """The latest events that clients have published here since then, at most `count`, and about how many there are.
+
+        Of the turns before those of the sample only the inputs are counted.
         """
         events, looked_at, others = list[tuple[float, Event]](), 0, 0
         for at, _, inputs in reversed(self._turns):

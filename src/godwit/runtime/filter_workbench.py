@@ -10,7 +10,8 @@ answer says how far it got.
 4. Of the results, `SHOWN` are returned; the others are counted.
 5. A search for a text looks at all events that the activity monitor has, until it has found enough.
 6. A page that cannot show every event requests `latest`: at most `LATEST_MAX` events of the last seconds are examined,
-   and `LATEST_SHOWN` returned. Of earlier ones only the inputs are counted. The activity monitor has them anyway, so nothing is kept for this.
+   and `LATEST_SHOWN` returned. Of earlier ones only the inputs are counted. The activity monitor has them anyway, so
+   nothing is kept for this.
 """
 
 from collections import Counter
