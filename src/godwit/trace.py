@@ -63,6 +63,7 @@ KINDS: dict[str, str] = {
     "suspended": "A subscription gets no more events, because the exact tests of its queries take too long.",
     "fault": "The peer broke the protocol.",
     "session_ended": "A client's session has ended, and its queue is dropped.",
+    "dropped": "An event was in the queue of a client when its session ended; at most the last 100 are recorded.",
     "predicted": "A client has gone, and its session is sent ahead to the broker in `detail`.",
     "relocating": "A client has attached here, and its session is requested from its last broker.",
     "replayed": "A session went to where its client is, with the events that waited in its queue.",

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.administration import EndSession
+from godwit.broker.broker_config import BrokerConfig
 from godwit.runtime import activity_monitor, connect
 from tests.network.http_broker import Running, start
 from tests.network.serving import running
@@ -141,6 +143,72 @@ def test_of_a_topic_the_last_twenty_events_are_explained_and_the_cut_is_told(tmp
                         printed, said = await process.communicate()
                     assert (process.returncode, len(printed.splitlines())) == (0, 20)
                     assert ("only the last 20 events of 'fleet/a' are explained" in said.decode()) == is_cut
+        finally:
+            await b1.stop()
+
+    run(scene())
+
+
+@pytest.mark.parametrize("family", ["tree", "graph"])
+def test_an_event_that_was_queued_is_told_with_its_entries_after_the_session_has_ended(
+    tmp_path: Any, family: Any
+) -> None:
+    async def scene() -> None:
+        config = BrokerConfig(family=family)
+        b2 = await start("b2", {"b1": None}, config=config)
+        b1 = await start("b1", {"b2": b2.native}, config=config)
+        try:
+            await b1.ready()
+            async with connect(b1.native, name="van") as van:
+                async with connect(b2.native, name="ann") as ann:
+                    await ann.subscribe("topic = 'fleet/a'", name="mine")
+                await until(lambda: not b2.is_attached("ann") and entry_of_ann(b1))
+                van.publish({"topic": "fleet/a"})
+                await van.drain()
+                event = f"van:{van.machine.sequence}"
+            await until(lambda: len(b2.machine.sessions.session("ann").queue) == 1)
+            b2.node.tell(EndSession("ann", "moved out"))
+            await until(lambda: b2.machine.sessions.session("ann") is None and not entry_of_ann(b1))
+            status, hops = await explained(b1, tmp_path, event, "ann")
+            assert status == 1
+            b1_told, b2_told = hops["b1"], hops["b2"]
+            [sent] = b1_told["sent_on"]
+            assert (sent["peer"], sent["basis"], sent["because_basis"]) == ("b2", "record", "record")
+            assert "topic = 'fleet/a'" in sent["because_of"][0]
+            assert b2_told["basis"] == "record"
+            assert b2_told["matched"] == [{"name": "mine", "filter": "topic = 'fleet/a'", "basis": "record"}]
+            told = "it waited in the client's queue when the session ended: an administrator has ended the session"
+            assert b2_told["verdict"] == f"{told}: moved out"
+        finally:
+            await b1.stop()
+            await b2.stop()
+
+    run(scene())
+
+
+def entry_of_ann(place: Running) -> bool:
+    """Whether a neighbour's table has a subscription of ann."""
+    routing: Any = place.machine.routing
+    tables = routing.in_subs["b2"] if hasattr(routing, "in_subs") else routing.remote.get("b2", {})
+    return bool(tables)
+
+
+def test_a_subscription_that_was_replaced_is_told_as_it_was(tmp_path: Any) -> None:
+    async def scene() -> None:
+        b1 = await start()
+        try:
+            async with connect(b1.native, name="ann") as ann, connect(b1.native, name="van") as van:
+                await ann.subscribe("n > 5", name="mine")
+                van.publish({"n": 1})
+                await van.drain()
+                event = f"van:{van.machine.sequence}"
+                _, hops = await explained(b1, tmp_path, event, "ann")
+                assert hops["b1"]["basis"] == "record"
+                assert "n > 5 does not hold" in hops["b1"]["verdict"]
+                await ann.subscribe("n > 0", name="mine")
+                _, hops = await explained(b1, tmp_path, event, "ann")
+                assert (hops["b1"]["matched"], hops["b1"]["basis"]) == ([], "record")
+                assert hops["b1"]["verdict"] == "a subscription matches now, but none did when the event came"
         finally:
             await b1.stop()
 

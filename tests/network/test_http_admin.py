@@ -116,7 +116,7 @@ def test_explain_tells_at_each_broker_what_became_of_an_event(family: str) -> No
             assert told["arrivals"][0]["from"] == "b1"
             told = await why(at_b1, got, "s")
             assert told["verdict"] == "the client has no session here; the event went on to b2"
-            assert told["basis"] == "tables"
+            assert told["basis"] == "record"
             everywhere = await get(at_b1, "/why", event=got, client="s")
             assert everywhere["hops"][0]["verdict"] == "the client has no session here; the event went on to b2"
             assert (everywhere["hops"][0]["sent_on"][0]["basis"], everywhere["basis"]) == ("record", "record")

@@ -71,7 +71,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.packet_checks import Further, check_packet
-from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, Forward, RelayedMessage
+from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, EntryWatch, Forward, RelayedMessage
 from godwit.broker.state_types import AnyState
 from godwit.broker.stream_messages import HopPacket, event_message
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology, TopologyState
@@ -145,6 +145,7 @@ class GraphRouting:
         self.newborn_s = newborn_s
         self.early: deque[Event] | None = deque()  # rule 5; None: grown up
         self._local_index, self._remote_index = new_matcher(), new_matcher()
+        self.watch: EntryWatch | None = None
         self.forwarding.join(self)
         if hops is not None:
             hops.join(self)
@@ -163,20 +164,24 @@ class GraphRouting:
 
     def subscribe(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
         """Record it, find D, send it towards D. [spcf §3.1.2]"""
-        if self.local.get(id) == filter:
+        before = self.local.get(id)
+        if before == filter:
             return []
-        if id in self.local:
+        if before is not None:
             self._local_index.replace(id, filter)
         else:
             self._local_index.add(id, filter)
         self.local[id] = filter  # step 1
+        self._changed("", id, before)
         return self.forwarding.on_subscribe(id, filter)  # steps 2 to 4
 
     def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
         """The same with the filter removed. [spcf §3.1.2] An id that is not there has nothing to remove."""
-        if self.local.pop(id, None) is None:
+        filter = self.local.pop(id, None)
+        if filter is None:
             return []
         self._local_index.remove(id)
+        self._changed("", id, filter)
         return self.forwarding.on_unsubscribe(id)
 
     def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
@@ -451,8 +456,13 @@ class GraphRouting:
             self._remote_index.replace((source, id), filter)
         entries[id] = filter
         self._remote_sizes.change(before, filter)
+        self._changed(source, id, before)
         self.forwarding.on_remote(source, id, before, filter)
         return []
+
+    def _changed(self, source: NodeId, id: EntryId, before: Filter | None) -> None:
+        if self.watch is not None:
+            self.watch(source, id, before)
 
     def remove(self, source: NodeId, id: EntryId) -> None:
         """Not there: its Subscribe is lost, and so is nothing by this."""
@@ -461,6 +471,7 @@ class GraphRouting:
         if filter is not None:
             self._remote_index.remove((source, id))
             self._remote_sizes.change(filter, None)
+            self._changed(source, id, filter)
             self.forwarding.on_remote(source, id, filter, None)
 
     # ------------------------------------------------------------ lives

@@ -182,6 +182,11 @@ class Queue:
         """All that is not confirmed, as it would wait elsewhere."""
         return [*self._waiting_of_sent(), *self._waiting_unsent()]
 
+    def last_waiting(self, count: int) -> list[QueuedEvent]:
+        """The last events of those that were not sent, at most so many."""
+        last = islice(reversed(self._waiting.values()), count)
+        return [QueuedEvent(item.number, item.event, item.subscriptions, item.queued_at) for item in last][::-1]
+
     def after(self, number: int) -> list[QueuedEvent]:
         """What is not confirmed and has a higher number than this; it takes no longer than there are such."""
         found: list[QueuedEvent] = []

@@ -12,9 +12,11 @@ subscriptions. `tree.py` and `graph.py` are the two families; `families.py` has 
 2. A neighbour's messages come exactly once and in order while it keeps its memory (`links.py` sees to that). When it
    has lost it, the family hears `on_peer_forgot`, and then whatever the neighbour says from its new beginning.
 3. A message that no honest neighbour sends raises `PeerFault`, before anything is changed.
+4. A family that has `watch: EntryWatch | None` calls it after each change of a subscription in its tables. The driver
+   sets it, and what is called changes nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +27,11 @@ from godwit.broker.state_types import AnyState
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 
-__all__ = ["Answer", "BrokerMet", "DeliverLocally", "Demand", "Forward", "RelayedMessage", "Routing"]
+__all__ = ["Answer", "BrokerMet", "DeliverLocally", "Demand", "EntryWatch", "Forward", "RelayedMessage", "Routing"]
+
+
+EntryWatch = Callable[[NodeId, EntryId, Filter | None], None]
+"""Hears of a change: the source of the entry ("": a client here), its id, and its filter before; None: it is new."""
 
 
 class Forward(msgspec.Struct, frozen=True, gc=False):

@@ -51,6 +51,7 @@ __all__ = ["Authority", "Binding", "Retaining", "Session", "StoredSessionState",
 
 LOST_SHOWN_MAX = 1_000
 REFUSALS_KEPT = 128
+DROPPED_SHOWN_MAX = 100  # events in the queue of a session that ends, each with a record of its own
 DWELLS_KEPT = 8  # how long the last states lasted
 DWELL_MARGIN = 0.5  # of the shortest of them, to be on the safe side
 
@@ -490,6 +491,17 @@ class Session:
                 self.lost_more += 1
             records.append(Trace(Record(kind, self.client, "", publisher, sequence, "", one.number, 0, one.reason)))
         return records
+
+    def ended(self, reason: str) -> list[Effect]:
+        """Write down that the session has ended, and the latest events that waited in its queue."""
+        records: list[Effect] = []
+        for item in self.queue.last_waiting(DROPPED_SHOWN_MAX):
+            publisher, sequence = item.event.id
+            names = ", ".join(item.subscriptions)
+            records.append(
+                Trace(Record("dropped", self.client, "", publisher, sequence, names, item.number, 0, reason))
+            )
+        return [*records, Trace(Record("session_ended", self.client, number=len(self.queue), detail=reason))]
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:

@@ -324,15 +324,12 @@ class Sessions:
             return RemovedEntries()
         self.quotas.remove(client)
         self.touched[client] = None
-        effects: list[Effect] = []
-        if session.connection is not None:
-            effects += self._let_go(session, reason)
-        elif session.ends_at is not None:
+        effects = [] if session.connection is None else self._let_go(session, reason)
+        if session.ends_at is not None:  # which it is only without a connection
             effects.append(StopTimer((SESSION_TIMER, client)))
         for name in session.subscriptions:
             self._expiry.discard((client, name))
-        effects += self._set_expiry_timer()
-        effects.append(Trace(Record("session_ended", client, number=len(session.queue), detail=reason)))
+        effects += [*self._set_expiry_timer(), *session.ended(reason)]
         subscriptions = tuple((client, name) for name in session.subscriptions)
         advertisements = tuple((client, name) for name in session.advertisements)
         return RemovedEntries(subscriptions, advertisements, tuple(effects))

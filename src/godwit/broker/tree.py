@@ -53,7 +53,7 @@ from godwit.broker.messages import (
 )
 from godwit.broker.placements import Change
 from godwit.broker.reductions import Outgoing, intersects, reduction_of
-from godwit.broker.routing import Answer, DeliverLocally, Demand, Forward
+from godwit.broker.routing import Answer, DeliverLocally, Demand, EntryWatch, Forward
 from godwit.broker.state_types import AnyState
 from godwit.errors import PeerFault
 from godwit.filters.effort import Effort
@@ -138,6 +138,7 @@ class TreeRouting:
         }
         self.told_all: dict[str, dict[NodeId, None]] = {ADVERTISEMENTS: {}, SUBSCRIPTIONS: {}}  # whom we have
         self.held: list[tuple[NodeId, Event]] = []
+        self.watch: EntryWatch | None = None
         self.further: FurtherEntries = NoFurtherEntries() if further is None else further
         self.further.join(self)
 
@@ -153,15 +154,18 @@ class TreeRouting:
     def on_subscribe(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
         """Remember that `source` wants what `filter` matches, and tell the neighbours who must know. [pubmob Fig. 3]"""
         entries = self.in_subs[source]
-        if entries.get(id) == filter:
+        before = entries.get(id)
+        if before == filter:
             return []
         key = matcher_key(source, id)
-        if id in entries:
+        if before is not None:
             self.matcher.replace(key, filter)
         else:
             self.matcher.add(key, filter)
-        self._resize(source, entries.get(id), filter)
+        self._resize(source, before, filter)
         entries[id] = filter  # l.2
+        if self.watch is not None:
+            self.watch(source, id, before)
         answers: list[Answer] = []
         for n in self.neighbours:  # l.5
             if n != source:
@@ -181,6 +185,8 @@ class TreeRouting:
             return []
         self._resize(source, before, None)
         self.matcher.remove(matcher_key(source, id))
+        if self.watch is not None:
+            self.watch(source, id, before)
         answers: list[Answer] = []
         for n in self.neighbours:
             if n != source:

@@ -211,6 +211,9 @@ def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
         yield Text.assemble(("attributes ", "dim"), safe(held))
     for part in hop.get("to_fails") or []:
         yield Text.assemble(("to: ", "dim"), (f"{safe(part)} does not hold", "yellow"))
+    for each in hop.get("matched") or []:
+        wanted = f"{safe(str(each.get('name', '')))}  {safe(str(each.get('filter', '')))}"
+        yield Text.assemble(("matched ", "dim"), wanted, (_marked(str(each.get("basis", ""))), "dim"))
     for each in hop.get("subscriptions") or []:
         text = Text.assemble(("subscription ", "dim"), safe(str(each.get("name", ""))), ("  ", ""))
         text.append(safe(str(each.get("now") or each.get("filter", ""))))
@@ -234,6 +237,8 @@ def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
         text = Text.assemble((how, "dim"), safe(str(each.get("peer", ""))))
         for because in each.get("because_of", [])[:BECAUSE_SHOWN]:
             text.append("  for ", style="dim").append(safe(because))
+        if each.get("basis") == "record":
+            text.append(_marked(str(each.get("because_basis", ""))), style="dim")
         yield text
     for each in hop.get("records") or []:
         detail = f"  {each['detail']}" if each.get("detail") else ""

@@ -205,14 +205,16 @@ class ActivityMonitor:
                 if type(effect) is Tell and type(effect.message) is Delivery and effect.message.event.id == id:
                     yield at, effect.connection, effect.message
 
-    def forwarded(self, id: tuple[str, int]) -> Iterator[tuple[float, str]]:
-        """The transmissions of an event to neighbours that are still recorded: time, neighbour."""
+    def forwarded(self, id: tuple[str, int]) -> Iterator[tuple[float, str, tuple[str, ...]]]:
+        """The transmissions of an event to neighbours that are still recorded: time, neighbour, and the brokers that it
+        is for."""
         for at, effects in self._effects:
             for effect in effects:
                 if type(effect) is Send:
                     event = event_in(Arrived(effect.peer, effect.frame))
                     if event is not None and event.id == id:
-                        yield at, effect.peer
+                        message = effect.frame.message  # type: ignore[union-attr]
+                        yield at, effect.peer, tuple(message.targets) if type(message) is Packet else (effect.peer,)
 
     def effects_since(self, at: float, count: int) -> list[tuple[float, list[Effect]]]:
         """The effects after a time, the oldest first: the latest turns that have `count` effects together."""

@@ -6,10 +6,10 @@ For a whole explanation each broker on the path is asked (`explanations.py`): `f
 that the event came from and was sent to.
 
 Recorded facts about an event are certain: it arrived, it was refused, it was sent to a client or a neighbour, it left a
-queue. Everything else is computed from the present tables, contexts and rights, which may have been different when the
-event arrived. Every verdict says on which of both it is based (`basis`), or that it is unknown: the event is not
-recorded here, and may have come before the records begin. For an event that was never published
-(`explain_written`) everything is computed.
+queue. The entries that it matched follow from the recorded changes of the tables (`entry_history.py`). Everything else
+is computed from the present tables, contexts and rights, which may have been different when the event arrived. Every
+verdict says on which of both it is based (`basis`), or that it is unknown: the event is not recorded here, and may have
+come before the records begin. For an event that was never published (`explain_written`) everything is computed.
 
 *Rules.*
 1. Nothing here changes the machine, or the counts of tests.
@@ -23,6 +23,7 @@ recorded here, and may have come before the records begin. For an event that was
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from math import inf
 from typing import Any, NamedTuple
 
 from godwit.broker.authorisation import Authorisation
@@ -38,9 +39,9 @@ from godwit.mobility.relocation import Relocation
 from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import EdgeTests
+from godwit.runtime.entry_history import EntryHistory, Matched
 from godwit.runtime.node import Node
 from godwit.runtime.question_parts import SHOWN, cut_values, moment, plain, shown
-from godwit.runtime.routing_answers import WANTED, entries_of
 from godwit.runtime.session_answers import SessionAnswers, session_queries
 
 __all__ = [
@@ -59,6 +60,7 @@ ENDS = {
     "purged": "it was removed from the client's queue by a rule of the subscription",
     "expired": "its time was over before the client came for it",
     "lost": "it was lost",
+    "dropped": "it waited in the client's queue when the session ended",
     "not_addressed": "it was not addressed to the client: its context of that moment did not match the event's to",
     "out_of_context": "the subscription did not match in the client's context of that moment",
     "suppressed": "it came a second time, and was delivered when it came first",
@@ -88,7 +90,10 @@ class Verdict(NamedTuple):
 class EventExplanations:
     """Explains what happened to events at one broker."""
 
-    def __init__(self, node: Node, activity: ActivityMonitor, tests: EdgeTests, sessions: SessionAnswers) -> None:
+    def __init__(
+        self, node: Node, activity: ActivityMonitor, tests: EdgeTests, sessions: SessionAnswers, history: EntryHistory
+    ) -> None:
+        self._history = history
         self._node = node
         self._activity = activity
         self._tests = tests
@@ -124,8 +129,10 @@ class EventExplanations:
             "refused": self._why_refused(id),
         }
         told["deliveries"] = self._sent_before(client, id) if session is None else self._deliveries(session, id)
-        self._tell(told, event, id[0], session, subscription, {source for _, source, _ in arrivals})
-        told["is_recorded"] = bool(arrivals) and self._activity.has_decisions_of(arrivals[0][0])
+        came_at = arrivals[0][0] if arrivals else None
+        self._tell(told, event, id[0], session, subscription, {source for _, source, _ in arrivals}, came_at)
+        told["is_recorded"] = came_at is not None and self._activity.has_decisions_of(came_at)
+        told["is_as_then"] = came_at is not None and not self._history.has_changed(client, came_at)
         if arrivals:
             told["sent_on"] = self._with_record(told["sent_on"], id, is_whole=told["is_recorded"])
         told["verdict"], told["basis"] = self._verdict(told, event, subscription)
@@ -159,8 +166,9 @@ class EventExplanations:
         session: Any,
         subscription: str,
         sources: set[str],
+        came_at: float | None = None,
     ) -> None:
-        """Add the findings from the present tables, contexts and rights."""
+        """Add the findings from the tables of that time, and from the present contexts and rights."""
         client = told["client"]
         told["session"] = None if session is None else self._sessions.in_short(session)
         told["moved_to"] = self._moved_to(client) if session is None else ""
@@ -170,7 +178,13 @@ class EventExplanations:
         if event is not None:
             told["attributes"] = cut_values(event.attributes)
             told["to"] = None if event.to is None else shown(event.to)
-            told["sent_on"] = self._sent_on(event, sources)
+            matched = self._history.matches(event, inf if came_at is None else came_at)
+            told["matched"] = [
+                {"name": each.id[1], "filter": shown(each.filter), "basis": _basis(each, came_at)}
+                for each in matched
+                if not each.source and each.id[0] == client and subscription in ("", each.id[1])
+            ]
+            told["sent_on"] = self._sent_on(matched, sources, came_at)
         if session is None:
             return
         told["context"] = plain(session.whole_context())
@@ -204,14 +218,19 @@ class EventExplanations:
             return Verdict(self._end(told, ends[-1]), RECORD)
         if told["session"] is None:
             told["passes_on"] = True
-            return Verdict(without_session(told), TABLES if told["arrivals"] else UNKNOWN)
+            is_certain = told["is_recorded"] and not told["is_awaited"]
+            basis = RECORD if is_certain else TABLES if told["arrivals"] else UNKNOWN
+            return Verdict(without_session(told), basis)
         if event is None:
             return Verdict(unrecorded(told), UNKNOWN)  # rule 4
         if why := why_not(told, subscription):
-            return Verdict(why, TABLES)
+            return Verdict(why, RECORD if told["is_as_then"] and _is_of_entries(told) else TABLES)
         if not told["is_recorded"]:
             return Verdict("a subscription matches now; what was decided is not recorded any more", UNKNOWN)
-        return Verdict("a subscription matches now, but the event came before it did", TABLES)
+        if told["matched"]:
+            names = ", ".join(repr(row["name"]) for row in told["matched"])
+            return Verdict(f"{names} matched the event, but no delivery is recorded", UNKNOWN)
+        return Verdict("a subscription matches now, but none did when the event came", RECORD)
 
     def _written_verdict(self, told: dict[str, Any], event: Event, session: Any, subscription: str) -> str:
         """The first finding that would decide."""
@@ -382,10 +401,16 @@ class EventExplanations:
         If the records are incomplete, neighbours that would get the event by the present tables are named, too.
         """
         reasons = {row["peer"]: row for row in rows}
-        unknown = {"because_of": ["an entry that is not in the tables any more"], "more": 0}
+        unknown = {"because_of": ["an entry that is not in the tables any more"], "more": 0, "because_basis": TABLES}
         sent: dict[str, dict[str, Any]] = {}
-        for at, peer in self._activity.forwarded(id):
-            sent.setdefault(peer, {**unknown, **reasons.get(peer, {}), "peer": peer, "basis": RECORD, "at": at})
+        for at, peer, targets in self._activity.forwarded(id):
+            known = [reasons[target] for target in targets if target in reasons]
+            because = known[0] if known else unknown
+            if len(known) > 1:  # it goes to several brokers that way
+                texts = [text for row in known for text in row["because_of"]]
+                more = sum(row["more"] for row in known) + max(0, len(texts) - FAILING_SHOWN)
+                because = {**because, "because_of": texts[:FAILING_SHOWN], "more": more}
+            sent.setdefault(peer, {**because, "peer": peer, "basis": RECORD, "at": at})
         others = [] if is_whole else [row for row in rows if row["peer"] not in sent]
         return [*sent.values(), *others]
 
@@ -418,20 +443,38 @@ class EventExplanations:
         told = ((connection, message) for connection, message in self._activity.told(Refused))
         return next((message.reason for connection, message in told if (connection, message.number) in asked), "")
 
-    def _sent_on(self, event: Event, sources: set[str]) -> list[dict[str, Any]]:
+    def _sent_on(self, matched: Iterable[Matched], sources: set[str], came_at: float | None) -> list[dict[str, Any]]:
         """The neighbours, or brokers, whose routing entries match the event."""
-        routing = self._machine.routing
-        if getattr(routing, "floods", False):
+        if getattr(self._machine.routing, "floods", False):
             others = [peer for peer in self._machine.links if peer not in sources]
-            return [{"peer": peer, "because_of": ["every event goes everywhere"], "more": 0} for peer in others]
-        wanted: dict[str, list[str]] = {}
-        for table, source, id, filter in entries_of(routing):
-            if table in WANTED and source and source not in sources and filter.matches(event):
-                wanted.setdefault(source, []).append(f"{id[0]} {id[1]}: {shown(filter)}")
+            because = {"because_of": ["every event goes everywhere"], "more": 0, "because_basis": RECORD}
+            return [{"peer": peer, **because} for peer in others]
+        wanted: dict[str, list[Matched]] = {}
+        for each in matched:
+            if each.source and each.source not in sources:
+                wanted.setdefault(each.source, []).append(each)
         return [
-            {"peer": peer, "because_of": because[:FAILING_SHOWN], "more": max(0, len(because) - FAILING_SHOWN)}
-            for peer, because in wanted.items()
+            {
+                "peer": peer,
+                "because_of": [f"{each.id[0]} {each.id[1]}: {shown(each.filter)}" for each in entries[:FAILING_SHOWN]],
+                "more": max(0, len(entries) - FAILING_SHOWN),
+                "because_basis": RECORD if all(_basis(each, came_at) == RECORD for each in entries) else TABLES,
+            }
+            for peer, entries in wanted.items()
         ]
+
+
+def _basis(entry: Matched, came_at: float | None) -> str:
+    """Whether an entry is known to be as it was when the event came."""
+    return RECORD if came_at is not None and entry.is_of_then else TABLES
+
+
+def _is_of_entries(told: Mapping[str, Any]) -> bool:
+    """Whether it is the filters that an event fails, and neither a right nor a context."""
+    rows = told.get("subscriptions") or []
+    is_open = any("now" in row or "exact" in row for row in rows)
+    right = told.get("right")
+    return bool(rows) and not is_open and told.get("is_addressed", True) and not (right and right["fails"])
 
 
 def unrecorded(told: Mapping[str, Any]) -> str:
@@ -477,6 +520,9 @@ def without_session(told: dict[str, Any]) -> str:
     where = f" (it went to {told['moved_to']})" if told["moved_to"] else ""
     if not told["arrivals"] and not told["is_written"]:
         return f"{unrecorded(told)}, and the client has no session here{where}"
+    matched = [repr(row["name"]) for row in told.get("matched") or [] if row["basis"] == RECORD]
+    if matched:
+        where = f"{where}; the event matched {', '.join(matched)} of it when it came"
     rows = told.get("sent_on", [])
     sent = [row["peer"] for row in rows if row.get("basis") == RECORD]
     may = [row["peer"] for row in rows if row["peer"] not in sent]

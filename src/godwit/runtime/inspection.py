@@ -22,6 +22,7 @@ from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.attribute_summary import EVENTS_MAX, summary_of
 from godwit.runtime.dashboard_settings import DashboardSettings
 from godwit.runtime.edge_tests import EdgeTests
+from godwit.runtime.entry_history import EntryHistory
 from godwit.runtime.event_explanations import EventExplanations
 from godwit.runtime.filter_workbench import FilterWorkbench
 from godwit.runtime.http_events import events_in
@@ -60,7 +61,8 @@ class Inspection:
         self.on_samples: Callable[[], None] = lambda: None  # called when samples of the metrics are requested
         self._drops = Drops(activity, time)
         self.sessions = SessionAnswers(node, tests)
-        self.explanations = EventExplanations(node, activity, tests, self.sessions)
+        history = EntryHistory(node, activity.records_begin)
+        self.explanations = EventExplanations(node, activity, tests, self.sessions, history)
         self.workbench = FilterWorkbench(node, activity, tests)
         self.traffic = LinkTraffic(activity)
 

@@ -62,6 +62,7 @@ function Hop({ hop }) {
         ${hop.context && Object.keys(hop.context).length > 0 && html`<dt>context</dt><dd class="line">${inLine(hop.context)}</dd>`}
         ${hop.right && html`<dt>may receive</dt><dd><${Right} right=${hop.right} /></dd>`}
         ${(hop.refusals ?? []).map((reason) => html`<dt>refused</dt><dd class="fails">to the client: ${reason}</dd>`)}
+        ${(hop.is_written ? [] : hop.matched ?? []).map((row) => html`<dt>matched</dt><dd><code>${row.filter}</code> (${row.name}) <${Basis} basis=${row.basis} isShort=${true} /></dd>`)}
         ${(hop.subscriptions ?? []).map((row) => html`<${Wish} row=${row} />`)}
         ${(hop.deliveries ?? []).map((each) => html`<dt>delivery</dt><dd>number ${each.number}, ${each.state}</dd>`)}
         ${(hop.sent_on ?? []).map((each) => html`<dt>${each.basis === "record" ? "sent on" : "would go on"}</dt><dd>to ${each.peer} for ${each.because_of[0]}</dd>`)}
