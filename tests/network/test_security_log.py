@@ -52,6 +52,26 @@ def mqtt_refused(address: str) -> None:
         pass
 
 
+def mqtt_requests_refused(address: str) -> None:
+    """Subscribe and publish what is not granted, until the broker has answered both."""
+    host, _, port = address.rpartition(":")
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id="phone", protocol=paho.MQTTv5)
+    client.username_pw_set("ann", "a")
+    answered: list[str] = []
+    client.on_subscribe = lambda *said: answered.append("subscribe")
+    client.on_publish = lambda *said: answered.append("publish")
+
+    def connected(*said: Any) -> None:
+        client.subscribe("secret/+/door", qos=1)
+        client.publish("secret/key", b"1234", qos=1)
+
+    client.on_connect = connected
+    client.connect(host, int(port))
+    while len(answered) < 2:
+        assert client.loop() == paho.MQTT_ERR_SUCCESS
+    client.disconnect()
+
+
 def test_each_listener_logs_and_counts_refused_logins_and_requests(tmp_path: Path) -> None:
     ann = User(password=quick_hash("a"), publish=("n > 0",), subscribe=("n > 0",))
     prepared(tmp_path, ann=ann, boss=User(password=quick_hash("b"), admin=True))
@@ -65,11 +85,20 @@ def test_each_listener_logs_and_counts_refused_logins_and_requests(tmp_path: Pat
                 await client.subscribe("TRUE")
         said = await broker.log("refused request", listener="native")
         assert {"host": "127.0.0.1", "user": "ann", "cause": "rights"}.items() <= said.items()
+        assert said["what"] == "subscribe to TRUE"
 
     async def mqtt(broker: Served) -> None:
         await asyncio.to_thread(mqtt_refused, broker.said["mqtt"])
         said = await broker.log("refused login", listener="mqtt")
         assert {"user": "ann", "client": "phone", "cause": "password"}.items() <= said.items()
+        await asyncio.to_thread(mqtt_requests_refused, broker.said["mqtt"])
+        whats = []
+        for _ in range(2):
+            said = await broker.log("refused request", listener="mqtt")
+            assert {"user": "ann", "client": "phone", "cause": "rights"}.items() <= said.items()
+            whats.append(said["what"])
+        assert whats == ["subscribe to topic LIKE TOPIC 'secret/+/door'", "publish topic 'secret/key'"]
+        assert "1234" not in str(broker.logged)
         host, _, port = broker.said["mqtt"].rpartition(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET / HTTP/1.1\r\n\r\n")

@@ -23,14 +23,15 @@ from typing import Any, Protocol
 import msgspec
 
 from godwit.broker.client_rights import ClientRights
-from godwit.broker.messages import Attach
+from godwit.broker.messages import Attach, Denied, Request
 from godwit.errors import NotAdmitted
 from godwit.filters.events import Attributes
-from godwit.runtime.grants import EVERYTHING, NOTHING_GRANTED, Grants
+from godwit.runtime.grants import EVERYTHING, NOTHING_GRANTED, Grants, in_short
 
 __all__ = ["Authenticator", "Credentials", "LocalAuthenticator", "Principal", "is_local"]
 
 NAME_CHARS_MAX = 200
+DENIED_MAX = 100
 
 
 def is_local(host: str) -> bool:
@@ -66,6 +67,7 @@ class Principal:
         "_has_all",
         "asserted",
         "clients",
+        "denied",
         "ended_because",
         "grants",
         "is_admin",
@@ -98,6 +100,7 @@ class Principal:
         self.ended_because = ""  # "": it has not ended
         self.on_end: tuple[Callable[[str], None], ...] = ()  # called with the reason when it ends
         self.on_change: tuple[Callable[[], None], ...] = ()  # called when its rights change
+        self.denied: dict[int, str] = {}  # what the last requests were that were not granted, by number, for the log
         self.origin: Any = None  # its origin (`security_log.py`), if known
         self._has_all = grants.is_everything
 
@@ -157,7 +160,14 @@ class Principal:
             if self.origin is not None:
                 self.origin.not_admitted(fault, user=self.user, client=shown)
             raise fault
-        return message if self._has_all else self.grants.checked(message)
+        if self._has_all:
+            return message
+        checked = self.grants.checked(message)
+        if checked is not message and type(checked) is Request and type(checked.wish) is Denied:
+            self.denied[checked.number] = in_short(message.wish)
+            if len(self.denied) > DENIED_MAX:
+                del self.denied[next(iter(self.denied))]
+        return checked
 
 
 class Authenticator(Protocol):

@@ -34,13 +34,14 @@ from godwit.filters.filters import FALSE, TRUE, Filter, any_of
 from godwit.filters.language import ParsedTexts, to_text
 from godwit.filters.references import bind
 
-__all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "BeyondGrants", "Grants", "granted"]
+__all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "BeyondGrants", "Grants", "granted", "in_short"]
 
 ALL = "*"
 GRANT_BYTES_MAX = 65_536  # of the text of one grant
 GRANTS_BYTES_MAX = 4 * 2**20  # of all grants that are remembered
 LITERALS_MAX = 1_000  # of a filter that is compared with grants, which takes time
 SHOWN_CHARS_MAX = 200
+LITERALS_SHOWN_MAX = 20  # of a filter in a log
 TOPIC = "topic"
 TOO_LARGE = "the filter is too large to be compared with your rights: ask for less at once, or in several filters"
 
@@ -165,6 +166,29 @@ class Grants:
         allowed = to_text(grant)
         shown = allowed if len(allowed) <= SHOWN_CHARS_MAX else f"{allowed[:SHOWN_CHARS_MAX]}…"
         return f"{NOT_ALLOWED} {verb} that, only what matches: {shown}"
+
+
+def in_short(wish: Any) -> str:
+    """A request for a log: the verb, and the topic or filter. The values of other attributes are not named."""
+    match wish:
+        case Publish(event=event):
+            topic = event.attributes.get(TOPIC)
+            about = f"topic {topic!r}" if isinstance(topic, str) else f"an event with {', '.join(event.attributes)}"
+            text = f"publish {about}"
+        case Retain(key=key):
+            text = f"retain an event by {key!r}"
+        case Subscribe(filter=filter) | SubscribeQuery(subscribe=Subscribe(filter=filter)):
+            text = f"subscribe to {_filter_in_short(filter)}"
+        case Advertise(filter=filter):
+            text = f"advertise {_filter_in_short(filter)}"
+        case _:
+            text = type(wish).__name__
+    return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
+
+
+def _filter_in_short(filter: Filter) -> str:
+    large = filter.size > LITERALS_SHOWN_MAX
+    return f"a filter of {filter.size} literals" if large else to_text(filter)
 
 
 EVERYTHING = Grants(TRUE, TRUE)

@@ -135,7 +135,8 @@ class SecurityLog:
         principal: Principal | None = getattr(ports.get(connection), "principal", None)
         origin: Origin | None = None if principal is None else principal.origin
         if principal is not None and origin is not None:
-            origin.refused(refused.reason, user=principal.user, what=f"request {refused.number} of {connection}")
+            what = principal.denied.pop(refused.number, f"request {refused.number} of {connection}")
+            origin.refused(refused.reason, user=principal.user, what=what)
 
 
 class Origin(NamedTuple):
