@@ -143,11 +143,12 @@ def test_the_exact_part_of_our_own_language_is_tested_too_in_the_context_of_the_
             assert not (await ann.subscribe("cars", 1, where("speed > my.limit + weight", "filter"))).is_failure
             for speed in (60, 40, 70):
                 await bob.publish("cars", b'{"speed": %d, "weight": 5}' % speed, 1)
+            speeds = [b'{"speed": %d, "weight": 5}' % speed for speed in (60, 70, 90)]
+            assert await ann.payloads(2) == speeds[:2]  # what is tested after a change is tested in the new context
             await ann.publish("$ctx", b'{"limit": 80}', 1)
             for speed in (70, 90):
                 await bob.publish("cars", b'{"speed": %d, "weight": 5}' % speed, 1)
-            speeds = [b'{"speed": %d, "weight": 5}' % speed for speed in (60, 70, 90)]
-            assert await ann.payloads(3) == speeds
+            assert await ann.payloads(1) == speeds[2:]
             for device in (ann, bob):
                 await device.disconnect()
 
@@ -196,7 +197,7 @@ def test_the_query_of_a_roaming_client_is_decided_at_the_new_broker() -> None:
             for speed in (30, 80):
                 await publish(bob, car(speed))
             assert await again.payloads(2) == [car(70), car(80)]
-            assert queries(b1, "ann") is None
+            await until(lambda: queries(b1, "ann") is None)  # b1 keeps the session until b2 has confirmed it
             assert queries(b2, "ann") == {"cars": (("xpath", CHEAP),)}
             assert b2.gateway.tests.counts == {"wanted": 2, "residue": 2}
             for device in (again, bob):
@@ -264,7 +265,8 @@ def test_past_its_budget_a_subscription_is_suspended_and_others_go_on() -> None:
             assert await ann.payloads(1) == [b"hello"]
             query = station.gateway.tests.of("ann", "cars")
             assert query is not None
-            assert (query.failed, query.suspended) == (1, query.last_failure)
+            assert query.failed >= 1  # the first event comes again if its confirmation was not yet safe
+            assert query.suspended == query.last_failure
             assert "limits.test_ms_per_s" in query.suspended
             for device in (ann, bob):
                 await device.disconnect()
