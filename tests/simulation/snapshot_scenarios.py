@@ -23,6 +23,10 @@ REDUCTIONS: dict[str, list[str]] = {
 SCENARIOS: dict[str, tuple[Scenario, int]] = {
     **{name: (with_changes(TREE, [*changes, *EVERYTHING, *ROAMING]), 1) for name, changes in REDUCTIONS.items()},
     "graph": (with_changes(GRAPH, [*EVERYTHING, *ROAMING]), 1),
+    "advertised": (
+        with_changes(GRAPH, ["routing.strategy=advertised", "routing.advertisements=required", *EVERYTHING, *ROAMING]),
+        1,
+    ),
     "spcf": (with_changes(SPCF, ["contexts.changes_per_s=8", *EVERYTHING, *ROAMING]), 2),
     "spcf, many contexts": (with_changes(SPCF, ["contexts.changes_per_s=8", "routing.contexts_max=2", *CHURN]), 3),
     "hops": (with_changes(HOPS, ["contexts.changes_per_s=8", *EVERYTHING, *ROAMING]), 1),

@@ -14,6 +14,7 @@ from godwit.broker.tree import TreeRouting
 from godwit.filters.events import Event
 from godwit.simulator.broker_inspection import early_and_taken
 from godwit.simulator.final_checks import FinalChecks
+from godwit.simulator.in_flight import InFlight
 from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, with_changes
@@ -87,6 +88,28 @@ def test_a_session_that_was_renamed_before_its_client_heard_of_it_loses_nothing(
 
 def test_what_came_too_early_and_was_taken_with_the_lost_inputs_is_lost_with_them() -> None:
     scenario, seed = drawn(9, 160)
+    assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_a_judge_that_forgets_what_came_early_with_lost_inputs_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = with_changes(SCENARIOS["tree"], ["faults.link_loss=0.3"])
+    assert broken(scenario, (37,)) == {}
+    monkeypatch.setattr(InFlight, "taken_since", lambda self, name, count: self._world.tail(name, count))
+    assert "nothing lost" in broken(scenario, (37,))
+
+
+def test_a_disk_that_is_rolled_back_twice_within_seconds_begins_two_lives() -> None:
+    scenario, seed = drawn(13, 136)  # until the second one, what was published would not know its way
+    assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_a_client_ends_what_it_had_ended_in_a_session_that_goes_on_under_another_name() -> None:
+    scenario, seed = drawn(13, 135)
+    assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_a_loss_before_all_time_by_a_clock_that_is_behind_is_told_as_since_the_beginning() -> None:
+    scenario, seed = drawn(12, 149)
     assert Simulation(scenario, seed).run().violations == ()
 
 

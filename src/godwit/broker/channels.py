@@ -15,7 +15,7 @@ every source sends a `ChannelTail` after them when it hears that somebody has st
 1. The numbers of one (life of the source, target) count 1, 2, 3, … without a hole.
 2. A channel starts with `ChannelStart`, which names the life of the target that it is for. A target that has lost its
    memory takes nothing before it: what was sent to its past life is not for it. One that has lost its last inputs alone
-   takes what has come before it, in order, and misses the rest.
+   knows the source, and takes all before it in order, too: what is missing is a gap (rule 5).
 3. Of one life of a source a target hands on each number once, in order; a number that was given up stays given up.
 4. `ChannelStart`, `Nack` and `LostNumbers` act when they come, since the order may be waiting for them; their number is
    used up.
@@ -80,6 +80,7 @@ class IncomingState(msgspec.Struct, frozen=True, omit_defaults=True):
     voided: tuple[int, ...] = ()
     waits_for: int = -1
     doubts: bool = False
+    is_known: bool = False
 
 
 class ChannelsState(msgspec.Struct, frozen=True):
@@ -107,6 +108,7 @@ class Incoming:
     voided: dict[int, None] = field(default_factory=dict)
     waits_for: int = -1  # `next` when the timer was started; -1: it does not run
     doubts: bool = False  # packets were given up: some may have been subscriptions
+    is_known: bool = False  # a past life of the source was, and our memory goes on: all its packets are for us (rule 2)
 
     @property
     def has_gap(self) -> bool:
@@ -127,6 +129,7 @@ class Incoming:
             tuple(self.voided),
             self.waits_for,
             self.doubts,
+            self.is_known,
         )
 
     @classmethod
@@ -143,6 +146,7 @@ class Incoming:
             dict.fromkeys(state.voided),
             state.waits_for,
             state.doubts,
+            state.is_known,
         )
 
     def missing(self) -> tuple[int, ...]:
@@ -344,12 +348,12 @@ class Channels:
         """Carry out at once what the order may be waiting for."""
         if isinstance(message, ChannelStart):
             if message.incarnation == self.incarnation != incoming.life:  # rule 2
+                if (incoming.life or incoming.is_known) and number >= incoming.next:
+                    incoming.next = max(incoming.next, 1)
+                    incoming.life = message.incarnation
+                    return
                 for early in sorted(early for early in incoming.held if early < number):
-                    held = incoming.held.pop(early)
-                    if incoming.life and held is not None:  # of that life we have lost only what came last
-                        handed_on.append((source, held))
-                    else:
-                        answers += _dropped(source, early, held, "for a life that is over")
+                    answers += _dropped(source, early, incoming.held.pop(early), "for a life that is over")
                 if number < incoming.next:  # what came above has nothing to do with what comes now
                     incoming.held.clear()
                     incoming.highest = number
@@ -383,7 +387,7 @@ class Channels:
         start = self.starts[target]
         if min(numbers) <= start:
             answers += self._resend(target, start, ChannelStart(self.incarnations[target]))
-        asked = {number for number in numbers if start < number <= self.numbers[target]}
+        asked = {number for number in numbers if number <= self.numbers[target] and number != start}
         kept: dict[int, Carried] = {}
         for packet in self.history:
             number = packet.targets.get(target)
@@ -410,6 +414,7 @@ class Channels:
         if old is None:
             return begun
         begun.waits_for = old.waits_for  # one timer for each source: it is stopped or goes on for this life
+        begun.is_known = bool(old.life) or old.is_known
         why = f"{source} has started another life since"
         for number in sorted(old.held):
             message = old.held[number]

@@ -93,7 +93,7 @@ ENTRIES_MAX = 1_000_000  # from one broker
 class GraphState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The tables of one broker. The indexes follow from them."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     topology: TopologyState
     channels: ChannelsState
     open: tuple[NodeId, ...]

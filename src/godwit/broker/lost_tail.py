@@ -26,7 +26,6 @@ get that receipt at once (`ReceiptUpdate`).
 5. Only a start loses inputs: afterwards all that comes is in memory. So a neighbour's word begins a life only before
    this broker has, since its start (`Restarted`), begun a life or agreed with that neighbour on what went between them.
    Later it is wrong, and costs the neighbour its link; nobody else notices.
-6. It begins a life once in `LIVES_GAP_S` at most. Until then its link is closed, and tried again.
 """
 
 from itertools import islice
@@ -47,7 +46,6 @@ from godwit.trace import Record
 __all__ = ["LOST_TAIL", "LostTail", "LostTailState"]
 
 LOST_TAIL = "this broker has lost its last inputs, and begins another life"
-LIVES_GAP_S = 10.0
 WRONG = "your Hello knows of messages that were never sent here, and this broker has lost none since it was started"
 TOLD_AT_ONCE = 128
 LOSSES_TIMER = "losses"
@@ -105,18 +103,14 @@ class LostTail:
 
     def on_tail_lost(self, input: TailLost, now: float) -> list[Effect]:
         """The driver's disk has lost its last inputs."""
-        return self._begin_life(max(input.incarnation, self.host.incarnation + 1), input.since, "", now)
+        since = max(input.since, 0.0)  # a clock that is behind may put it before all time, which no broker accepts
+        return self._begin_life(max(input.incarnation, self.host.incarnation + 1), since, "", now)
 
     def on_peer_knows_more(self, link: Link, knows: int, now: float) -> list[Effect]:
         """A neighbour knows of something between us that we do not; `knows`: our life, as it knows it."""
         if self._has_begun or link.peer in self._agreed:  # rule 5
             raise PeerFault(WRONG)
-        host, now_ms = self.host, int(now * 1_000)
-        if now_ms - host.incarnation < LIVES_GAP_S * 1_000 and host.incarnation <= now_ms:  # rule 6
-            effects: list[Effect] = [Close(link.peer, LOST_TAIL), *link.on_down(now)]
-            host.carry_out(host.routing.on_peer_down(link.peer, now), effects, now)
-            return effects
-        return self._begin_life(max(now_ms, knows + 1, host.incarnation + 1), 0.0, link.peer, now)
+        return self._begin_life(max(int(now * 1_000), knows + 1, self.host.incarnation + 1), 0.0, link.peer, now)
 
     def _on_link_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
         self._agreed[peer] = None

@@ -441,6 +441,7 @@ class Relocation:
             session = Session.restored(state, items, host.config.limits, now)
             if arrival.parts[0].to_incarnation != host.incarnation:  # the past one may have gone on with it
                 session.name = host.sessions.new_name()
+                arrival.losses_heard = min(arrival.losses_heard, max(host.sessions.losses.count - 1, 0))
             return self._go_on(arrival, session, now)
         return self._variant(attach).begin_without(arrival, now)
 

@@ -7,7 +7,7 @@ from godwit.broker.effects import Arrived, Effect, Restarted, StartTimer, TailLo
 from godwit.broker.gossip import LOSSES, Gossip
 from godwit.broker.gossip_messages import Fact, LostInputs
 from godwit.broker.limits import Limits
-from godwit.broker.lost_tail import LIVES_GAP_S, LOSSES_TIMER, LOST_TAIL, WRONG, LostTail
+from godwit.broker.lost_tail import LOSSES_TIMER, LOST_TAIL, WRONG, LostTail
 from godwit.broker.messages import Attach, Hello, Receipt, ReceiptUpdate
 from godwit.broker.session import Session
 from godwit.testing.machine_network import Machines, machines
@@ -15,6 +15,7 @@ from godwit.trace import Record
 from tests.snapshots import reborn
 
 SETTLES_S = 120.0
+REDIALLED_S = 10.0
 
 
 def chain(family: str) -> Machines:
@@ -40,7 +41,7 @@ def come_back(net: Machines, name: str) -> None:
         for a, b in (("a", "b"), ("b", "c")):
             net.join(a, b)
         net.run()
-        net.pass_time(LIVES_GAP_S)
+        net.pass_time(REDIALLED_S)
     for client, machine in net.clients.items():
         if not machine.is_attached:
             net.attach(client, net.home_of[client])  # type: ignore[attr-defined]
@@ -169,7 +170,7 @@ def lose_in_transit(net: Machines) -> None:
     for _ in range(2):
         for a, b in (("a", "b"), ("b", "c")):
             net.join(a, b)
-        net.pass_time(LIVES_GAP_S)
+        net.pass_time(REDIALLED_S)
     net.pass_time(SETTLES_S)
 
 
