@@ -122,8 +122,8 @@ class Authorisation:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
-        host.sessions.authority = self
         return Handlers(
+            authority=self,
             inputs={RightsGranted: self.on_rights_granted, RightsChanged: self.on_rights_changed},
             requests={Subscribe: self._on_request, Unsubscribe: self._on_request},
             on_session_changed=self._on_session_changed,

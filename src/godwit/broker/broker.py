@@ -131,9 +131,9 @@ class Broker:
 
     def _dispatch(self, tables: Dispatch) -> None:
         """Take over what the components handle."""
-        self._tables = tables
-        self.open_filters = tables.open_filters
+        self._tables, self.open_filters = tables, tables.open_filters
         self.sessions.binding, self.sessions.retained = tables.binding, tables.retaining
+        self.sessions.authority, self.sessions.is_awaited = tables.authority, tables.is_awaited
         self.relayed: Mapping[type, RelayedHandler] = tables.relayed
         self.facts: Mapping[str, Callable[[Fact, list[Effect], float], None]] = tables.facts
         self._messages: dict[type, MessageHandler] = tables.messages

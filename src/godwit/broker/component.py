@@ -25,7 +25,7 @@ from godwit.broker.gossip_messages import Fact
 from godwit.broker.limits import Limits
 from godwit.broker.links import Link
 from godwit.broker.messages import Attach, EntryId, NodeId
-from godwit.broker.session import Binding, Retaining
+from godwit.broker.session import Authority, Binding, Retaining
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.trace import Record
@@ -109,6 +109,8 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     # what the sessions of the broker, or the broker itself, ask: one component knows it, or none
     binding: Binding | None = None  # what filters on a client's context mean; without it, nothing
     retaining: Retaining | None = None  # which events there is room for
+    authority: Authority | None = None  # what clients may do; without it, everything
+    is_awaited: Callable[[NodeId], bool] | None = None  # a client's session is on its way here; without it, none is
     open_filters: OpenFilters | None = None  # how filters on a client's context are routed
 
     # hooks: every component that wants one is called, in the order of the components

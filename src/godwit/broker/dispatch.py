@@ -4,13 +4,13 @@ Each kind of message, client message, timer and input has one handler; each hook
 components.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from godwit.broker.component import ClientHandler, Handlers, MessageHandler, OpenFilters, RelayedHandler
 from godwit.broker.effects import Effect
 from godwit.broker.messages import NodeId
-from godwit.broker.session import Binding, Retaining
+from godwit.broker.session import Authority, Binding, Retaining
 
 __all__ = ["Dispatch", "one_each"]
 
@@ -39,6 +39,11 @@ class Dispatch:
         self.retaining: Retaining | None = _only_one(
             [each.retaining for each in every if each.retaining is not None], "retain events"
         )
+        self.authority: Authority | None = _only_one(
+            [each.authority for each in every if each.authority is not None], "grant rights"
+        )
+        awaiting = [each.is_awaited for each in every if each.is_awaited is not None]
+        self.is_awaited: Callable[[NodeId], bool] = _only_one(awaiting, "await sessions") or _nobody
         self.open_filters: OpenFilters | None = _only_one(
             [each.open_filters for each in every if each.open_filters is not None], "route open filters"
         )
@@ -74,6 +79,10 @@ class Dispatch:
 
     def _handle_relayed(self, source: NodeId, message: Any, now: float) -> list[Effect]:
         return self.relayed[type(message)].handler(source, message, now)
+
+
+def _nobody(client: NodeId) -> bool:
+    return False
 
 
 def one_each(tables: list[Mapping[Any, Any]]) -> dict[Any, Any]:

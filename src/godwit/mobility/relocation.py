@@ -119,9 +119,9 @@ class Relocation:
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
-        host.sessions.is_awaited = lambda client: client in self.arrivals
         to = attrgetter("to")
         return Handlers(
+            is_awaited=lambda client: client in self.arrivals,
             relayed={
                 Relocate: RelayedHandler(self.on_relocate, check_move, attrgetter("home")),
                 Replay: RelayedHandler(self.on_replay, check_move, to, lost_items),
