@@ -18,15 +18,17 @@ const TABLES = {
   matcher: ["filter", " to match"],
   local: ["subscription", " of clients here"],
   remote: ["subscription", " of other brokers"],
-  followed: ["filter", " that follows a client's context"],
-  told_follows: ["such filter", " sent on"],
+};
+const SELDOM = {
+  followed: ["filter", " on clients' own context"],
+  told_follows: ["filter", " on clients' own context sent on"],
 };
 
 /** How many entries the tables of a broker have; of those with another name only if they have any. */
 export function sizesText(sizes) {
   const shown = Object.entries(sizes).filter(([table, size]) => table in TABLES || size > 0);
   return shown.map(([table, size]) => {
-    const [thing, rest] = TABLES[table] ?? [];
+    const [thing, rest] = TABLES[table] ?? SELDOM[table] ?? [];
     return thing ? `${counted(size, thing)}${rest}` : `${count(size)} ${table.replaceAll("_", " ")}`;
   }).join(" · ");
 }
