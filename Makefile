@@ -8,7 +8,7 @@ BIN   := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants screenshots recording diagrams docs format lock clean
+.PHONY: help venv demo test tools client vendor slow spark check bench swarm chaos hostile fuzz mutants screenshots recording diagrams figures docs format lock clean
 
 help: ## show this list
 	@printf '\n  Godwit: publish/subscribe for things that move\n\n'
@@ -65,7 +65,7 @@ bench: $(READY) ## measure an installation, matching, languages, teamwork, the s
 swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a law
 	@$(BIN)/godwit simulate --swarm 200 --seed 7
 
-chaos: $(READY) ## kill, stop, cut and starve real brokers for two hundred rounds, and count what was lost or doubled (half an hour)
+chaos: $(READY) ## kill, stop, cut and starve real brokers for two hundred rounds, and count what was lost or duplicated (half an hour)
 	@$(BIN)/python -m tests.chaos --rounds 200
 
 hostile: $(READY) ## attack a broker in every known way, and measure how long others wait and what memory it takes
@@ -87,6 +87,9 @@ recording: $(READY) ## record twenty seconds of the map while the demonstration 
 
 diagrams: $(READY) ## draw the diagrams of the docs again
 	@$(BIN)/python -m scripts.diagrams
+
+figures: $(READY) ## draw the plots of the docs again; with RUNS="FOLDER ...", also those of the search and of its repetition, from the results there
+	@$(BIN)/python -m scripts.figures $(RUNS)
 
 docs: $(READY) ## build the documentation site into build/site, without a warning; open build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

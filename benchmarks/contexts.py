@@ -124,7 +124,7 @@ def messages(make: Callable[..., GraphRouting], share: float, subscriptions: int
 
 
 def summaries(groups: int | None, contexts_max: int) -> Iterator[Row]:
-    """What bounds attract in vain, and what a step costs."""
+    """What bounds attract needlessly, and what a step costs."""
     rng = Random(f"{SEED}/{groups}")
     centres = [anywhere(rng) for _ in range(groups or 1)]
     at = [
@@ -141,7 +141,7 @@ def summaries(groups: int | None, contexts_max: int) -> Iterator[Row]:
     vain = sum(any(may_match(asked, described) for described in own.described.values()) for asked in unneeded)
     told = sum(len(own.put(f"c{number}", step(rng, position))) for number, position in enumerate(at))
     where = f"{contexts_max} summaries, clients {f'in {groups} groups' if groups else 'anywhere'}"
-    yield Row(where, "subscriptions attracted in vain", 100 * vain / len(unneeded), "%")
+    yield Row(where, "subscriptions attracted needlessly", 100 * vain / len(unneeded), "%")
     yield Row(where, "messages about contexts for a small step", told / len(at), "messages")
     yield Row(where, "time to take a client in", seconds / len(at) * 1e3, "ms")
 

@@ -39,7 +39,7 @@ Run = Callable[[], Found]
 
 
 class Bench:
-    """What is asked for, and how far we are."""
+    """The options of a run, and what has been measured."""
 
     def __init__(self, quick: bool, profile: str = "") -> None:
         self.quick, self.profile = quick, profile
@@ -49,7 +49,7 @@ class Bench:
         self._started = time.monotonic()
 
     def size(self, full: int, quick: int) -> int:
-        """How many, by what is asked for."""
+        """How many: fewer in a quick run."""
         return quick if self.quick else full
 
     @property

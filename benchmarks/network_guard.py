@@ -1,8 +1,8 @@
 """Keeps watch over a process that must not outlive who wanted it: `network_guard.py FOLDER COMMAND…`.
 
 The command runs in a session of its own, whose number is the first line of output, before any of the command's. When
-our input ends (whoever started us has closed it, or is dead, for whatever reason) or the command ends by itself, all
-processes of that session's group are stopped and the folder is removed.
+our input ends (the process that started us has closed it or is dead) or the command ends by itself, all processes of
+that session's group are stopped and the folder is removed.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def main(folder: str, command: list[str]) -> int:
 
 
 def _stay(number: int, frame: object) -> None:
-    """Whoever started us closes our input in time."""
+    """The process that started us closes our input in time."""
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

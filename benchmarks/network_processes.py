@@ -138,7 +138,7 @@ def godwit(durability: str = "memory", *, name: str = "b1", **details: Any) -> I
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at present."""
+    """Ports that are free at present."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:

@@ -77,7 +77,7 @@ class Connection:
         if not count:
             return 0
         if data[: used : self.length].count(self.first_byte) != count:
-            raise AssertionError("something came that is no delivery")
+            raise AssertionError("a message came that is not a delivery")
         if self.id_at >= 0:
             answers = bytearray(b"\x40\x02\0\0" * count)
             answers[2::4] = data[self.id_at : used : self.length]

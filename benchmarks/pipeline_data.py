@@ -77,7 +77,7 @@ class Work:
 
     @property
     def attributes(self) -> list[str]:
-        """Those that subscriptions name, so that nobody reads others."""
+        """Those that subscriptions name: no others are read."""
         return list(dict.fromkeys(each.attribute for each in self.conditions))
 
     def filters(self) -> Iterator[tuple[str, Filter]]:

@@ -46,7 +46,7 @@ __all__ = ["FULL_LOAD", "LoadScale", "peer_load"]
 
 MEMBERS = 50
 SUBSCRIPTIONS = 20
-COUNTED = 10  # peers whose subscriptions are held against the changes; one of them is run
+COUNTED = 10  # peers whose subscriptions are compared with the changes; one of them is run
 CPU_MAX = 1.0
 ARTEFACTS = 4_000  # as many as the experiments of `motion` draw (`reproduce/motion`)
 PAPER_NOTIFICATIONS, PAPER_DISCARDS = 66, "2 to 3"
@@ -97,7 +97,7 @@ class _Device:
 
 
 class _Load(msgspec.Struct, frozen=True):
-    """What is sent to a peer, and what comes of it."""
+    """What is sent to a peer, and its effects."""
 
     events: list[Event]
     first: Event

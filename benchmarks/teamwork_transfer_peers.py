@@ -1,6 +1,6 @@
 """The two peers of `teamwork_transfer.py`, each in a process of its own: one gives a file, one fetches it.
 
-Arguments: a folder with the keys of both, and `give`, or `fetch` with what is told to it as JSON.
+Arguments: a folder with the keys of both, and `give`, or `fetch` with its orders as JSON.
 """
 
 import asyncio

@@ -84,7 +84,7 @@ class XmlWorkload:
             kinds = EXACT_KINDS if draw.random.random() < EXACT_SHARE else KINDS
             make, namespace = draw.random.choice(kinds)
             made = None
-            while made is None:  # another document, until one has what is asked for: kinds have equal shares
+            while made is None:  # draw again until a document has the attribute: kinds have equal shares
                 made = make(draw, draw.random.choice(draw.random.choice(groups[namespace])))
             found.append(made)
         return found

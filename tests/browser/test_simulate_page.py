@@ -150,8 +150,8 @@ def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
     content = good.read_bytes()
     files = {
         "empty.parquet": (b"", "the file is empty"),
-        "text.parquet": (b"time,id,lon,lat\n" * 20, "this is no Parquet file"),
-        "cut.parquet": (content[: len(content) // 2], "this is no Parquet file"),
+        "text.parquet": (b"time,id,lon,lat\n" * 20, "this is not a Parquet file"),
+        "cut.parquet": (content[: len(content) // 2], "this is not a Parquet file"),
         "damaged.parquet": (content[:4] + b"\0" * 3_000 + content[3_004:], "damaged"),
     }
     for name, (data, _) in files.items():

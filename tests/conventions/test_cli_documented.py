@@ -82,3 +82,66 @@ def test_what_is_missing_or_made_up_is_caught() -> None:
     assert "godwit fly: there is no --speed" in list(
         faults(planted(), root + "## godwit fly PLACE\n\n" + option.format("--speed"))
     )
+
+
+WIDTH = 78  # of a terminal with 80 columns, as click fills it
+
+
+def double_defaults(root: Any) -> Iterator[str]:
+    """Options whose help has its default twice."""
+    for name, command in commands(root, "godwit"):
+        context = command.make_context(name, [], resilient_parsing=True)
+        for each in command.params:
+            record = each.get_help_record(context)
+            if record is not None and len(re.findall(r"\bdefaults?\b", record[1], re.IGNORECASE)) > 1:
+                yield f"{name}: {record[0]}: {record[1]}"
+
+
+def long_summaries(root: Any) -> Iterator[str]:
+    """Commands whose summary, the first sentence or `short_help`, does not fit 80 columns in the list of commands."""
+    for name, command in commands(root, "godwit"):
+        below = getattr(command, "commands", {})
+        width = WIDTH - max(map(len, below), default=0) - 6  # indentation and space between the columns
+        for word, each in below.items():
+            if not each.hidden and each.get_short_help_str(width) != each.get_short_help_str(1_000):
+                yield f"{name} {word}: its summary has more than {width} characters"
+
+
+def test_no_option_shows_its_default_twice() -> None:
+    assert list(double_defaults(typer.main.get_command(app))) == []
+
+
+def test_each_summary_fits_eighty_columns() -> None:
+    assert list(long_summaries(typer.main.get_command(app))) == []
+
+
+def test_a_default_twice_and_a_long_summary_are_caught() -> None:
+    root = typer.Typer()
+
+    @root.callback()
+    def _root() -> None:
+        pass
+
+    @root.command("land")
+    def _land(
+        speed: Annotated[int, typer.Option(help="Speed (default: 3).")] = 3,
+        height: Annotated[int, typer.Option(help="Height in metres.")] = 4,
+    ) -> None:
+        """Land on the water between the other ducks, slowly, and with both feet in front."""
+
+    [fault] = double_defaults(typer.main.get_command(root))
+    assert fault.startswith("godwit land: --speed ")
+    assert list(long_summaries(typer.main.get_command(root))) == [
+        "godwit land: its summary has more than 68 characters"
+    ]
+
+
+def outcome_rows(page: str) -> dict[str, str]:
+    """By field of an outcome, what a page says it is."""
+    return dict(re.findall(r"^\| `(owed|allowed)` \| (.+) \|$", page, re.MULTILINE))
+
+
+def test_the_guide_and_the_reference_define_fields_of_an_outcome_alike() -> None:
+    guide = (ROOT / "docs" / "guides" / "simulate.md").read_text(encoding="utf-8")
+    assert outcome_rows(guide) == outcome_rows(PAGE)
+    assert set(outcome_rows(PAGE)) == {"owed", "allowed"}

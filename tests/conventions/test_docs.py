@@ -2,7 +2,8 @@
 
 A page is one shell: its ```console blocks are run in order, by one bash, in one empty folder with a link to the
 repository's `examples`. A command is a line that starts with `$ `; lines that start with `> ` continue it. It is run
-when its first word is in `RUN`; other commands (`make`, `git`) are for the reader. Under it stands its output, the
+when its first word, after variables, is in `RUN`; other commands (`make`, `git`) are for the reader, and their block
+says why no test runs it (`sh_blocks.py`). Under it stands its output, the
 whole of it, standard error included; a line `...` stands for any lines. A command shown without output may print what
 it likes, but must not fail with an error. What runs on in the background, like a broker on its usual ports, is for a
 ```sh block, which is not run: here it would outlive the page and meet the machine's own services.
@@ -28,8 +29,15 @@ from tests.conventions.repository import ROOT, documents
 from tests.network import warm
 
 RUN = {"godwit", "cat", "echo", "printf", "head"}
-SLOW = frozenset({"godwit tour"})  # run by `make slow`; `tests/unit/cli/test_tour_command.py` has a shorter one
-RUN_SECONDS_MAX = 100
+SLOW = frozenset(
+    {
+        "godwit simulate city --seed 1",
+        "godwit simulate city --set routing.reduction=flooding --set clients.publishers=20 --trace out",
+        "godwit simulate fire --set fire.interface=traditional --set routing.strategy=gsf",
+        "godwit tour",
+    }
+)  # run by `make slow`; `tests/unit/cli/test_tour_command.py` has a shorter one
+RUN_SECONDS_MAX = 300
 
 FENCE = re.compile(r"^```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -48,14 +56,27 @@ def blocks(page: str, kind: str) -> list[str]:
     return [fence["body"] for fence in FENCE.finditer(page) if fence["kind"] == kind]
 
 
+def scripts(block: str) -> Iterator[str]:
+    """The commands of a ```console block."""
+    yield from (command.script for command in shown_commands(block))
+
+
+def shown_commands(block: str) -> Iterator[Command]:
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines()
+        length = 1 + next((n for n, line in enumerate(lines[1:]) if not line.startswith(">")), len(lines) - 1)
+        script = "\n".join([lines[0], *(line[1:].removeprefix(" ") for line in lines[1:length])])
+        yield Command(script, "\n".join(lines[length:]).strip())
+
+
+def is_run(script: str) -> bool:
+    """Whether this test runs a command: `godwit …`, `GODWIT_HTTP=… godwit …`."""
+    return next(word for word in script.split() if not re.match(r"[A-Z_]+=", word)) in RUN
+
+
 def commands(page: str) -> Iterator[Command]:
     for block in blocks(page, "console"):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            lines = part.splitlines()
-            length = 1 + next((n for n, line in enumerate(lines[1:]) if not line.startswith(">")), len(lines) - 1)
-            script = "\n".join([lines[0], *(line[1:].removeprefix(" ") for line in lines[1:length])])
-            if script.split()[0] in RUN:
-                yield Command(script, "\n".join(lines[length:]).strip())
+        yield from (command for command in shown_commands(block) if is_run(command.script))
 
 
 def run(scripts: list[str], folder: Path, first: tuple[str, ...] = ()) -> list[tuple[str, int]]:

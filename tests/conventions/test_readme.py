@@ -12,6 +12,7 @@ import pytest
 from godwit.filters.events import Event, event
 from godwit.filters.language import parse
 from tests.conventions.repository import ROOT
+from tests.conventions.test_docs import blocks
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MATCHING_AT_LEAST, FAILING_AT_LEAST = 5, 3
@@ -75,7 +76,7 @@ def test_the_readme_is_read_in_three_minutes() -> None:
 
 def test_the_placement_that_ships_is_the_one_that_the_guide_prints(capsys: pytest.CaptureFixture[str]) -> None:
     guide = (ROOT / "docs" / "guides" / "pipeline.md").read_text(encoding="utf-8")
-    [block] = (each for each in re.findall(r"^```py\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL) if "airport" in each)
+    [block] = (each for each in blocks(guide, "py") if "airport" in each)
     exec(block, {})
     assert capsys.readouterr().out == (ROOT / "examples" / "placement.csv").read_text(encoding="utf-8")
 

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from godwit.cli import main
 from godwit.pipeline import spark_session
 from tests.conventions.repository import ROOT
-from tests.conventions.sh_blocks import shell_blocks
+from tests.conventions.sh_blocks import code_blocks, shell_blocks
+from tests.conventions.test_docs import blocks
 from tests.spark.test_running import Kept
 
 if TYPE_CHECKING:
@@ -64,6 +65,21 @@ def test_commands_of_a_page_work_as_they_are_written(name: str, folder: Path) ->
             godwit(*shlex.split(script)[1:])
         else:
             subprocess.run(["bash", "-c", script], check=True, cwd=folder)
+
+
+def test_the_programs_of_the_guide_read_a_file_and_name_its_columns(
+    spark: "SparkSession", folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / PAGES[0]).read_text(encoding="utf-8")
+    read, renamed = (block.text for block in code_blocks(page, "py") if block.run_by == HERE)
+    (folder / "drive.gpx").write_text(GPX.replace("2026-11-15", "2019-02-18"))
+    names: dict[str, Any] = {}
+    read = re.sub(r'"(drive\.gpx|fixes)"', lambda found: repr(str(folder / found[1])), read)  # Spark is elsewhere
+    *program, last = read.replace(f"table={str(folder / 'fixes')!r}", 'table="fixes"').strip().splitlines()
+    exec("\n".join(program), names)
+    assert eval(last, names) == 2
+    exec(renamed, {"spark": spark})
+    assert capsys.readouterr().out == next(each for each in blocks(page, "text") if "User_Address_City" in each)
 
 
 def test_the_commands_of_the_tutorial_are_the_first_of_the_guide() -> None:

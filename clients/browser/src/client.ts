@@ -5,7 +5,7 @@
  * dials the next broker when one fails or is lost.
  *
  * Rules.
- * 1. What is asked for is asked for whether there is a connection or not. Who awaits it waits for a broker's answer.
+ * 1. Requests are accepted with or without a connection. Their promises are settled by a broker's answer.
  * 2. Reconnecting is at once after a connection that was good, and to another broker after one that failed. When all
  *    have failed the client waits, twice as long each time, by a random factor: a thousand clients of a broker that
  *    comes back do not come at once.
@@ -44,7 +44,7 @@ const HELD_MAX = 4_096; // events of subscriptions that were not asked for yet
 export interface Client {
   readonly name: string;
   readonly state: State;
-  /** What became of events while the client was away the last time; null: it was not away yet. */
+  /** What happened to events while the client was away the last time; null: it was not away yet. */
   readonly receipt: Receipt | null;
 
   /** Want what `filter` matches: read it with `for await`. A loop that is left unsubscribes. */
@@ -65,12 +65,12 @@ export interface Client {
   setContext(values: Table, options?: { part?: string; dwellS?: number }): Promise<void>;
   /** Say where the client is: `myloc` in filters. */
   setPlace(place: Value, options?: { dwellS?: number }): Promise<void>;
-  /** Have the session kept for so many seconds while the client is away; null: as long as brokers like. */
+  /** Keep the session for so many seconds while the client is away; null: the default of the broker. */
   setSessionExpiry(seconds: number | null): Promise<void>;
 
   /** Go to these brokers, from now on. Without any: be away until the next move. */
   moveTo(...urls: string[]): void;
-  /** Until a broker has let the client in. `NotConnected`: none has, in so many milliseconds. */
+  /** Wait until a broker has accepted the client. Throws `NotConnected` if none has within so many milliseconds. */
   attached(timeoutMs?: number): Promise<void>;
   /** Until brokers have answered everything. */
   drained(timeoutMs?: number): Promise<void>;
@@ -118,7 +118,7 @@ export function connect(urls: string | readonly string[] = [], options: ConnectO
     },
   });
 
-  // ---------------------------------------------------------------- what is asked for
+  // ---------------------------------------------------------------- requests
 
   function ask(asking: (answer: Answer) => void): Promise<void> {
     return quiet(

@@ -19,7 +19,7 @@ interface Part {
 /** By the name of a part, what it says; the part that was set last stands last. */
 export type Parts = ReadonlyMap<string, Part>;
 
-/** The context with one part set anew. */
+/** The context with one part replaced. */
 export function withPart(parts: Parts, name: string, part: Part): Parts {
   const changed = new Map(parts);
   changed.delete(name);

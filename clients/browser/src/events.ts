@@ -20,7 +20,7 @@ export interface GodwitEvent<A = Attributes> extends EventId {
   readonly expiresAt: Date | null;
 }
 
-/** What became of events while the client was away. */
+/** What happened to events while the client was away. */
 export interface Receipt {
   readonly kind: "receipt";
   /** Events that waited, and follow. */

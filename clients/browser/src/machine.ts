@@ -14,7 +14,7 @@
  * 2. Only `Attach` is sent before `Attached`.
  * 3. An answered request is never sent again in the same session.
  * 4. Events are published in the order of their numbers, each of which is used once.
- * 5. At most one context is under way (context.ts); what was asked for behind it waits with it.
+ * 5. At most one context is under way (context.ts); later requests wait with it.
  *
  * This is `client/client.py` of the Python package in the mode `relocate`, without quenching. A departure: after a
  * broker has lost its last inputs, this client cannot test filters. So it may get events of a filter that it had
@@ -90,7 +90,7 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
   const seen = new Map<string, number>(); // by publisher, the last number; the longest silent publisher first
   const ended = new Set<string>(); // subscriptions that a broker had after a loss, and that nobody here knows
 
-  // ---------------------------------------------------------------- what is asked for
+  // ---------------------------------------------------------------- requests
 
   /** Send a wish when its turn comes, in the place of one that waits about the same topic. */
   function wait(topic: string, wish: Wish, answer?: Answer): Ask {
@@ -122,7 +122,7 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
 
   const waitingEvents = (): number => [...outbox.keys()].filter(isEvent).length;
 
-  /** End what is said about a topic. */
+  /** End the requests about a topic. */
   function end(topic: string, wish: Wish, answer: Answer): void {
     wanted.delete(topic);
     const ask = outbox.get(topic);

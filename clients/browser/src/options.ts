@@ -1,4 +1,4 @@
-/** What an application may say, and what becomes of it in messages. */
+/** The options of an application, and how messages carry them. */
 
 import type { SocketClass } from "./connection.js";
 import { InvalidValue } from "./errors.js";
@@ -23,7 +23,7 @@ export interface ConnectOptions {
   user?: string;
   password?: string;
   /** How long brokers keep the session while the client is away, in seconds.
-   * Default: 300 without a name, else as long as brokers like. */
+   * Default: 300 without a name, else the default of the broker. */
   sessionExpiryS?: number;
   /** How many events may wait for a broker. Default: 1000. */
   bufferEventsMax?: number;

@@ -10,7 +10,7 @@ __all__ = ["prepare"]
 
 
 def prepare(data: Path) -> list[str]:
-    """The user file anew, from `options.json`; the words of `godwit` that run the broker."""
+    """Write the user file again from `options.json`; return the arguments of `godwit` that run the broker."""
     options = json.loads((data / "options.json").read_text(encoding="utf-8"))
     users = data / "users.toml"
     made = data / "users.new.toml"

@@ -287,7 +287,7 @@ class Device:
                         self.relay(circuit.far, Carried(circuit.id, frame))
                 case Tell(connection=name, message=message):
                     self._tell(who, name, message, now)
-                case Close(peer=name, reason=reason) if who != "node":  # after what was said before
+                case Close(peer=name, reason=reason) if who != "node":  # after earlier messages
                     self._todo.append(("node", Close(self._circuit_name(who, name), reason)))
                 case Close(peer=name, reason=reason):
                     circuit = self.circuits.get(name)

@@ -102,7 +102,7 @@ class WantSession(msgspec.Struct, frozen=True, tag=True):
     attempt: int  # of the greeting that `to` has heard: an older session has a lower one
     to: NodeId
     part: Literal["state", "queue", "done"]
-    holder: NodeId = ""  # whom it concerns; "": whoever has such a session
+    holder: NodeId = ""  # whom it concerns; "": every device that has such a session
 
 
 class HandSession(msgspec.Struct, frozen=True, tag=True):

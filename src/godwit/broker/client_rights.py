@@ -39,7 +39,7 @@ BeyondGrants = Literal["refuse", "narrow"]
 class ClientRights(msgspec.Struct, frozen=True):
     """The rights of one client."""
 
-    user: str = ""  # "": nobody in particular
+    user: str = ""  # "": anonymous
     publish: Filter = TRUE
     subscribe: Filter = TRUE
     beyond_grants: BeyondGrants = "refuse"

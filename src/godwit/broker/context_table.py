@@ -35,7 +35,7 @@ from godwit.filters.relations import spread
 from godwit.filters.sets import OneOf
 from godwit.filters.values import Kind
 
-MATCHING_EFFORT_MAX = 40_000  # literals, held against one context each
+MATCHING_EFFORT_MAX = 40_000  # literals, each tested against one context
 SPANS_MAX = 256  # of names that nobody uses any more
 RANGED = (Kind.NUMBER, Kind.TIME, Kind.POINT)
 

@@ -97,7 +97,7 @@ class Link:
         self.peer_incarnation = 0  # 0: never met
         self.connected = False
         self.open = False  # the peer's Hello has come on this connection
-        self.fault: str | None = None  # why the link was closed for good
+        self.fault: str | None = None  # why the link was closed permanently
         # sending
         self.outbox: deque[Message] = deque()  # unacknowledged; the first has number `first`
         self.first = 1

@@ -164,7 +164,7 @@ def check_values(values: Mapping[str, Any]) -> None:
             checked_value(name)
         except BadValue as error:
             raise PeerFault(f"a name in a context: {shown(name)}: {error}") from None
-        if (reason := why_no_name(name)) is not None:  # else a neighbour that hears of it would fault this broker
+        if (reason := why_no_name(name)) is not None:  # else a neighbour that gets it would fault this broker
             raise PeerFault(f"a name in a context: {reason}")
         try:
             _check_value(value)

@@ -136,7 +136,7 @@ class MergingState(msgspec.Struct, frozen=True, tag=True):
     bundles: tuple[BundleState, ...]
 
 
-# ------------------------------------------------------------ groups, and what is told
+# ------------------------------------------------------------ groups, and what is sent
 
 
 class ToldFilters:

@@ -23,7 +23,7 @@ class HopPacket(msgspec.Struct, frozen=True, tag=True, gc=False):
 
     source: NodeId
     incarnation: int  # of the source
-    view: int  # of the source: whoever has another does not know its tree
+    view: int  # of the source: a broker with another view does not know its tree
     number: int  # counts what this life of the source sends so
     message: AnyMessage
     targets: tuple[NodeId, ...] | None = None  # who gets it; None: each hop finds out who wants the event

@@ -121,7 +121,7 @@ class TreeRouting:
         self.name = name
         self.neighbours = tuple(neighbours)
         self.floods = reduction == "flooding"
-        self.keeps_ids = reduction == "simple"  # what is told on has the id of the client's own entry
+        self.keeps_ids = reduction == "simple"  # what is forwarded has the id of the client's own entry
         self.advertised = advertised and not self.floods
         self.in_subs: Entries = {source: {} for source in (HERE, *self.neighbours)}
         self.in_ads: Entries = {source: {} for source in (HERE, *self.neighbours)}

@@ -48,7 +48,7 @@ def adhoc(
         typer.Option("--peer", metavar="HOST:PORT", help="Device to connect to; repeatable. Works without multicast."),
     ] = None,
     multicast: Annotated[
-        bool, typer.Option("--multicast/--no-multicast", help="Find other devices by UDP multicast (default: yes).")
+        bool, typer.Option("--multicast/--no-multicast", help="Find other devices by UDP multicast.")
     ] = True,
     group: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Multicast group for announcements.")

@@ -15,9 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="Administer a running broker.", ric
 
 Client = Annotated[str, typer.Argument(metavar="CLIENT", help="Name of the client.")]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason that is sent to the client.")]
-Limit = Annotated[
-    int, typer.Option(metavar="COUNT", help="Largest number of events to show (default: 1000).", min=0, max=100_000)
-]
+Limit = Annotated[int, typer.Option(metavar="COUNT", help="Largest number of events to show.", min=0, max=100_000)]
 
 
 @app.command()
@@ -49,7 +47,7 @@ def end_session(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """End the session of a client, with its subscriptions and its queue.
+    """End a client's session, its subscriptions and its queue.
 
     Example: godwit admin end-session van-7
     """
@@ -137,7 +135,7 @@ def log_level(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Set the level of a broker's log, until its configuration is read again.
+    """Set the level of a broker's log. It lasts until the configuration is read again.
 
     Example: godwit admin log-level debug
     """
@@ -152,7 +150,7 @@ def reload(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Make a broker read its configuration, users, keys and certificates again, as SIGHUP does.
+    """Make a broker read its configuration again, as SIGHUP does. Users, keys and certificates are read again, too.
 
     Example: godwit reload --http 127.0.0.1:7080
     """

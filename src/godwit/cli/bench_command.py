@@ -70,7 +70,8 @@ def bench(
     tls: Tls = False,
     ca: CaFile = "",
 ) -> None:
-    """Measure a running broker: events a second at full speed, then the delay of events at a steady rate.
+    """Measure the throughput and the latency of a running broker. First it counts events a second at full
+    speed, then it measures the delay of events at a steady rate.
 
     Publishers and receivers are clients in this process, spread over the brokers of --broker. The figures are those of
     broker and client together.

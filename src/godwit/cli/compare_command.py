@@ -36,7 +36,7 @@ def compare(
         str | None, typer.Option(metavar="DIR", help="Folder for comparison.json, comparison.png and comparison.svg.")
     ] = None,
 ) -> None:
-    """Compare routing reductions in simulated networks: messages, table sizes, deliveries.
+    """Compare routing reductions in simulated networks. The result has messages, table sizes and deliveries.
 
     Runs each scenario once with each of flooding, simple, identity, covering and merging, and with yours. Exit status 1
     if a run violated a delivery guarantee.

@@ -48,7 +48,7 @@ def adv(
     tls: Tls = False,
     ca: CaFile = "",
 ) -> None:
-    """Advertise that a client is going to publish events that match FILTER.
+    """Advertise the events that a client is going to publish. They match FILTER.
 
     With a --name the advertisement stays until it is removed or the session ends. Without one it ends with this
     command.

@@ -17,7 +17,8 @@ def demo(
         bool, typer.Option("--open", help="Open the map in a browser, and drive back and forth until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Run a demonstration: five brokers on this machine, cars that roam, and a broker that is killed and restarts.
+    """Run a demonstration: five brokers, and cars that roam. One broker is killed and restarts. All run on this
+    machine.
 
     Half of the cars are plain MQTT clients. The map of the dashboard shows them; its address is printed.
     The last lines count published, delivered, lost and duplicate events.

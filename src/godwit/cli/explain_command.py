@@ -51,7 +51,7 @@ def explain(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Explain, broker by broker, why CLIENT did or did not receive an event.
+    """Explain why CLIENT did or did not receive an event. Every broker of the network is asked.
 
     Exit status 0 if it did, 1 if it did not, 3 if that is not recorded any more. With --topic, explain the last 20
     events of a topic; exit status 0 if all of them were received.

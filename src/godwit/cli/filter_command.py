@@ -43,7 +43,7 @@ Context = Annotated[
 
 @app.command()
 def check(source: One, language: LanguageName = NATIVE, operators: OperatorModules = None) -> None:
-    """Check the syntax of a filter, or of a query in another language: show the filter that brokers route it by.
+    """Check the syntax of a filter or query. Shows the filter that brokers route a query by.
 
     Example: godwit filter check "cost < 3"
     """
@@ -63,7 +63,7 @@ def check(source: One, language: LanguageName = NATIVE, operators: OperatorModul
 
 @app.command()
 def explain(source: One, context: Context = None) -> None:
-    """Show the tree, normal form and negation of a filter, and its conditions on the sender.
+    """Show the tree, normal form and negation of a filter. Conditions on the sender are shown separately.
 
     Example: godwit filter explain "cost < 3 OR NOT size = 'van'"
     """
@@ -91,7 +91,7 @@ def explain(source: One, context: Context = None) -> None:
 
 @app.command()
 def covers(wide: Wide, narrow: Narrow) -> None:
-    """Test whether WIDE covers NARROW: every event that matches NARROW matches WIDE. Prints the reason.
+    """Test whether WIDE matches every event that NARROW matches. Prints the reason.
 
     Example: godwit filter covers "price < 10" "price < 5"
     """

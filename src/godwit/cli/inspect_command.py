@@ -31,7 +31,7 @@ def sessions(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """List the sessions of a broker: which clients are connected or away, and their queues.
+    """List the sessions of a broker, and their queues. Shows which clients are connected and which are away.
 
     Example: godwit sessions ann
     """
@@ -50,7 +50,7 @@ def routes(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """List the routing table of a broker: filters and the neighbours or clients they lead to.
+    """List the routing table of a broker. Each row is a filter and the neighbour or client that it leads to.
 
     Example: godwit routes --links
     """
@@ -71,7 +71,7 @@ def trace(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Print the trace records of a broker as they occur, until Ctrl-C.
+    """Print the trace records of a broker as they occur. Ctrl-C ends it.
 
     Example: godwit trace --client ann
     """

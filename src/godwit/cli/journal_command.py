@@ -27,7 +27,7 @@ def backup(
     password: Password = "",
     ca: CaFile = "",
 ) -> None:
-    """Write a copy of a running broker's journal to a file: sessions, subscriptions, queues and retained events.
+    """Copy the journal of a running broker to a file. It has sessions, subscriptions, queues and retained events.
 
     The broker keeps running. The file is verified before it gets its name.
 

@@ -65,11 +65,11 @@ EXTRA_OF = {
 HELP = """\
 Publish/subscribe for things that move.
 
-A filter says which events a subscriber wants:
+A filter selects the events that a subscriber wants:
 
     price < 10 AND sym IN ('A', 'B') AND tags LIKE 'new/%'
 
-Ask two filters how they relate, or run a file of events past a file of filters:
+Compare two filters, or match a file of events with a file of filters:
 
     godwit filter covers "price < 10" "price < 5"
 
@@ -83,16 +83,16 @@ Run a broker on this machine, and connect to it:
 
     godwit pub price=4 sym=A
 
-Or simulate a network of brokers and clients, and have every delivery checked:
+Simulate a network of brokers and clients, and check every delivery:
 
     godwit simulate city --seed 1
 
-Or run the experiments of a paper, and see which of its claims hold:
+Run the experiments of a paper, and see which of its claims hold:
 
     godwit reproduce pubmob --quick
 
-A dash stands for standard input. On a terminal the answers are drawn for people, on a pipe they are JSON, one document
-a line. Exit status: 0 for yes or done, 1 for no, 2 for an error.
+A dash stands for standard input. Answers are tables on a terminal, and one JSON document a line on a pipe.
+Exit status: 0 for yes or done, 1 for no, 2 for an error.
 """
 
 

@@ -42,12 +42,8 @@ def plan(
         Path | None,
         typer.Option(metavar="DIR", help="Folder for plan.json, the configuration files and the simulated scenario."),
     ] = None,
-    rate: Annotated[
-        float, typer.Option(metavar="NUMBER", help="Events that a client publishes per second (default: 1).")
-    ] = 1.0,
-    wanted: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of all events that a client receives (default: 0.1).")
-    ] = 0.1,
+    rate: Annotated[float, typer.Option(metavar="NUMBER", help="Events that a client publishes per second.")] = 1.0,
+    wanted: Annotated[float, typer.Option(metavar="SHARE", help="Share of all events that a client receives.")] = 0.1,
     mode: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Mode of moving to simulate; repeatable (default: the four complete ones)."),
@@ -59,7 +55,7 @@ def plan(
             help="Routing reduction to simulate; repeatable (default: flooding, identity, covering, merging).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the simulation (default: 1).", min=0)] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the simulation.", min=0)] = 1,
     speed_max: Annotated[
         float, typer.Option(metavar="KMH", help="Highest plausible speed; positions that imply more are left out.")
     ] = 200.0,

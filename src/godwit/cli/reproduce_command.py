@@ -68,12 +68,12 @@ def reproduce(
         typer.Option(
             metavar="N",
             help="pubmob: try at most N settings of what the paper leaves open, and look for one in which "
-            "P2, P3 and P4 hold at once (default: no search). With --full, then run all claims in the best one.",
+            "P2, P3 and P4 hold at once (0: no search). With --full, then run all claims in the best one.",
             min=0,
         ),
     ] = 0,
 ) -> None:
-    """Run the experiments of a paper and compare its claims with the results.
+    """Run the experiments of a paper, and check its claims.
 
     Prints each claim with the paper's numbers, the measured ones, and a grade: holds, holds under a stated reading,
     does not hold, or not decided (by a quick run). Figures are written as PNG and SVG, and shown with the claims in

@@ -122,7 +122,7 @@ def check_config(
     ] = False,
     changes: Changes = None,
 ) -> None:
-    """Check a broker's configuration, with the environment as it is, and start nothing.
+    """Check a broker's configuration without starting it. Variables of the environment count, too.
 
     Exit status 0 if a broker can be started with it, as far as can be checked without starting, else 1.
 

@@ -70,10 +70,10 @@ def simulate(
         int | None, typer.Option(metavar="K", help="Run only scenario K of the swarm, counted from 0.", min=0)
     ] = None,
 ) -> None:
-    """Run a network of brokers and clients in a simulator, and check every delivery.
+    """Simulate a network of brokers, and check every delivery.
 
-    Exit status 0 means that no law was broken: no event was lost, duplicated or out of order contrary to what the
-    clients' modes promise, and no state was left over. Otherwise it is 1 and the replay command is printed.
+    Exit status 0 means that no delivery guarantee was violated (modes of clients differ in what they guarantee), and
+    that no state was left over. Otherwise the status is 1, and the command that repeats the run is printed.
 
     Example: godwit simulate city --seed 1
     """

@@ -127,7 +127,7 @@ def sub(
     tls: Tls = False,
     ca: CaFile = "",
 ) -> None:
-    """Print the events that match FILTER as they arrive, until Ctrl-C.
+    """Print the events that match FILTER as they arrive. Ctrl-C ends it.
 
     On a pipe each event is a line of JSON that `godwit pub` can read. A session with a --name continues after the
     command ends: the next `godwit sub` with this name receives the events since then, at any broker of the network. A

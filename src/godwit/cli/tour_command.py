@@ -24,7 +24,7 @@ EXCESS_MAX = 0.5  # largest share of a merged filter's matches that no subscribe
 
 
 def tour() -> None:
-    """See the filters at work on a small event stream, and brokers on a network that breaks.
+    """See filters and brokers at work on a small event stream. Then links between brokers break.
 
     Example: godwit tour
     """

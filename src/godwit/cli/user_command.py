@@ -144,7 +144,7 @@ def set_user(
 
 @app.command()
 def grant(name: Name, file: File = DEFAULT_FILE, publish: Publish = None, subscribe: Subscribe = None) -> None:
-    """Grant a user more.
+    """Add rights to those of a user.
 
     Example: godwit user grant ann --subscribe "kind = 'news'"
     """

@@ -35,7 +35,7 @@ class ResidueCount:
     __slots__ = ("failed", "last_failure", "residues")
 
     def __init__(self) -> None:
-        self.residues = 0  # events that passed the routable filter in vain
+        self.residues = 0  # events that passed the routable filter, but not the exact test
         self.failed = 0  # of these: the test could not be carried out
         self.last_failure = ""
 

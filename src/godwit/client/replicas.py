@@ -150,7 +150,7 @@ class ReplicatedClient:
         """Want what `filter` matches, from publishers whose context `sender` matches, at every replica."""
         if isinstance(filter, Query):
             query, options = filter, {"sender": sender, "expires": expires, "queue": queue}
-            asked(query.routable, sender)  # an error before any replica hears of it
+            asked(query.routable, sender)  # an error before any replica is asked
             return self._all(lambda client: client.subscribe(name, query, now, **options), now)  # type: ignore[arg-type]
         wanted = asked(filter, sender)
         return self._all(lambda client: client.subscribe(name, wanted, now, expires=expires, queue=queue), now)

@@ -108,7 +108,7 @@ class Mark(NamedTuple):
     number: int  # of the last batch that was safe
     chain: bytes
     at: float  # when that was
-    settled: int  # the last batch that was no tail then
+    settled: int  # the last batch that was not a tail then
 
 
 class Marks:

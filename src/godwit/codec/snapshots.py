@@ -291,7 +291,7 @@ class _Named:
     """What the places in one document stand for, and the kinds of state in it."""
 
     def __init__(self) -> None:
-        self.places: dict[int, int] = {}  # by address: whoever is written down is alive until it is written
+        self.places: dict[int, int] = {}  # by address: an object listed here is alive until it is written
         self.event_places: dict[int, int] = {}
         self.filters: list[Any] = []
         self.events: list[Any] = []

@@ -29,7 +29,7 @@ class VendoredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str  # below web/vendor
     source: str  # in the package
     sha256: str
-    module: str = ""  # the name by which it is imported; "": it is no module
+    module: str = ""  # the name by which it is imported; "": not a module
 
 
 class VendoredPackage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

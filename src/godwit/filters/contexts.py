@@ -147,7 +147,7 @@ def checked_context_filter(filter: Filter) -> Filter:
     """A filter on a context: a `FilterError` says so when it names `sender.x`, which no context has."""
     for name in attributes_of(filter):
         if name.startswith((SENDER, MY)):
-            raise FilterError(f"a filter on a context asks about {name}: {_plainly(name)}")
+            raise FilterError(f"a filter on a context cannot name {name}: {_plainly(name)}")
     return filter
 
 

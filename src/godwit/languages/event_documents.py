@@ -29,7 +29,7 @@ __all__ = [
 
 NO_LXML = "XML documents need lxml, which this broker does not have: install godwit[languages]"
 RESERVED = ("sender.", "my.", "mqtt.")  # of names: what the broker says, and no publisher
-BROKERS_OWN = ("mqtt.", "retained")  # attributes that are no part of what was published
+BROKERS_OWN = ("mqtt.", "retained")  # attributes that the publisher did not write
 FROM_MQTT = "mqtt.qos"  # an event that has this has its MQTT topic as an attribute
 
 Mode = Literal["", "xml", "structured", "batch", "binary"]

@@ -117,7 +117,7 @@ def end_postponement() -> None:
 def kernels_used() -> str:
     """Which kernels run in this process, and why, in words for a log."""
     if _Postponed.is_so:
-        return "NumPy, until there is more to match; then compiled by Numba"
+        return "NumPy at first; Numba is loaded when there is more to match"
     if COMPILED:
         return "compiled by Numba"
     if not _IS_WANTED:

@@ -218,7 +218,7 @@ class OverlayRoutes:
         elif broker in self.routes:
             self.host.send(self.routes[broker], message, effects, now)
         elif self.unsent_count < UNSENT_MAX and len(self.unsent.get(broker, ())) < UNSENT_EACH_MAX:
-            if broker not in self.unsent:  # we have lost our memory, and will hear of it
+            if broker not in self.unsent:  # we have lost our memory, and will be told so by others
                 self.unsent[broker] = []
                 effects.append(StartTimer((UNSENT_TIMER, broker), now + UNSENT_S))
             self.unsent[broker].append(message)

@@ -218,7 +218,7 @@ class GraphBarrier:
         self.routes = routes
         self.departing: dict[NodeId, Relocate] = {}  # sessions that go when everybody has flushed
         self.flushed: dict[FlushKey, dict[NodeId, None]] = {}
-        self.absent: dict[NodeId, None] = {}  # brokers that were waited for in vain (rule 2)
+        self.absent: dict[NodeId, None] = {}  # brokers that did not answer in time (rule 2)
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""

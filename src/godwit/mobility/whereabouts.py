@@ -52,7 +52,7 @@ class Whereabouts:
 
     label = "whereabouts"
     asks_wishes = True
-    says_when_let_in = False  # a new attempt is made up for each greeting
+    says_when_let_in = False  # each greeting begins a new attempt
     host: Host
 
     def __init__(self, relocation: Relocation, gossip: Gossip) -> None:
@@ -146,7 +146,7 @@ class Whereabouts:
         received, receipt = session.queue.confirmed_up_to(), session.last_receipt()
         return structs.replace(attach, session=session.name, received=received, receipt=receipt)
 
-    # ------------------------------------------------------------ nobody answers
+    # ------------------------------------------------------------ no answer
 
     def _on_wait_due(self, key: TimerKey, now: float) -> list[Effect]:
         """A client has waited for long enough. (rule 4)"""

@@ -391,7 +391,7 @@ def gaps(trace: "DataFrame") -> "DataFrame":
     )
 
 
-# ---------------------------------------------------------------- messages, tables, events in vain
+# ---------------------------------------------------------------- messages, tables, needless events
 
 
 def control(trace: "DataFrame", messages: Iterable[str]) -> "DataFrame":

@@ -216,7 +216,7 @@ class _Staging:
         except (pa.ArrowInvalid, OSError) as error:
             raise GodwitError(f"{split.path} is not a trace: {error}") from None
 
-    # ---- what becomes of a row
+    # ---- the result of a row
 
     def good(self, row: Any, size: int = 0) -> None:
         self.pending.append(row)

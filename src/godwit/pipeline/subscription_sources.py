@@ -133,7 +133,7 @@ class BrokerSubscriptions:
             parts = urlsplit(url)
             _ = parts.port  # imported only when needed
         except ValueError as error:
-            raise PipelineError(f"a broker is asked at http://host:port, and this is none: {error}") from None
+            raise PipelineError(f"not an address of a broker, such as http://host:port: {error}") from None
         self._url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._headers = {"Accept": "application/json"}
         if parts.username is not None:

@@ -135,7 +135,7 @@ class Downlink:
         while True:
             try:
                 await self._listen()
-            except Exception as error:  # such as: the client was let go for good, the broker refuses the subscription
+            except Exception as error:  # such as: the session has ended, the broker refuses the subscription
                 self.trouble = trouble_of(error)
             finally:
                 self.is_listening = False

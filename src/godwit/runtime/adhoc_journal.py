@@ -20,7 +20,7 @@ from godwit.errors import JournalError, PeerFault
 
 __all__ = ["KeptInput", "entries_of_changes", "kept_inputs"]
 
-CHANGE = "change 2"  # with the version of its layout: whoever changes the fields of a change raises it
+CHANGE = "change 2"  # with the version of its layout, which rises with every change of the fields
 _CHANGES = Codec(TypeRegistry("change", KEPT_KINDS), as_json=False)
 """No peer can send one: the wires do not know them."""
 

@@ -67,7 +67,7 @@ MODE = "named"  # a listener has only its name, by which its session is found at
 LAST_ID = re.compile(r"(?P<client>[^@\s]+)@(?P<session>[^:\s]+):(?P<number>\d{1,18})")
 
 
-# ---------------------------------------------------------------- what is asked for
+# ---------------------------------------------------------------- parts of a request
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def regions_of(sessions: Iterable[Any]) -> dict[str, Any]:
     more = 0
     subscribed = ((session, name) for session in sessions for name in session.subscriptions)
     for session, name in islice(subscribed, SUBSCRIPTIONS_LOOKED_AT):
-        filter = session.exact.get(name, session.subscriptions[name].filter)  # in the client's context of now
+        filter = session.exact.get(name, session.subscriptions[name].filter)  # in the client's present context
         for region in _regions_in(filter):
             if region in rows:
                 rows[region]["count"] += 1

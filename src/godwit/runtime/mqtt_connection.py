@@ -75,8 +75,8 @@ class MqttConnection:
     ) -> None:
         self.gateway = gateway
         self.name = gateway.new_name()
-        self.user: str | None = None  # once it is let in
-        self.client = ""  # its name in Godwit, once it is let in
+        self.user: str | None = None  # once it is authenticated
+        self.client = ""  # its name in Godwit, once it is authenticated
         self.closed_because = ""
         self._write, self._close, self._pause = write, close, pause
         self.host, self._certificate = host, certificate
@@ -100,7 +100,7 @@ class MqttConnection:
         self._is_lost = self._has_partial = False  # it is, with such a document to publish; a packet is not complete
         self._confirm = self._confirmed = 0  # deliveries up to here are done; and confirmed
         self._is_full = self._is_paused = False  # the client does not read; reading is paused
-        self.rate: ClientRate | None = None  # once it is let in
+        self.rate: ClientRate | None = None  # once it is authenticated
 
     # ------------------------------------------------------------ from the carrier
 

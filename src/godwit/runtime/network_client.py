@@ -407,7 +407,7 @@ class NetworkClient:
         """The present state and every later one, until the client is closed."""
         return self._states.watch()
 
-    # ------------------------------------------------------------ what became of it
+    # ------------------------------------------------------------ outcomes
 
     @property
     def receipts(self) -> deque[Receipt]:

@@ -348,7 +348,7 @@ class ReplicatedNetworkClient:
         """The state of each replica, by its address."""
         return {name: replica.state for name, replica in self.replicas.items()}
 
-    # ------------------------------------------------------------ what became of it
+    # ------------------------------------------------------------ outcomes
 
     @property
     def receipt(self) -> MergeReceipt:

@@ -73,11 +73,11 @@ class NativeConnection(asyncio.Protocol):
         self.name = ""  # of the neighbour, or of the client's connection, once it is known
         self.is_link = self.is_watched = False  # whether it is one; whether signs of life are expected
         self.closed_because = self.host = ""
-        self.principal: Principal | None = None  # of a client, once it is let in
+        self.principal: Principal | None = None  # of a client, once it is authenticated
         self._early: bytearray | None = None  # data received before authentication
         self._admission: asyncio.Task[None] | None = None
         self._said = ""  # greeting to the broker of an outgoing connection
-        self._rate: ClientRate | None = None  # of a client, once it is let in
+        self._rate: ClientRate | None = None  # of a client, once it is authenticated
         self._came = 0  # messages of a neighbour
         self._line = ""  # the client's queue at the node, after its first message
         self._is_crowded = False  # that line is long

@@ -3,7 +3,7 @@
 *Theory.* The disk of a simulated broker is a list of inputs (`world.py`). For a fault it is packed as the production
 driver would write it: a snapshot, a batch for each input, and the mark. Older batches lie in a file without checksums,
 as in a database of SQLite. Later ones lie in a write-ahead file of frames, each with a checksum: there SQLite drops a
-bad frame and all that follows, without a word. The bytes are damaged, and read again. What is missing, and whether the
+bad frame and all that follows, silently. The bytes are damaged, and read again. What is missing, and whether the
 broker may start, is decided by the rules that the production driver uses (`codec/journal_losses.py`).
 
 *Rules.*

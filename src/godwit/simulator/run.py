@@ -44,6 +44,7 @@ from godwit.simulator.recorder import Recorder
 from godwit.simulator.request_churn import RequestChurn
 from godwit.simulator.rights_changes import RightsChanges
 from godwit.simulator.roaming_clients import DisconnectingClients, RoamingClients
+from godwit.simulator.run_progress import RunProgress
 from godwit.simulator.scenario import Churn, Scenario, check, overlay_of, places_of
 from godwit.simulator.scenario.walking_section import ground_of
 from godwit.simulator.scenario_part import ScenarioPart
@@ -220,11 +221,13 @@ class Simulation:
         """From the first connection to the summary."""
         started = perf_counter()
         scenario, world = self.scenario, self.world
+        flooded = twin_of(scenario)
+        own_share = 1.0 if flooded is None else 0.5
+        done = RunProgress(progress, scenario.publishing_ends_s, scenario.ends_s, own_share)
         self.plan()
         for share in (step / 200 for step in range(1, 201)):
             world.run(scenario.ends_s * share)
-            if progress is not None:
-                progress(share)
+            done.simulated(scenario.ends_s * share)
         if scenario.run.judge:
             self.final_checks.check_settled("settling")
             self.final_checks.check_idle_entries()
@@ -240,9 +243,10 @@ class Simulation:
                 self.final_checks.check_told(verdict.died, self.ledger.rolled_back)
         else:
             verdict.delivered = sum(map(len, self.ledger.deliveries.values()))
-        if (flooded := twin_of(scenario)) is not None:
+        done.ended()
+        if flooded is not None:
             twin = Simulation(flooded, self.seed)
-            twin.run()
+            twin.run(done.twin())
             self.recorder.violations += as_if_flooded(self, twin)
         return self._summary(verdict, fires, perf_counter() - started)
 

@@ -28,13 +28,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     seed: int
     published: int = 0  # events that publishers handed to their client machine
-    owed: int = 0  # deliveries that flooding with filtering at the edge would make
+    owed: int = 0  # deliveries that are required, whatever the strategy
     delivered: int = 0
     lost: int = 0  # owed, not delivered, not excused
     duplicated: int = 0
     out_of_order: int = 0  # of one publisher's events
     unwanted: int = 0  # delivered although they match nothing the client had asked for
-    allowed: int = 0  # missing or extra while a change of the subscription was under way
+    allowed: int = 0  # neither required nor wrong: the subscription was changing
     excused: int = 0  # died with a disk
     moves: int = 0  # of clients to another broker
     islands: dict[str, int] = {}  # of an ad hoc network: elections, merges and the like

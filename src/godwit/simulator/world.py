@@ -97,7 +97,7 @@ class Node:
         self.slow_s = 0.0
         self.work_s = 0.0  # what each message of a neighbour or client takes, acknowledgements apart
         self.busy_until = 0.0
-        self.life = 0  # counts crashes: what was asked for in an earlier life is void
+        self.life = 0  # counts crashes: what an earlier life requested is void
         # the disk
         self.journaled = False
         self.sync_s = 0.0

@@ -99,7 +99,7 @@ class DeviceKeys:
             signing = Ed25519PrivateKey.from_private_bytes(kept.signing)
             sealing = X25519PrivateKey.from_private_bytes(kept.sealing)
         except ValueError as error:
-            raise SecurityError(f"{path} has a key that is none: {error}") from error
+            raise SecurityError(f"{path} has an invalid key: {error}") from error
         return cls(kept.device, signing, sealing)
 
 

@@ -43,7 +43,7 @@ NOT_RANGE = "there are no such bytes"
 
 BINARY: Mapping[str, object] = MappingProxyType({"Content-Type": "application/octet-stream"})
 NOTHING: Mapping[str, object] = MappingProxyType({})
-LAST = Request("GET", "", {}, stays_open=False)  # in place of one that could not be read
+LAST = Request("GET", "", {}, stays_open=False)  # instead of one that could not be read
 
 
 class ConnectionHost(Protocol):

@@ -155,7 +155,7 @@ class Notifier:
             if _has_expired(subscription, now) and not self._queue.waits_for(id):
                 self.end(id)
 
-    # ------------------------------------------------------------ what was told
+    # ------------------------------------------------------------ what was sent
 
     def notifications(self, count: int = 100, before: int | None = None, *, only_unread: bool = False) -> list[Told]:
         """What the user was told, and may see now, the newest first; of those before an identifier, if it is given."""

@@ -113,7 +113,7 @@ class TeamFiles:
     def _on_shown(self, shown: Shown) -> None:
         """A file goes out, or was refused."""
         if shown.refused:
-            if shown in self._refused:  # so that nobody fills the log by asking again
+            if shown in self._refused:  # else asking again would fill the log
                 return
             if len(self._refused) >= REFUSED_MAX:
                 self._refused.clear()

@@ -55,14 +55,16 @@ def new_team(folder: Path | str, user: str, *, device: str = "device", brokers: 
     check_name("user", user)
     check_name("device", device)
     keys = DeviceKeys.made(device)
-    return _written(Path(folder), keys, TeamFile(FORMAT, VERSION, team_scope(user, keys), user, tuple(brokers)))
+    return _written(
+        Path(folder).expanduser(), keys, TeamFile(FORMAT, VERSION, team_scope(user, keys), user, tuple(brokers))
+    )
 
 
 def join_team(folder: Path | str, invitation: str) -> TeamFile:
     """Make a folder for the device that an invitation describes."""
     said = _read_invitation(invitation)
     keys = DeviceKeys.from_bytes(said.device, "the invitation")
-    return _written(Path(folder), keys, TeamFile(FORMAT, VERSION, said.team, said.user, said.brokers))
+    return _written(Path(folder).expanduser(), keys, TeamFile(FORMAT, VERSION, said.team, said.user, said.brokers))
 
 
 def invitation_text(team: str, user: str, keys: DeviceKeys, brokers: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ class ProfileChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PresenceChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How available the user is, a word about it, and to whom that is shown; to all, if nobody is named."""
+    """How available the user is, with a note, and who sees it: everyone, if nobody is named."""
 
     availability: Literal["available", "busy", "do not disturb", "hidden"]
     status: str = ""

@@ -166,7 +166,7 @@ BAD_SUBSCRIPTIONS = [
     ('{"id": 2, "filter": "TRUE", "sender": "battery >"}', "sender: line 1, column 10"),
     (
         '{"id": 2, "filter": "TRUE", "sender": "sender.battery > 20"}',
-        "sender: a filter on a context asks about sender.",
+        "sender: a filter on a context cannot name sender.",
     ),
     ('{"id": 2, "filter": "TRUE", "sender": {"some": "battery"}}', "sender: $: 'some' needs 'in'"),
     (
@@ -205,7 +205,7 @@ BAD_EVENTS = [
     ('{"id": 1, "attributes": {"sender.x": 1}, "sender": {"y": 1}}', "attribute 'sender.x': the line has a 'sender'"),
     ('{"id": 1, "attributes": {}, "to": "role ="}', "to: line 1, column 7"),
     ('{"id": 1, "attributes": {}, "to": 7}', "to: $: 7 is not a filter"),
-    ('{"id": 1, "attributes": {}, "to": "sender.role = 1"}', "to: a filter on a context asks about sender.role"),
+    ('{"id": 1, "attributes": {}, "to": "sender.role = 1"}', "to: a filter on a context cannot name sender.role"),
     (
         '{"id": 1, "attributes": {}, "to": "floor = my.floor"}',
         'to: it refers to my.floor, the publisher\'s own context, and the line says none: add "sender": {"floor": …}',

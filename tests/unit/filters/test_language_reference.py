@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from godwit.errors import FilterSyntaxError
 from godwit.filters.events import event
 from godwit.filters.filters import DEPTH_MAX, LITERALS_MAX, some
 from godwit.filters.language import from_json, parse, to_text
@@ -113,3 +114,30 @@ def test_the_limits_on_the_page_are_those_that_hold() -> None:
     shown = " ".join(" ".join(row) for row in tables(PAGE, "what", "at most"))
     for limit in (TEXT_BYTES_MAX, WORDS_MAX, LITERALS_MAX, DEPTH_MAX):
         assert f"{limit:,}" in shown
+
+
+def offered(text: str) -> set[str]:
+    """The reserved words that the error for this text expects."""
+    with pytest.raises(FilterSyntaxError) as caught:
+        parse(text)
+    return set(re.findall(r"[A-Z]+", " ".join(caught.value.expected))) & KEYWORDS
+
+
+def accepted(before: str) -> set[str]:
+    """The reserved words that may stand after these words: if there is an error, it is behind them."""
+    found = set()
+    for word in KEYWORDS:
+        try:
+            parse(f"{before} {word}")
+        except FilterSyntaxError as error:
+            if error.column <= len(before) + 2:  # of the word
+                continue
+        found.add(word)
+    return found
+
+
+@pytest.mark.parametrize("before", ["a", "a NOT"])
+def test_an_error_offers_every_operator_that_may_stand_there(before: str) -> None:
+    forgotten = accepted(before) - {"NOT"} - offered(f"{before} 5")
+    assert forgotten == set(), "add them in filter_parser.py: to _AFTER_ATTRIBUTE, or to the list in _comparison"
+    assert {"BETWEEN", "IN", "LIKE", "WITHIN"} <= accepted(before)

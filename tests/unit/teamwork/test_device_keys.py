@@ -41,7 +41,7 @@ def test_a_key_file_gives_the_same_keys_and_is_for_its_owner_alone(tmp_path: Pat
         (b"{}", "is not a key file"),
         (b"\xff", "is not a key file"),
         (b'{"format":"x","version":1,"device":"d","signing":"","sealing":""}', "this program reads"),
-        (b'{"format":"godwit device keys","version":1,"device":"d","signing":"","sealing":""}', "a key that is none"),
+        (b'{"format":"godwit device keys","version":1,"device":"d","signing":"","sealing":""}', "an invalid key"),
     ],
 )
 def test_a_file_that_is_no_key_file_is_refused(tmp_path: Path, content: bytes, said: str) -> None:

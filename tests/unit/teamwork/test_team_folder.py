@@ -27,6 +27,15 @@ def test_an_invitation_makes_a_folder_with_the_keys_in_it(tmp_path: Path) -> Non
     assert read_team_folder(tmp_path)[1].public_fields == keys.public_fields
 
 
+def test_a_folder_may_begin_with_a_tilde_as_when_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    said = new_team("~/team", "ann")
+    assert read_team_folder(tmp_path / "team")[0] == said
+    join_team("~/joined", invitation_text(said.team, "bob", DeviceKeys.made("phone"), ()))
+    assert read_team_folder(tmp_path / "joined")[0].user == "bob"
+
+
 def test_a_folder_in_use_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     made = new_team(tmp_path, "ann")
     with pytest.raises(RepositoryError, match="belongs to a device of a team already"):

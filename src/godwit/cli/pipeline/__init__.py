@@ -14,7 +14,10 @@ from godwit.cli.pipeline import (
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Match archives and streams, mine movement and analyse runs, on Spark.", no_args_is_help=True)
+app = typer.Typer(
+    help="Match archives and streams, and analyse runs, on Spark. Also mine movement from traces of positions.",
+    no_args_is_help=True,
+)
 
 
 @app.callback()

@@ -18,8 +18,9 @@ def compact(
     """Merge the files of a stream's output into as few as possible.
 
     No stream may write to the folder meanwhile. An output of an earlier version, with a folder for each day, is
-    rewritten in the present layout. Killed at any moment, each match is there once. Example: godwit pipeline compact
-    matches
+    rewritten in the present layout. If the command is killed, no match is lost or duplicated.
+
+    Example: godwit pipeline compact matches
     """
     with one_line_errors(debug):
         from godwit.pipeline.stream_compaction import compact as run

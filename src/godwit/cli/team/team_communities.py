@@ -21,7 +21,7 @@ Rule = Annotated[
     str | None,
     typer.Option(metavar="QUERY", help="With --join rule: query over profiles; users that match are members."),
 ]
-Language = Annotated[str | None, typer.Option(metavar="NAME", help=f"{LANGUAGE_HELP} Default: {DEFAULT}.")]
+Language = Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE_HELP)]
 COLUMNS = {
     "name": "name",
     "joined": "is_member",
@@ -65,7 +65,7 @@ def create(
     ] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Create a community; you are its owner. It is encrypted end to end unless you say --plain.
+    """Create a community; you are its owner. It is encrypted end to end, except with --plain.
 
     Example: godwit team community create Optics --join rule --rule "//skill = 'optics'"
     """
@@ -106,7 +106,7 @@ def change(
 
 @app.command()
 def history(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
-    """List all changes of the settings and members of a community, with those that lost a conflict.
+    """List all changes of a community and its members. Changes that lost a conflict are listed, too.
 
     Example: godwit team community history optics
     """

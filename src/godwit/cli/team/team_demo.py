@@ -22,7 +22,8 @@ def demo(
         str, typer.Option(metavar="DIR", help="Keep the folders of brokers and peers here (default: a temporary one).")
     ] = "",
 ) -> None:
-    """Run a demonstration: a team at two sites and on trains, over three brokers of this machine, within a minute.
+    """Run a demonstration: a team at two sites and on trains. It runs over three brokers of this machine and takes
+    about a minute.
 
     A document is stored offline, found from another site, changed offline on both sides and announced by mail; a member
     who has left cannot read its next version. The last lines count what was found, delivered, refused and lost. Exit
@@ -40,7 +41,7 @@ def demo(
     async def play(place: Path) -> "Account":
         task = asyncio.current_task()
         assert task is not None
-        for each in (signal.SIGTERM, signal.SIGHUP):  # brokers are stopped first: they do not hear of it themselves
+        for each in (signal.SIGTERM, signal.SIGHUP):  # brokers are stopped first: they do not get the signal themselves
             asyncio.get_running_loop().add_signal_handler(each, task.cancel)
         return await tell(place, _show)
 

@@ -65,7 +65,7 @@ def get(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Get a document: from this device, or from the devices of others that have it.
+    """Get a document from this device or another one.
 
     Example: godwit team get plan.pdf -o plan.pdf
     """
@@ -92,7 +92,7 @@ def list_documents(
     community: Annotated[str, typer.Option("--community", metavar="COMMUNITY", help="Only of this community.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List documents: size, version, whether the content is here, lock, conflicts.
+    """List documents: size, version, lock, conflicts. Also whether the content is on this device.
 
     Example: godwit team document list
     """
@@ -130,7 +130,7 @@ def describe(document: Document, fields: Fields = None, folder: Folder = DEFAULT
 
 @app.command()
 def history(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
-    """List all changes of a document, with those that lost a conflict and those that were refused.
+    """List all changes of a document. Changes that lost a conflict or were refused are listed, too.
 
     Example: godwit team document history report.pdf
     """
@@ -180,7 +180,7 @@ def share(
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Let others than the members find a document and read its current version. Without an option, end that.
+    """Let non-members find a document and read its current version. Without an option, end that.
 
     Example: godwit team document share plan.pdf --user dana
     """

@@ -59,7 +59,7 @@ def invite(
     fields: Fields = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Invite a user's device to the team: print a text with which it joins. Only owners of the team may.
+    """Invite a user's device: print a text with which it joins. Only owners of the team may.
 
     The text is a secret: anyone who has it acts as that user. Send it by a channel that others cannot read.
 

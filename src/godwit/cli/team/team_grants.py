@@ -11,9 +11,7 @@ from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="List, grant and revoke rights: to read documents of others, to search and to subscribe.", no_args_is_help=True
-)
+app = typer.Typer(help="List, grant and revoke rights to read and to search.", no_args_is_help=True)
 
 Right = Annotated[str, typer.Argument(metavar="RIGHT", help="read, search or subscribe.")]
 Document = Annotated[str, typer.Option("--document", metavar="DOCUMENT", help="For read: one document.")]

@@ -62,7 +62,7 @@ def list_meetings(
     community: Annotated[str, typer.Option("--community", metavar="COMMUNITY", help="Only of this community.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List meetings: proposed times, answers, and the time that was chosen.
+    """List meetings: proposed times, answers, and the chosen time.
 
     Example: godwit team meeting list
     """

@@ -67,7 +67,7 @@ def subscribe(
     lists: Annotated[bool, typer.Option("--list", help="List your subscriptions.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Subscribe to changes in the team, list subscriptions, or end one.
+    """Subscribe to changes, list subscriptions, or end one.
 
     The peer must run (`godwit team serve`) to notify you.
 

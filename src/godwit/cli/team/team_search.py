@@ -38,7 +38,7 @@ def search(
     ] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Search documents, people and communities on all devices of the team; results are printed as they come.
+    """Search documents, people and communities on all devices. Results are printed as they come.
 
     Exit status 1 if nothing was found. Each device decides itself what it shows you.
 

@@ -49,7 +49,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Run the peer of a folder until it is stopped: it exchanges changes, answers searches and sends notifications.
+    """Run the peer of a folder until it is stopped. It exchanges changes, answers searches and sends notifications.
 
     Without a broker it works offline, and sends its changes when a broker is reachable. SIGTERM and Ctrl-C stop it
     cleanly; a second Ctrl-C stops it at once. Further settings are in FOLDER/peer.toml.
@@ -105,7 +105,8 @@ def _show(served: "Served") -> None:
 
 
 def status(folder: Folder = DEFAULT_FOLDER) -> None:
-    """Show the state of the peer: user, device, broker, changes that are not sent yet, bytes on disk, devices seen.
+    """Show the state of the peer. The fields are user, device, broker, unsent changes, bytes on disk, and devices
+    seen.
 
     Example: godwit team status
     """
@@ -137,7 +138,7 @@ def audit(
     user: Annotated[str, typer.Option(metavar="USER", help="Only what was shown to this user.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """List what this device has shown to whom: search results, documents, web pages, memberships.
+    """List what this device has shown to whom. Entries are search results, documents, web pages and memberships.
 
     Example: godwit team audit
     """

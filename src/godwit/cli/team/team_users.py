@@ -57,7 +57,7 @@ def create(
     fields: Fields = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Create a user without a device, who uses a team server in a browser. For one with a device: godwit team invite.
+    """Create a user without a device, who uses a browser. For one with a device: godwit team invite.
 
     Example: godwit team user create dana --role reader --field "name=Dana Weber"
     """
@@ -66,7 +66,7 @@ def create(
 
 @app.command()
 def history(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
-    """List all changes of a profile and of its user's membership, with those that lost a conflict.
+    """List all changes of a profile and of its membership. Changes that lost a conflict are listed, too.
 
     Example: godwit team user history bob
     """
@@ -75,7 +75,7 @@ def history(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
 
 @app.command()
 def host(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Host a user: a device of the user runs within this peer, so that the user can write in its web pages.
+    """Host a user: run a device of the user within this peer. The user can then write in the peer's web pages.
 
     Example: godwit team user host dana
     """
@@ -88,7 +88,7 @@ def profile(
     name: Annotated[str, typer.Option("--user", metavar="USER", help="User name (default: yourself).")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Change a profile: your own, or as an owner of the team another one.
+    """Change your own profile, or as an owner another one.
 
     Example: godwit team user profile --field skill=optics --field skill=motors --field city=Zurich
     """
@@ -97,7 +97,7 @@ def profile(
 
 @app.command()
 def suspend(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Remove all rights of a user, in the team and its communities, until `resume`.
+    """Remove all rights of a user until `resume`. This applies to the team and to its communities.
 
     Example: godwit team user suspend bob
     """

@@ -15,7 +15,7 @@ export const FULL_PER_S = 100;
 const SAMPLE_MS = 1_000;
 const SAMPLED_S = 1; // that a sample looks back
 const CALM = 3; // samples
-const EXPIRY_S = 10; // of the session of a page that was closed without a word
+const EXPIRY_S = 10; // of the session of a page that was closed without notice
 const REMEMBERED = 1_000; // samples that were shown
 
 /** Be a client of the broker that served the page, as the user who has logged in. */

@@ -53,7 +53,7 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
   let frame = 0;
   let frames = 0;
 
-  // ---------------------------------------------------------------- what is told
+  // ---------------------------------------------------------------- what to show
 
   /**
    * These clients have changed: each glides to where it is now, for as long as it took since it last moved. So one that
@@ -101,7 +101,7 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
     places = rows.map(({ name, lon, lat }) => ({ name, at: worldOf(lon, lat) }));
   }
 
-  /** Subscriptions name these regions; `text` is what is said of one that is pointed at. */
+  /** Subscriptions name these regions; `text` describes the one under the pointer. */
   function setRegions(rows) {
     regions.clearLayers();
     for (const { region, text } of rows) {
@@ -112,7 +112,7 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
     }
   }
 
-  /** Pictures below everything else, in place of outlines. */
+  /** Pictures below everything else, instead of outlines. */
   function setTiles(told) {
     tiles?.remove();
     tiles = null;

@@ -42,14 +42,14 @@ export function moment(at) {
   return day === new Date().toLocaleDateString("sv-SE") ? time.toLocaleTimeString("en-GB") : `${day} ${time.toLocaleTimeString("en-GB")}`;
 }
 
-/** What is said when an answer has not come, and why. */
+/** The message shown when no answer came, and why. */
 export function Problem({ error }) {
   if (!error) return null;
   const hint = error.status === 0 ? "It is tried again." : error.status === 403 ? "Log in as a user with admin rights." : "";
   return html`<p class="problem" role="alert">${error.message}. ${hint}</p>`;
 }
 
-/** What is said of brokers that have not answered. */
+/** The message about brokers that have not answered. */
 export function Unanswered({ found }) {
   const missing = found?.unanswered ?? [];
   if (missing.length === 0) return null;

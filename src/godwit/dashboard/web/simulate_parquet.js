@@ -4,7 +4,7 @@
  * time, so that a large one is never in memory as a whole.
  */
 
-import "./vendor/fzstd/fzstd.min.js"; // which is no module: it makes a global
+import "./vendor/fzstd/fzstd.min.js"; // a script, not a module: it makes a global
 
 const MAGIC = 0x31524150; // PAR1
 const FOOTER_BYTES_MAX = 64 * 2 ** 20;
@@ -98,7 +98,7 @@ class Thrift {
 export async function readFooter(blob) {
   if (blob.size === 0) throw new BadFile("the file is empty");
   const end = new DataView(await slice(blob, Math.max(0, blob.size - 8), blob.size));
-  if (blob.size < 12 || end.getUint32(4, true) !== MAGIC) throw new BadFile("this is no Parquet file: a trace is the file trace.parquet that godwit simulate --trace writes");
+  if (blob.size < 12 || end.getUint32(4, true) !== MAGIC) throw new BadFile("this is not a Parquet file: open the file trace.parquet that godwit simulate --trace writes");
   const size = end.getUint32(0, true);
   if (size > Math.min(FOOTER_BYTES_MAX, blob.size - 8)) throw new BadFile("its footer is damaged");
   const footer = new Thrift(new Uint8Array(await slice(blob, blob.size - 8 - size, blob.size - 8))).struct();

@@ -69,7 +69,7 @@ def plain_literal(claim: Claim | Filter) -> Filter:
 def quantified_literal(quantifier: str, denied: bool, claim: Claim | Filter) -> Filter:
     """What a comparison after ANY or ALL means, and after a NOT between them if it is `denied`."""
     if type(claim) is not Claim:
-        raise Fault(f"{quantifier.upper()} speaks of the values of an attribute", quantifier)
+        raise Fault(f"{quantifier.upper()} must be followed by a comparison of an attribute", quantifier)
     values = complement(claim.values) if claim.denied != denied else claim.values
     return Some(claim.attribute, values) if quantifier.upper() == "ANY" else only(claim.attribute, values)
 
@@ -94,7 +94,7 @@ def bare(operand: Spelled) -> Claim | Filter:
             return Claim(name, _TRUE_ONLY, False, word)
         case Constant(bool() as value):
             return TRUE if value else FALSE
-    raise Fault(f"{operand.word} alone says nothing of an event", operand.word, ("a comparison with an attribute",))
+    raise Fault(f"{operand.word} is not a condition", operand.word, ("a comparison with an attribute",))
 
 
 def compared(left: Spelled, op: str, right: Spelled) -> Claim:
@@ -203,7 +203,7 @@ def _range(low: Any, high: Any, low_open: bool, high_open: bool) -> ValueSet:
 def _attribute(operand: Spelled, what: str) -> Attribute:
     if type(operand) is Attribute:
         return operand
-    raise Fault(f"{what} asks about an attribute, and {operand.word} is none", operand.word, ("an attribute",))
+    raise Fault(f"{what} needs an attribute, and {operand.word} is not one", operand.word, ("an attribute",))
 
 
 def _value(operand: Spelled, what: str) -> Value | Reference:
@@ -217,7 +217,9 @@ def _value(operand: Spelled, what: str) -> Value | Reference:
         is_quoted = operand.word.startswith('"')
         said = f"{what} takes values, and {operand.word} is an attribute; a text stands in 'single quotes'"
         raise Fault(_single_quotes(operand.word) if is_quoted else said, operand.word, ("a value",))
-    raise Fault(f"{what} takes values, and {operand.word} is none; WITHIN takes a region", operand.word, ("a value",))
+    raise Fault(
+        f"{what} takes values, and {operand.word} is not one; WITHIN takes a region", operand.word, ("a value",)
+    )
 
 
 def _single_quotes(word: str) -> str:

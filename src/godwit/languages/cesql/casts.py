@@ -64,7 +64,7 @@ NUMBER_TEXT, TIME_TEXT, POINT_TEXT = (
 
 _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?")
 _POINT = re.compile(r"POINT \((\S{1,30}) (\S{1,30})\)")
-_FIRST_OF_OTHERS = frozenset("0123456789-tfP")  # with what the texts of values that are no texts begin
+_FIRST_OF_OTHERS = frozenset("0123456789-tfP")  # first characters of other values, written as texts
 NUMBER_LENGTH_MAX = 30
 TIME_LENGTH_MAX = 40
 

@@ -183,7 +183,7 @@ class _Parser:
         is_denied = isinstance(condition, Not) != bool(denied)
         predicate = condition.predicate if isinstance(condition, Not) else condition
         if isinstance(predicate, Every | Plain | All | Any):
-            raise Fault(f"{quantifier.upper()} stands before one comparison", quantifier)
+            raise Fault(f"{quantifier.upper()} must be followed by one comparison", quantifier)
         if quantifier.type == "ANY":
             return Not(Every(predicate)) if is_denied else predicate
         return Not(predicate) if is_denied else Every(predicate)
@@ -193,7 +193,7 @@ class _Parser:
         if isinstance(found, Exact):
             if isinstance(found.term, Call) and found.term.is_operator:
                 return self._predicate(Holds(found.term), found.word)
-            raise Fault(f"{shown(found)} alone says nothing of an event", found.word, (_COMPARISONS,))
+            raise Fault(f"{shown(found)} is not a condition", found.word, (_COMPARISONS,))
         if isinstance(found, _PLAIN_OPERANDS):
             found = literals.bare(found)
         if isinstance(found, Claim | Filter):
@@ -208,7 +208,7 @@ class _Parser:
         """A predicate, counted and checked. (rules 1, 2)"""
         self._count(size_of(predicate))
         if not any(isinstance(variable, Attribute | Count) for variable in variables_of(predicate)):
-            raise Fault("this says nothing of an event: it names none of its attributes", word, ("an attribute",))
+            raise Fault("this condition names no attribute of the event", word, ("an attribute",))
         return predicate
 
     def _count(self, terms: int) -> None:
@@ -362,7 +362,7 @@ class _Parser:
             raise Fault("MATCHES takes a regular expression that is written out", pattern.word, ("a 'text'",))
         term = term_of(operand)
         if not kinds_of(term) & Kind.TEXT:
-            raise Fault(f"MATCHES asks about a text, and {described(operand)}", operand.word)
+            raise Fault(f"MATCHES needs a text, and {described(operand)}", operand.word)
         try:
             regular_expression(pattern.value)
         except BadValue as error:

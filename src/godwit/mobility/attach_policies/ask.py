@@ -66,7 +66,7 @@ class AskPolicy:
             return self.routes.send_to(to, Interests(client, to, attempt, _wishes_of(client, holder)), now)
         if arrival is not None:  # we have asked the same, and not for the session yet: so it is still there
             home = arrival.attach.home
-            if home in ("", to, self.host.name) or arrival.is_coming:  # nobody else knows: whoever asks will ask again
+            if home in ("", to, self.host.name) or arrival.is_coming:  # nobody else knows; it will ask again
                 return []
             return self.routes.send_to(home, AskInterests(client, home, to, attempt), now)
         if moved is not None and moved.to != to:

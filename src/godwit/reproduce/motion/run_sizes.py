@@ -10,7 +10,7 @@ __all__ = ["RunSizes", "scale_of"]
 class RunSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of the experiments."""
 
-    documents: int  # M1: each is held against `queries` of its own
+    documents: int  # M1: each is tested against its own `queries`
     queries: int
     subscriptions: tuple[int, ...]  # M3
     publications: int

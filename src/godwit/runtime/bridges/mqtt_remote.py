@@ -146,7 +146,7 @@ class MqttRemote:
         if data and self._writer is not None:
             self._writer.write(data)
 
-    # ------------------------------------------------------------ subscriptions over there
+    # ------------------------------------------------------------ subscriptions at the remote
 
     def _subscriptions(self) -> list[Effect]:
         """The changes to the remote's subscriptions. (rule 3)"""

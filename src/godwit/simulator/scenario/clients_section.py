@@ -18,7 +18,7 @@ __all__ = ["Churn", "Clients", "Disconnections", "SessionsSection"]
 
 
 class Disconnections(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients that go away without a word, and come back to the same broker."""
+    """Clients that disconnect without notice, and come back to the same broker."""
 
     who: Literal["subscribers", "publishers", "all"] = "all"
     per_s: PerSecond = 0.0  # over all of them together

@@ -58,7 +58,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients that turn up at another broker, without a word to the one before."""
+    """Clients that attach to another broker without notice to the one before."""
 
     model: Text = "random"  # how they move: one of `movement_registry.MOVEMENT_MODELS`
     who: Literal["subscribers", "publishers", "all"] = "all"

@@ -42,7 +42,7 @@ export function ofCommunity(id, ...rest) {
   return ["/api/communities", encodeURIComponent(id.replace(/^community\//, "")), ...rest.map(encodeURIComponent)].join("/");
 }
 
-/** Follow the news of the team, and hand them to whoever listens: the function that ends it. */
+/** Follow the news of the team, and hand them to all listeners; returns the function that ends it. */
 export function followNews(onTrouble) {
   const source = new EventSource("/api/news");
   const tell = (name) => (event) => dispatchEvent(new CustomEvent(name, { detail: JSON.parse(event.data) }));

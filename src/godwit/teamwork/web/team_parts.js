@@ -38,7 +38,7 @@ export function Problem({ error }) {
   return html`<p class="problem" role="alert">${error.message}${error.status === 0 ? ". It is tried again." : ""}</p>`;
 }
 
-/** What is said where there is nothing, and what to do about it. */
+/** The message shown where there is nothing, and what to do about it. */
 export function Empty({ title, children }) {
   return html`<div class="nothing"><strong>${title}</strong>${children && html`<p>${children}</p>`}</div>`;
 }

@@ -128,7 +128,7 @@ export function Live({ parameters }) {
     <${Publish} client=${client} />`;
 }
 
-/** What is said while not every event is shown. */
+/** A note while not every event is shown. */
 function Sampling({ perS }) {
   return html`<p class="warning" role="status">These are samples: about ${count(Math.round(perS))} events a second match, and the page shows each one up to ${count(FULL_PER_S)} a second. Every second it asks each broker for the latest 20.</p>`;
 }

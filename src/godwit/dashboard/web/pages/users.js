@@ -19,7 +19,7 @@ export function Users() {
     <h1>Users</h1>
     <${Problem} error=${error} />
     ${answer && rows.length > 0 && html`<${Test} names=${answer.map(({ user }) => user)} />`}
-    ${answer && html`<${Table} label="Users" head=${head} rows=${rows} empty="This broker has no user file: whoever comes from this machine has every right." />`}`;
+    ${answer && html`<${Table} label="Users" head=${head} rows=${rows} empty="This broker has no user file: connections from this machine have every right." />`}`;
 }
 
 function Grants({ filters }) {

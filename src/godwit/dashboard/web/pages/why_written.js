@@ -48,7 +48,7 @@ export function WriteEvent({ written, publisher, client, ask }) {
             </div>`)}
         <div class="question">
           <label>Receiver <input key=${client} name="receiver" list="clients" defaultValue=${client} required autocomplete="off" placeholder="name of a client" /></label>
-          <label>Publisher <input key=${publisher} name="publisher" list="clients" defaultValue=${publisher} autocomplete="off" placeholder="nobody in particular" /></label>
+          <label>Publisher <input key=${publisher} name="publisher" list="clients" defaultValue=${publisher} autocomplete="off" placeholder="anonymous" /></label>
           <button>Explain it</button>
           <button type="button" class="quiet" onClick=${toggle}>${isJson ? "Write it in rows" : "Write it as JSON"}</button>
         </div>

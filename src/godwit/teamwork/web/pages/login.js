@@ -31,6 +31,6 @@ export function Login({ onDone }) {
         <label>User <input name="user" required autocomplete="username" /></label>
         <label>Password <input name="password" type="password" required autocomplete="current-password" /></label>
       <//>
-      <p class="dim">No password yet? Open the login link that <code>godwit team serve</code> prints, or ask whoever runs this peer for one.</p>
+      <p class="dim">No password yet? Open the login link that <code>godwit team serve</code> prints, or ask the administrator of this peer for one.</p>
     </section>`;
 }

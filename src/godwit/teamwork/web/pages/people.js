@@ -68,7 +68,7 @@ function Presence({ session, people, onDone }) {
       <${Form} act=${set} label="Tell them">
         <div class="pairs">
           <label>I am <select name="availability">${AVAILABILITIES.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
-          <label>A word about it <input name="status" maxlength="200" placeholder="for example: on the train until four" /></label>
+          <label>Note <input name="status" maxlength="200" placeholder="for example: on the train until four" /></label>
         </div>
         ${others.length > 0 && html`<fieldset><legend>Show it to these alone (nobody chosen: to all)</legend>
           ${others.map(({ name, profile }) => html`<label class="check"><input type="checkbox" name="user" value=${name} /> ${profile.name || name}</label>`)}

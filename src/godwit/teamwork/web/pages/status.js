@@ -1,4 +1,4 @@
-/** Status: this peer, the user's password and tokens; for whoever runs it, login links and the audit log. */
+/** Status: this peer, the user's password and tokens; for its administrator, login links and the audit log. */
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
@@ -52,7 +52,7 @@ function Tokens() {
   const rows = (answer ?? []).map((each) => [each.label, moment(each.created), moment(each.expires), html`<${Act} act=${() => call("DELETE", `/api/tokens/${each.id}`).then(again)} sure=${`End “${each.label}”?`}>End<span class="unseen"> ${each.label}</span><//>`]);
   return html`
     <section class="card"><h2>Tokens for programs</h2>
-      <p class="dim">Whoever has a token can do here what you can.</p>
+      <p class="dim">Anyone who has a token can do here what you can.</p>
       <${Problem} error=${error} />
       <${Table} label="Tokens" head=${["label", "made", "ends", "end it"]} rows=${rows} empty="You have no tokens." />
       ${made && html`<div role="status"><p>This is shown once:</p><p><code>${made.secret}</code></p><pre class="excerpt"><code>curl -H "Authorization: Bearer ${made.secret}" ${location.origin}/api/status</code></pre></div>`}
@@ -93,7 +93,7 @@ function LoginLink({ session }) {
   };
   return html`
     <section class="card"><h2>Login link</h2>
-      <p class="dim">Lets a user of the team in by a browser, once, within a day. Whoever has the link is that user here.</p>
+      <p class="dim">Logs a user of the team in by a browser, once, within a day. Anyone who has the link can log in as that user.</p>
       <${Form} act=${make} label="Make a link">
         <label>For <select name="user">${people.filter(({ state }) => state === "joined").map(({ name }) => html`<option value=${name}>${name}${name === session.user ? " (you, on another device)" : ""}</option>`)}</select></label>
         <label class="check"><input type="checkbox" name="write" /> also to write: makes a device for the user on this peer</label>

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { call, useTold } from "../api.js";
 import { Act, counted, Empty, Form, moment, Problem, QueryFields } from "../team_parts.js";
 
-const KINDS = { artefact: "documents", message: "messages", meeting: "meetings", reminder: "meetings that begin soon", user: "people", community: "communities", presence: "who comes and goes", lost: "my changes that were replaced" };
+const KINDS = { artefact: "documents", message: "messages", meeting: "meetings", reminder: "meetings that begin soon", user: "people", community: "communities", presence: "people who go online or offline", lost: "my changes that were replaced" };
 const CHANNELS = { desktop: "this browser", message: "a message in your notes", mail: "mail", webhook: "webhook" };
 const TARGETS = { mail: ["Mail address", "email"], webhook: ["URL", "url"] };
 const DIGESTS = { 0: "at once", 3600: "every hour", 86400: "once a day" };
