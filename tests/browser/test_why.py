@@ -120,7 +120,7 @@ def test_an_event_is_found_by_text_and_by_filter_when_many_came_after_it() -> No
             last = f"van:{van.machine.sequence}"
             await show(page, "why")
             await page.get_by_role("link", name=last, exact=True).wait_for()
-            await shows(page, "200: the last 200 of each broker")
+            await shows(page, "200 events: the last 200 of each broker")
             found = page.get_by_role("link", name=planted, exact=True)
             assert await found.count() == 0
             await page.get_by_label("Search").fill("ann lee")

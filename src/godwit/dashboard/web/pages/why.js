@@ -8,7 +8,7 @@ import { html } from "htm/preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { go, Link } from "../address.js";
 import { useAnswer } from "../asking.js";
-import { clock, count, inLine, Problem, Unanswered } from "../parts.js";
+import { clock, count, counted, inLine, Problem, Unanswered } from "../parts.js";
 import { Drops } from "./why_drops.js";
 import { Verdict } from "./why_verdict.js";
 import { WriteEvent } from "./why_written.js";
@@ -105,7 +105,7 @@ function Recent({ event, client, isOpen }) {
       ${refusal && html`<p class="problem" role="alert">${refusal}.</p>`}
       ${answer && html`<p class="dim" role="status">${
         isSearch ? `${count(rows.length)} found, of the last ${count(lookedAt)} that were searched`
-        : rows.length ? `${count(rows.length)}: the last ${RECENT} of each broker. Search looks at all that brokers remember.`
+        : rows.length ? `${counted(rows.length, "event")}: the last ${RECENT} of each broker. Search looks at all that brokers remember.`
         : "No event has been published since the brokers started."}</p>`}
       <ul class="events" tabindex="0" aria-label="Events">
         ${rows.map((row) => html`
