@@ -41,9 +41,7 @@ def test_every_page_is_shown_while_cars_roam_over_three_brokers() -> None:
             roaming = [asyncio.create_task(roam(car, list(brokers), at)) for at, car in enumerate((a, b, c))]
             try:
                 for name in PAGES:
-                    moved = relocated(brokers)
-                    await show(page, name)
-                    await until(lambda moved=moved: relocated(brokers) > moved)
+                    await shown_while_they_move(page, name, brokers)
                     assert not any(task.done() for task in roaming)
                     assert await page.locator(".problem").count() == 0, name
                     if name in SHOWN:
@@ -54,6 +52,13 @@ def test_every_page_is_shown_while_cars_roam_over_three_brokers() -> None:
                 await asyncio.gather(*roaming, return_exceptions=True)
 
     run(scene())
+
+
+async def shown_while_they_move(page: Any, name: str, brokers: tuple[Running, ...]) -> None:
+    """Show a page, until a car has come to another broker since."""
+    moved = relocated(brokers)
+    await show(page, name)
+    await until(lambda: relocated(brokers) > moved)
 
 
 SHOWN = {
