@@ -21,6 +21,15 @@ def test_names_keep_their_case(spark: "SparkSession") -> None:
     assert spark.sql("select 1 as a, 2 as A").select("A").collect()[0][0] == 2
 
 
+def test_checkpoints_are_written_without_starting_readlink(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark's other way to write checkpoints starts 24 processes for each batch of a stream."""
+    jvm, conf = spark._jvm, spark._jsparkSession.sessionState().newHadoopConf()
+    assert jvm is not None
+    managers = getattr(jvm.org.apache.spark.sql.execution.streaming.checkpointing, "CheckpointFileManager$")
+    manager = getattr(managers, "MODULE$").create(jvm.org.apache.hadoop.fs.Path(str(tmp_path)), conf)
+    assert manager.getClass().getSimpleName() == "FileSystemBasedCheckpointFileManager"
+
+
 @pytest.mark.parametrize(
     ("text", "version"),
     [
