@@ -68,10 +68,10 @@ swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a
 chaos: $(READY) ## kill, stop, cut and starve real brokers for two hundred rounds, and count what was lost or duplicated (half an hour)
 	@$(BIN)/python -m tests.chaos --rounds 200
 
-hostile: $(READY) ## attack a broker in every known way, and measure how long others wait and what memory it takes
+hostile: $(READY) ## attack a broker in every known way, and measure how long others wait and how much memory it takes
 	@$(BIN)/python benchmarks/hostile.py
 
-fuzz: $(READY) ## spoil what comes from outside a million times, and see that only the errors that are meant come of it (ten minutes)
+fuzz: $(READY) ## damage input from outside a million times, and check that only expected errors occur (ten minutes)
 	@$(BIN)/python -m tests.fuzz
 
 mutants: $(READY) ## change the code in a hundred small ways, and see whether a test notices each (an hour)
