@@ -8,11 +8,13 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner
 
+from godwit.broker import retained
 from godwit.broker.authorisation import Authorisation
 from godwit.broker.queues import Queue
 from godwit.broker.sessions import Sessions
 from godwit.cli import main
-from godwit.simulator import random_scenarios
+from godwit.filters.filters import TRUE
+from godwit.simulator import random_scenarios, rights_changes
 from godwit.simulator.random_scenarios import STRATEGIES, drawn
 from godwit.simulator.rights_changes import LAW, RightsChanges
 from godwit.simulator.run import Simulation
@@ -80,6 +82,9 @@ def test_the_law_has_something_to_look_at() -> None:
     assert sum(rights.checked for rights in seen) > 100
     assert sum(rights.revoked for rights in seen) > 5
     assert sum(rights.retained for rights in seen) > 5
+    assert sum(rights.entered for rights in seen) > 500
+    assert sum(rights.withheld for rights in seen) > 50
+    assert sum(rights.replaced for rights in seen) > 5
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -157,9 +162,33 @@ def never_asks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sessions, "_resume", resume)
 
 
+def lets_everything_in(patch: pytest.MonkeyPatch) -> None:
+    """Events are not held against what their publisher may publish."""
+    patch.setattr(rights_changes, "may_publish", lambda publish, attributes: True)
+
+
+def replaces_what_others_retain(patch: pytest.MonkeyPatch) -> None:
+    """The event that is retained by a key is replaced by everybody."""
+    patch.setattr(retained, "may_publish", lambda publish, attributes: True)
+
+
+def forgets_what_may_be_published(patch: pytest.MonkeyPatch) -> None:
+    """A broker believes that rights to publish never change."""
+    intact = Authorisation.rights_of
+
+    def rights_of(self: Authorisation, client: str) -> Any:
+        found = intact(self, client)
+        return None if found is None else structs.replace(found, publish=TRUE)
+
+    patch.setattr(Authorisation, "rights_of", rights_of)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
+        lets_everything_in,
+        replaces_what_others_retain,
+        forgets_what_may_be_published,
         keeps_what_waits,
         keeps_subscriptions,
         believes_other_brokers,

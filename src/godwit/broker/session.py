@@ -72,6 +72,9 @@ class Retaining(Protocol):
     def why_not(self, client: NodeId, wish: Retain, now: float) -> str | None:
         """Why a client cannot have an event retained, or cleared; None: it can."""
 
+    def event(self, key: str) -> Event | None:
+        """The event that is retained by a key."""
+
 
 class Authority(Protocol):
     """Knows what clients may do. (`authorisation.py`)"""

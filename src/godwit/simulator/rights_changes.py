@@ -1,15 +1,18 @@
-"""Rights that change at random, and the authorisation law: nothing is delivered that no right in force covers.
+"""Rights that change at random, and the authorisation law: nothing enters or is delivered that no right covers.
 
 *Theory.* Each broker has a user file, in which each client is a user. From time to time an entry changes, at one broker
 or at all of them, one after the other: the client may subscribe to less, to something else, to everything, or is
-removed for a while. As in production, a client's requests are checked by the file when they arrive, and the machine is
-told of changes by inputs. After a restart a broker is told the present content of its file.
+removed for a while; and so for what it may publish. As in production, a client's requests are checked by the file when
+they arrive, and the machine is told of changes by inputs. After a restart a broker is told the present content of its
+file.
 
 *Rules.*
 1. The law checks every delivery of a broker, whatever its origin: routing, a queue, a retained event, a group, a
    replay, a session from another broker. The rights are the last ones that this broker was told.
-2. The law is independent of the brokers' implementation: it reads their inputs and effects.
-3. Clients lose subscriptions here, so nothing is owed to them: other laws are not checked in such a run.
+2. It also checks every event that a client publishes at a broker: the client may publish it, and if the event is
+   retained, it may publish the one that it replaces, too.
+3. The law is independent of the brokers' implementation: it reads their inputs and effects.
+4. Clients lose subscriptions here, so nothing is owed to them: other laws are not checked in such a run.
 """
 
 from functools import partial
@@ -21,7 +24,7 @@ from msgspec import structs
 from godwit.broker.authorisation import RightsChanged, RightsGranted
 from godwit.broker.broker import Broker
 from godwit.broker.client_rights import NOT_ALLOWED, ClientRights, left_of, may_publish
-from godwit.broker.effects import Effect, Input, Tell
+from godwit.broker.effects import Effect, Heard, Input, Tell, Trace
 from godwit.broker.messages import (
     Attach,
     Delivery,
@@ -50,10 +53,12 @@ from godwit.trace import Record
 __all__ = ["LAW", "RightsChanges"]
 
 LAW = "nothing unauthorised"
+KEYS = "abc"  # of retained events
 SPREAD_S = 0.5  # from the first broker at which an entry changes to the last
 REMOVED_SHARE = 0.15
 REMOVED_S = 2.0
 EVERYTHING_SHARE = 0.3
+PUBLISH_EVERYTHING_SHARE = 0.5
 UNSAID = ("sender.", MARK)  # attributes that no client publishes itself
 
 
@@ -72,12 +77,17 @@ class RightsChanges:
     ) -> None:
         self._per_s, self._until_s = scenario.rights.changes_per_s, scenario.publishing_ends_s
         self._times, self._draws = streams.stream("rights-times"), streams.stream("rights")
+        self._publish_draws = streams.stream("rights-publish")
         self._world, self._network, self._population = world, network, population
         self._ledger, self._recorder = ledger, recorder
         self.changes = 0
         self.checked = 0  # deliveries,
         self.retained = 0  # and of these, retained events
         self.revoked = 0  # subscriptions
+        self.entered = 0  # events that were checked,
+        self.replaced = 0  # and of these, events that replaced a retained one
+        self.withheld = 0  # that were not let in
+        self._stored: dict[NodeId, dict[str, Event | None]] = {}  # by broker and key, before an input
         self._seen: Event | None = None  # the last event that was delivered
         self._files: dict[NodeId, dict[NodeId, ClientRights | None]] = {}  # by broker and client; missing: everything
         self._in_force: dict[NodeId, dict[NodeId, ClientRights | None]] = {}  # as the machines were told
@@ -107,6 +117,8 @@ class RightsChanges:
             return
         self.changes += 1
         rights = None if draws.random() < REMOVED_SHARE else self._drawn(client, draws)
+        if rights is not None:
+            rights = structs.replace(rights, publish=self._drawn_publish())
         chosen = brokers if draws.random() < 0.5 else [draws.choice(brokers)]
         for broker in chosen:
             at = self._world.now + draws.uniform(0.0, SPREAD_S)
@@ -117,16 +129,28 @@ class RightsChanges:
     def _drawn(self, client: NodeId, draws: Random) -> ClientRights:
         if draws.random() < EVERYTHING_SHARE:
             return ClientRights(client)
-        wanted = [
+        wanted = self._wanted()
+        filters: list[Filter] = draws.sample(wanted, min(len(wanted), draws.randint(0, 2)))
+        beyond_grants = draws.choice(("refuse", "narrow"))
+        return ClientRights(client, TRUE, any_of(*filters), beyond_grants)  # type: ignore[arg-type]
+
+    def _drawn_publish(self) -> Filter:
+        """What a client may publish: everything, or what a few subscriptions ask for."""
+        draws = self._publish_draws
+        if draws.random() < PUBLISH_EVERYTHING_SHARE:
+            return TRUE
+        wanted = self._wanted()
+        return any_of(*draws.sample(wanted, min(len(wanted), draws.randint(0, 3))))
+
+    def _wanted(self) -> list[Filter]:
+        """The filters of all subscriptions."""
+        return [
             subscribe.filter
             for broker in self._network.brokers_up()
             for session in broker.sessions
             for subscribe in session.subscriptions.values()
             if not is_open(subscribe.filter)
         ]
-        filters: list[Filter] = draws.sample(wanted, min(len(wanted), draws.randint(0, 2)))
-        beyond_grants = draws.choice(("refuse", "narrow"))
-        return ClientRights(client, TRUE, any_of(*filters), beyond_grants)  # type: ignore[arg-type]
 
     def _write(self, broker: NodeId, client: NodeId, rights: ClientRights | None) -> None:
         self._files.setdefault(broker, {})[client] = rights
@@ -149,7 +173,7 @@ class RightsChanges:
                 self._world.command(client, partial(_subscribe, name=name, filter=wish.filter, share=share))
         if self._seen is not None:
             said = {name: value for name, value in self._seen.attributes.items() if not name.startswith(UNSAID)}
-            key = self._draws.choice("abc")
+            key = self._draws.choice(KEYS)
             self._world.command(client, partial(self._retain, client=client, said=said, key=key))
 
     def _retain(self, machine: Client, now: float, *, client: NodeId, said: Attributes, key: str) -> list[Effect]:
@@ -178,9 +202,13 @@ class RightsChanges:
             rights = ClientRights(client).without_any()
         if isinstance(message, Attach):
             wanted = [_checked(wish, rights) for wish in message.wanted]
-            return structs.replace(message, wanted=tuple(wish for wish in wanted if not isinstance(wish, Denied)))
+            quench = message.quench and rights.publish == TRUE  # else it would learn what is wanted
+            left = tuple(wish for wish in wanted if not isinstance(wish, Denied))
+            return structs.replace(message, wanted=left, quench=quench)
         if isinstance(message, Request):
-            return Request(message.number, _checked(message.wish, rights))
+            wish = _checked(message.wish, rights)
+            self.withheld += isinstance(wish, Denied) and isinstance(message.wish, Publish | Retain)
+            return Request(message.number, wish)
         return message
 
     # ------------------------------------------------------------ the law
@@ -192,6 +220,9 @@ class RightsChanges:
             known[input.client] = input.rights
         elif isinstance(input, RightsChanged):
             known[input.user] = input.rights
+        if isinstance(input, Heard) and isinstance(input.message, Request):
+            self._check_entered(broker, input, effects, known)
+        self._note_stored(broker)
         for effect in effects:
             if type(effect) is not Tell:
                 continue
@@ -201,6 +232,31 @@ class RightsChanges:
             elif type(effect.message) is FetchedEvents:
                 for item in effect.message.items:
                     self._check(broker, client, item.event, known)
+
+    def _check_entered(
+        self, broker: NodeId, input: Heard, effects: list[Any], known: dict[NodeId, ClientRights | None]
+    ) -> None:
+        """Compare an event that was accepted with what its publisher may publish. (rule 2)"""
+        wish = input.message.wish
+        if not isinstance(wish, Publish | Retain) or not any(_is_published(effect) for effect in effects):
+            return
+        client = input.connection.partition("#")[0]
+        rights = known.get(client, ClientRights(client))
+        self.entered += 1
+        told = [(wish.event, "entered")]
+        if isinstance(wish, Retain) and (before := self._stored.get(broker, {}).get(wish.key)) is not None:
+            self.replaced += 1
+            told.append((before, "was replaced"))
+        for event, what in told:
+            if rights is None or not rights.publish.matches(event):
+                publisher, sequence = event.id
+                text = f"event {sequence} of {publisher} {what} at {broker}, and {client} may not publish it there"
+                self._recorder.violate(LAW, text, client)
+
+    def _note_stored(self, broker: NodeId) -> None:
+        retained = self._network.broker(broker).sessions.retained
+        if retained is not None:
+            self._stored[broker] = {key: retained.event(key) for key in KEYS}
 
     def _check(self, broker: NodeId, client: NodeId, event: Event, known: dict[NodeId, ClientRights | None]) -> None:
         self.checked += 1
@@ -219,6 +275,10 @@ class RightsChanges:
 
 def _subscribe(machine: Client, now: float, *, name: str, filter: Filter, share: str) -> list[Effect]:
     return machine.subscribe(name, filter, now, share=share, retained=True)
+
+
+def _is_published(effect: Any) -> bool:
+    return type(effect) is Trace and effect.record.kind == "published"
 
 
 def _checked(wish: Any, rights: ClientRights) -> Any:
