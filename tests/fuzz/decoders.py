@@ -1,7 +1,6 @@
 """Targets that read bytes or texts: each reads what was right once, and has been spoilt in a few places."""
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from random import Random
@@ -21,12 +20,10 @@ from godwit.mqtt.packet_decoder import Decoder
 from godwit.mqtt.packet_encoder import encode
 from godwit.runtime import wire
 from tests.fuzz.hostile_peers import busy_broker
+from tests.fuzz.spoiling import Case, spoilt, spoilt_text
 from tests.property.wrong_messages import fitting, samples
 
-__all__ = ["DECODERS", "Case", "spoilt"]
-
-Case = Callable[[Random], None]
-"""Does one case: raises what is not allowed to happen."""
+__all__ = ["DECODERS"]
 
 WORDS = (
     *("AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "NULL", "WITHIN", "circle", "polygon", "myloc", "my.x"),
@@ -40,37 +37,6 @@ FILTERS = (
     "name LIKE 'a%b_c' AND urgency >= my.threshold AND note IS NOT NULL",
     "p WITHIN polygon(0 0, 1 0, 1 1) OR place WITHIN myloc(2)",
 )
-
-
-def spoilt(data: bytes, draw: Random) -> bytes:
-    """Bytes with a few of them changed, left out, doubled or put elsewhere."""
-    spoiled = bytearray(data)
-    for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
-        at = draw.randrange(len(spoiled) + 1)
-        end = min(len(spoiled), at + draw.choice((1, 1, 2, 4, 16)))
-        match draw.randrange(6):
-            case 0 if at < len(spoiled):
-                spoiled[at] ^= 1 << draw.randrange(8)
-            case 1 if at < len(spoiled):
-                spoiled[at] = draw.choice((0, 1, 0x7F, 0x80, 0xC0, 0xC1, 0xD9, 0xDC, 0xDF, 0xFF))
-            case 2:
-                del spoiled[at:end]
-            case 3:
-                spoiled[at:at] = spoiled[at:end]
-            case 4:
-                spoiled[at:at] = draw.randbytes(draw.choice((1, 2, 8)))
-            case _:
-                del spoiled[at:]
-    return bytes(spoiled)
-
-
-def _spoilt_text(text: str, draw: Random) -> str:
-    if draw.random() < 0.5:
-        return spoilt(text.encode(), draw).decode(errors="replace")
-    words = text.split(" ")
-    for _ in range(draw.choice((1, 2, 5))):
-        words[draw.randrange(len(words))] = draw.choice(WORDS)
-    return " ".join(words)
 
 
 @cache
@@ -157,7 +123,7 @@ def _packets(level: int) -> tuple[bytes, ...]:
 
 def filter_text(draw: Random) -> None:
     """A filter as text: what is read can be printed, and is read again as the same."""
-    text = _spoilt_text(draw.choice(FILTERS), draw)
+    text = spoilt_text(draw.choice(FILTERS), WORDS, draw)
 
     def read() -> None:
         filter = parse(text)

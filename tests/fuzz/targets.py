@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
-from tests.fuzz.decoders import DECODERS, Case
+from tests.fuzz.connections import CONNECTIONS
+from tests.fuzz.decoders import DECODERS
+from tests.fuzz.documents import DOCUMENTS
 from tests.fuzz.hostile_peers import CONFIGS, HostilePeer
+from tests.fuzz.spoiling import Case
 
 __all__ = ["SHARES", "TARGETS"]
 
@@ -14,11 +17,13 @@ def _hostile(peer: str, config: str) -> Case:
 
 
 TARGETS: dict[str, Callable[[], Case]] = {
-    **{name: partial(lambda case: case, case) for name, case in DECODERS.items()},
+    **{name: partial(lambda case: case, case) for name, case in {**DECODERS, **DOCUMENTS}.items()},
+    **CONNECTIONS,
     **{
         f"hostile {peer}, {config}": partial(_hostile, peer, config)
         for peer in ("neighbour", "client")
         for config in CONFIGS
     },
 }
-SHARES = {name: 2 if "snapshot" in name else 8 if "hostile" in name else 10 for name in TARGETS}
+SLOW = ("snapshot", "HTTP requests", "WebSocket", "team changes", "ad hoc bundles", "tokens")
+SHARES = {name: 2 if name in SLOW else 8 if "hostile" in name else 10 for name in TARGETS}

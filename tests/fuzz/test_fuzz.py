@@ -4,13 +4,15 @@ from random import Random
 from typing import Any
 
 import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from godwit.broker import sessions
 from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
 from godwit.runtime import wire
+from godwit.runtime.http_protocols import HttpProtocol
 from tests.fuzz.__main__ import plan, work
-from tests.fuzz.decoders import spoilt
+from tests.fuzz.spoiling import spoilt
 from tests.fuzz.targets import SHARES, TARGETS
 
 CASES = 300
@@ -36,6 +38,14 @@ def test_a_decoder_that_lets_its_own_errors_out_is_found(monkeypatch: pytest.Mon
     name, count, _, fault = work("native message", 7, CASES)
     assert "ValueError: as the library says it" in fault
     assert f"{name}, seed 7, case {count - 1}" in fault
+
+
+def test_an_error_of_http_that_is_not_handled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: what follows a wrong request is left to the library."""
+    monkeypatch.setattr(HttpProtocol, "send_400_response", H11Protocol.send_400_response)
+    monkeypatch.setattr(HttpProtocol, "handle_events", H11Protocol.handle_events)
+    *_, fault = work("HTTP requests", 7, 10 * CASES)
+    assert "LocalProtocolError" in fault
 
 
 @pytest.mark.parametrize(("peer", "checks"), [("neighbour", "_check_known"), ("client", "check_request")])

@@ -12,6 +12,7 @@
 4. Regular expressions, which lxml offers, are off: their time is not bounded.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -35,6 +36,7 @@ from godwit.languages.xql.routable import (
 __all__ = ["XPATH", "XPathLanguage", "filter_bounds"]
 
 XPATH = "xpath"
+NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what no document has
 DOCUMENT = "xpath document"  # what is derived from an event
 NODES_PER_STEP = 20  # that lxml looks at in a microsecond
 CHARACTERS_PER_NODE = 50  # that it reads in that time
@@ -155,6 +157,10 @@ class XPathLanguage:
             test.ready()
         except etree.XPathSyntaxError as error:  # lxml knows more than we do
             raise FilterSyntaxError(f"{error} in the XPath expression", 1, 1, text) from None
+        except ValueError:  # a text in it has a character that no document has
+            before = text[: found.start()] if (found := NO_XML.search(text)) is not None else ""
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            raise FilterSyntaxError("a character that XML does not have", line, column, text) from None
         return Query(XPATH, text.strip(), routable_filter(read.said, _target(read, operators)), test)
 
 

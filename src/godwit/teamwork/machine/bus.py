@@ -219,6 +219,6 @@ def decoded(payload: bytes) -> AnyMessage | str:
         return f"a message has at most {PAYLOAD_BYTES_MAX:,} bytes, and this one has {len(payload):,}"
     try:
         message: AnyMessage = _DECODER.decode(payload)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         return f"not a message of a peer: {error}"
     return message

@@ -208,3 +208,10 @@ def test_a_long_expression_takes_little_memory_and_knows_the_same() -> None:
     assert certainty is not None
     assert query.certainty() == certainty
     assert query.test.readings == []  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("character", ["\x00", "\x1b", "\ufffe"])
+def test_a_character_that_no_document_has_is_a_syntax_error_with_its_place(character: str) -> None:
+    with pytest.raises(FilterSyntaxError, match="a character that XML does not have") as wrong:
+        parse_query(f"/bus[line = '5'\n or line = '{character}']", "xpath")
+    assert (wrong.value.line, wrong.value.column) == (2, 13)
