@@ -1,5 +1,6 @@
 """`python -m tests.chaos`: rounds of faults on real brokers, and a table of what became of every event."""
 
+import dataclasses
 import json
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from benchmarks.measuring import this_machine
 from tests.chaos.check_history import LAWS, SHOWN, Judgement
 from tests.chaos.run import draw_plan, hasten, run_chaos
 from tests.network.waiting import run
@@ -75,9 +77,11 @@ def _tell(seed: int, plan: str, rounds: int, found: Judgement, as_json: bool) ->
 
 def _sum_up(rounds: int, total: Counter[str], faults: Counter[str], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"rounds": rounds, **total, "faults": faults}))
+        where = dataclasses.asdict(this_machine())
+        print(json.dumps({"rounds": rounds, **total, "faults": faults, "machine": where}))
         return
-    table = Table(title=f"{rounds} rounds of chaos")
+    machine = this_machine()
+    table = Table(title=f"{rounds} rounds of chaos on commit {machine.commit}, {machine.cpu}, {machine}")
     table.add_column("what")
     table.add_column("count", justify="right")
     for name, count in (*total.items(), *(("fault: " + kind, count) for kind, count in sorted(faults.items()))):

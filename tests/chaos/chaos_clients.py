@@ -22,6 +22,7 @@ from tests.network.waiting import pause
 __all__ = ["ChaosClient", "MqttClient", "NativeClient"]
 
 CONNECT_AGAIN_S = 0.1
+LOSSES = "$SYS/broker/losses/since"
 
 
 class ChaosClient(Protocol):
@@ -171,6 +172,8 @@ class MqttClient:
             self._device.paho.tls_set(ca_certs=str(trusted))
         self._tasks = Tasks()
         self._published = 0
+        self._has_heard = asyncio.Event()
+        self._losses_since = ""  # of the last loss that it was told
         self._is_moving = asyncio.Lock()
         self._is_publishing = asyncio.Lock()
 
@@ -185,7 +188,7 @@ class MqttClient:
                 await pause(CONNECT_AGAIN_S)
 
     async def subscribe(self, topics: Iterable[str]) -> None:
-        wanted = list(topics)
+        wanted = [*topics, LOSSES]
         unanswered = dict.fromkeys(wanted)
 
         async def ask() -> None:
@@ -206,9 +209,25 @@ class MqttClient:
         async def read() -> None:
             while True:
                 message = await self._device.next()
+                if message.topic == LOSSES:
+                    self._hear_of_losses(message.payload.decode())
+                    continue
                 self._history.deliver(self.name, json.loads(message.payload)["id"])
 
         self._tasks.keep(read())
+
+    async def ask_of_losses(self) -> None:
+        """Hear from the broker where it is now whether a disk has lost events."""
+        self._has_heard.clear()
+        await self._device.subscribe(LOSSES, self._qos)
+        await self._has_heard.wait()
+
+    def _hear_of_losses(self, since: str) -> None:
+        """A disk in the network has lost events since then; it is said again with each subscription."""
+        self._has_heard.set()
+        if since and since != self._losses_since:
+            self._losses_since = since
+            self._history.write("receipt", to=self.name, says=f"losses since {since}")
 
     def publish(self, topic: str) -> str:
         self._published += 1

@@ -37,7 +37,15 @@ class Subscriber:
     since: float = math.inf  # what is published from here on is owed
     got: Counter[str] = field(default_factory=Counter)
     first: dict[str, float] = field(default_factory=dict)  # when each came for the first time, in that order
-    receipts: int = 0
+
+
+@dataclass(slots=True)
+class DataLoss:
+    """A fault of a disk that may cost data."""
+
+    since: float  # events that were published from then on may be lost
+    at: float  # when the fault was
+    until: float = math.inf  # when all worked again
 
 
 @dataclass(slots=True)
@@ -65,8 +73,8 @@ class History:
     def __init__(self) -> None:
         self.publications: dict[str, Publication] = {}
         self.subscribers: dict[str, Subscriber] = {}
-        self.losses: list[tuple[float, float]] = []  # times whose events may be lost or come twice
-        self.loss_from: float | None = None
+        self.losses: list[DataLoss] = []
+        self.told: dict[str, float] = {}  # by client, when it was last told that something may be missing
         self.judgement = Judgement()
         self._count: Counter[str] = Counter()
         self._read = {
@@ -108,18 +116,16 @@ class History:
             subscriber.first[id] = line["at"]
 
     def _receipt(self, line: dict[str, Any]) -> None:
-        if line["to"] in self.subscribers:
-            self.subscribers[line["to"]].receipts += 1
+        self.told[line["to"]] = line["at"]
 
     def _fault(self, line: dict[str, Any]) -> None:
         self.judgement.faults[line["kind"]] += 1
         if (since := line.get("loss_from")) is not None:
-            self.loss_from = since if self.loss_from is None else min(since, self.loss_from)
+            self.losses.append(DataLoss(since, line["at"]))
 
     def _settled(self, line: dict[str, Any]) -> None:
-        if self.loss_from is not None:
-            self.losses.append((self.loss_from, line["at"]))
-            self.loss_from = None
+        for loss in self.losses:
+            loss.until = min(loss.until, line["at"])
 
     def _end(self, line: dict[str, Any]) -> None:
         self._settled(line)
@@ -129,7 +135,12 @@ class History:
 
     def _is_excused(self, publication: Publication, came_at: float = math.nan) -> bool:
         """Whether it was published, or came for the first time, while a disk lost what was written."""
-        return any(since <= at <= until for since, until in self.losses for at in (publication.at, came_at))
+        return any(loss.since <= at <= loss.until for loss in self.losses for at in (publication.at, came_at))
+
+    def _is_told(self, name: str, publication: Publication) -> bool:
+        """Whether a client that misses an event was told at or after a fault that may have cost it."""
+        faults = [loss.at for loss in self.losses if loss.since <= publication.at <= loss.until]
+        return self.told.get(name, -math.inf) >= min(faults)
 
     def judged(self) -> Judgement:
         found = self.judgement
@@ -150,7 +161,7 @@ class History:
         return found
 
     def _judge_owed(self, name: str, subscriber: Subscriber, by_topic: dict[str, list[str]]) -> None:
-        missing_excused = 0
+        missing_excused = untold = 0
         for topic in subscriber.topics:
             for id in by_topic.get(topic, ()):
                 publication = self.publications[id]
@@ -161,11 +172,12 @@ class History:
                     continue
                 if self._is_excused(publication):
                     missing_excused += 1
+                    untold += not self._is_told(name, publication)
                 else:
                     self.judgement.broken["lost"].append(f"{id} of {publication.at:.3f} never came to {name}")
         self.judgement.excused += missing_excused
-        if missing_excused and not any(each.receipts for each in self.subscribers.values()):
-            self.judgement.broken["untold"].append(f"{missing_excused} events are missing at {name}; nobody was told")
+        if untold:
+            self.judgement.broken["untold"].append(f"{untold} events are missing at {name}, which was not told")
 
     def _judge_got(self, name: str, subscriber: Subscriber) -> None:
         for id, times in subscriber.got.items():

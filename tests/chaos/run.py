@@ -151,6 +151,10 @@ class Run:
         for client in (*self.subscribers, *self.publishers):
             if isinstance(client, NativeClient):  # who stays connected hears of losses with its next greeting
                 await client.greet_again()
+            elif isinstance(client, MqttClient) and client in self.subscribers:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENCE_S):
+                        await client.ask_of_losses()
         self.history.write("end")
 
     async def close(self) -> None:

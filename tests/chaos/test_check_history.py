@@ -78,6 +78,30 @@ def test_a_loss_is_excused_only_in_its_time_and_if_somebody_was_told() -> None:
     assert broken(lines) == {"lost": 1}
 
 
+FAULT = line("fault", 5.0, kind="rolled back", where="b", loss_from=2.5)
+SETTLED = line("settled", 6.0)
+
+
+@pytest.mark.parametrize(
+    ("to", "at", "is_told"),
+    [("s", 5.0, True), ("s", 8.0, True), ("s", 4.9, False), ("other", 5.5, False), ("p", 5.5, False)],
+)
+def test_who_misses_an_event_must_be_told_at_or_after_the_fault(to: str, at: float, is_told: bool) -> None:
+    receipt = line("receipt", at, to=to, says="session lost")
+    lines = sorted([FAULT, SETTLED, receipt], key=lambda text: json.loads(text)["at"])
+    other = line("subscribe", 0.0, who="other", topics=["b"], promise="once")
+    assert broken([other, *history(*came("p/1"), *lines)]) == ({} if is_told else {"untold": 1})
+
+
+def test_to_be_told_of_a_loss_says_nothing_of_a_later_one() -> None:
+    lines = [FAULT, line("receipt", 5.5, to="s", says="session lost"), SETTLED]
+    lines += [line("publish", 7.0, by="p", id="p/3", topic="a", promise="once"), line("acknowledge", 7.1, id="p/3")]
+    lines += [line("fault", 7.5, kind="bit flipped", where="b", loss_from=6.5)]
+    assert broken(history(*came("p/1", "p/2"), *lines)) == {"untold": 1}
+    told = line("receipt", 8.5, to="s", says="lost its last inputs")
+    assert broken(history(*came("p/1", "p/2"), *lines, told)) == {}
+
+
 def test_a_history_without_its_end_is_not_good() -> None:
     assert not judge(history(*came("p/1", "p/2"))[:-1]).is_good
 
