@@ -138,6 +138,15 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+async def _turns() -> None:
+    """Let the application go on."""
+    loop = asyncio.get_running_loop()
+    for _ in range(TURNS):
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)
+        await turn
+
+
 class HttpServer:
     """Connections of HTTP, each with spoilt bytes on it; no task and no callback may fail."""
 
@@ -173,11 +182,9 @@ class HttpServer:
         for data in self._sent(draw):
             if not transport.is_closing():
                 transport.get_protocol().data_received(data)
-            for _ in range(TURNS):
-                await asyncio.sleep(0)
+            await _turns()
         transport.get_protocol().connection_lost(None)
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        await _turns()
         for task in list(tasks.tasks):
             task.cancel()
             with suppress(asyncio.CancelledError):
