@@ -155,6 +155,48 @@ def test_event_brokers_that_coordinate_stay_two_and_serve_all(tmp_path: Path) ->
     run(scene)
 
 
+def test_a_session_follows_its_client_to_another_event_broker_while_both_coordinate(tmp_path: Path) -> None:
+    low: dict[str, Any] = {"machine": quick(priority=0.1, meeting="coordinate")}
+    high: dict[str, Any] = {"machine": quick(priority=0.9, meeting="coordinate")}
+
+    async def scene() -> None:
+        async with devices(tmp_path) as found:
+            await found.start("a", **high)
+            await found.start("b", ["a"], **low)
+            await found.start("x", ["a"], **low)
+            await until(lambda: found["b"].machine.leader == found["x"].machine.leader == "a", "b and x follow a")
+            await found.start("z", **high)
+            await found.start("y", ["z"], **low)
+            await until(lambda: found["y"].machine.leader == "z", "y follows z")
+            await found.start("m", ["b", "y"], **low)
+            await until(lambda: all(knows_other(found[name]) for name in "az"), "each knows what the other wants")
+            found["b"].publish({"n": 0})
+            await until(lambda: found.came["x"] == [("b", 0)], "x has its subscription at a")
+            await found.stop("x")
+            for number in range(1, 4):
+                found["b"].publish({"n": number})
+            old, new = found["a"].machine.broker, found["z"].machine.broker
+            assert old is not None
+            assert new is not None
+            session = old.sessions.session("x")
+            assert session is not None
+            await until(lambda: len(session.queue.events()) == 3, "three events wait for x at a")
+            await found.start("x", ["z"], **low)
+            await until(lambda: found["x"].machine.leader == "z", "x follows z")
+            await until(lambda: old.sessions.session("x") is None, "its session has left a")
+            assert new is found["z"].machine.broker
+            assert new.sessions.session("x") is not None
+            await until(lambda: len(found.came["x"]) >= 4, "what waited has followed")
+            found["b"].publish({"n": 4})
+            found["y"].publish({"n": 0})
+            await until(lambda: len(found.came["x"]) >= 6, "x goes on at z")
+            assert numbers(found.came["x"], "b") == list(range(5))
+            assert numbers(found.came["x"], "y") == [0]
+            assert sorted(found.leaders()) == ["a", "z"]
+
+    run(scene)
+
+
 def test_a_device_that_comes_back_has_a_new_life_and_its_old_name(tmp_path: Path) -> None:
     async def scene() -> None:
         async with devices(tmp_path) as found:
