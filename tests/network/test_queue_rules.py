@@ -101,12 +101,23 @@ def test_the_command_line_says_it_by_options() -> None:
         assert json.loads(result.stderr)["purged"] == {"newest_per": 2}
 
 
+@pytest.mark.parametrize("mode", ["junction", "presubscribe", "carry"])
+def test_a_subscriber_names_its_mode_on_the_command_line(mode: str) -> None:
+    with broker_apart() as (apart, running):
+        at = ["--broker", str(running.address)]
+        assert godwit("sub", "n >= 0", "--name", "map", "--mode", mode, *at, "-W", "0").exit_code == 0
+        apart.until(lambda: session_of(running.node, "map").connection is None)
+        assert session_of(running.node, "map").mode == mode
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (["sub", "TRUE", "--queue", "count=1"], "--queue count is not a rule of a queue"),
         (["sub", "TRUE", "--expires", "never"], "--expires is 'never'"),
         (["pub", "n=1", "--mode", "ask"], "--mode ask: allowed are relocate"),
+        (["sub", "TRUE", "--mode", "delayed"], "--mode delayed: allowed are relocate"),
+        (["sub", "TRUE", "--mode", "ask", "--replicas"], "--mode cannot be used with --replicas"),
     ],
 )
 def test_what_is_no_rule_time_or_mode_is_an_error(words: list[str], text: str) -> None:

@@ -6,7 +6,7 @@ Only small modules are imported here: the client library is loaded when a comman
 import os
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -30,6 +30,7 @@ __all__ = [
     "Token",
     "User",
     "assigned",
+    "check_mode",
     "end_with_input",
     "is_terminal",
     "report_missing",
@@ -72,6 +73,15 @@ CaFile = Annotated[
         help="Connect over TLS and check the certificate against the authorities in this PEM file.",
     ),
 ]
+
+
+def check_mode(mode: str, who: Literal["subscribers", "publishers"]) -> None:
+    """Check that this is a mode for them; "": the default."""
+    from godwit.mobility.modes import MODES
+
+    suitable = [name for name, known in MODES.items() if known.suits(who)]
+    if mode and mode not in suitable:
+        raise typer.BadParameter(f"--mode {mode}: allowed are {', '.join(suitable)}")
 
 
 class ClientOptions(NamedTuple):

@@ -17,6 +17,7 @@ from godwit.cli.broker_connection import (
     Token,
     User,
     assigned,
+    check_mode,
     end_with_input,
     is_terminal,
     run,
@@ -146,7 +147,7 @@ def pub(
         raise typer.BadParameter("--through needs --replicas")
     if replicas and (log or retain or mode):
         raise typer.BadParameter("--log, --retain and --mode cannot be used with --replicas")
-    _check_mode(mode)
+    check_mode(mode, "publishers")
     visitor = ClientOptions(
         *(brokers, token, user, password, tls, ca),
         replicas={"publish": through or "all"} if replicas else None,
@@ -169,15 +170,6 @@ def pub(
         return
     event = _one(assigned(words or []) if not json else None, json, payload, content_type)
     run(_publish_each(visitor, name, ours, [event], expires, said))
-
-
-def _check_mode(mode: str) -> None:
-    """Check that this is a mode for publishers."""
-    from godwit.mobility.modes import MODES
-
-    suitable = [name for name, known in MODES.items() if known.suits("publishers")]
-    if mode and mode not in suitable:
-        raise typer.BadParameter(f"--mode {mode}: allowed are {', '.join(suitable)}")
 
 
 def _one(attributes: dict[str, Any] | None, text: str, payload: str, content_type: str) -> "Event":

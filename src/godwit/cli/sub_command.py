@@ -16,6 +16,7 @@ from godwit.cli.broker_connection import (
     Token,
     User,
     assigned,
+    check_mode,
     end_with_input,
     is_terminal,
     report_missing,
@@ -112,6 +113,14 @@ def sub(
             "--receipt", help="Print on standard error, as JSON, what happened to events while no client was connected."
         ),
     ] = False,
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="How brokers follow the client: relocate, ask, junction, named, carry, explicit or presubscribe "
+            "(default: named with --name, else relocate).",
+        ),
+    ] = "",
     replicas: Replicas = False,
     replica_filter: Annotated[
         str,
@@ -154,10 +163,11 @@ def sub(
     ours = assigned(context or [])
     if replica_filter and not replicas:
         raise typer.BadParameter("--replica-filter needs --replicas")
-    if replicas and (log or retained or share or receipt):
-        raise typer.BadParameter("--log, --retained, --share and --receipt cannot be used with --replicas")
+    if replicas and (log or retained or share or receipt or mode):
+        raise typer.BadParameter("--log, --retained, --share, --receipt and --mode cannot be used with --replicas")
+    check_mode(mode, "subscribers")
     merging = {"filter": replica_filter or "complete"} if replicas else None
-    visitor = ClientOptions(brokers, token, user, password, tls, ca, merging)
+    visitor = ClientOptions(brokers, token, user, password, tls, ca, merging, mode)
     came = EventCount(count)
     if not log and (keep_bytes is not None or keep_days is not None):
         raise typer.BadParameter("--keep-bytes and --keep-days need --log")
