@@ -16,6 +16,7 @@ routing), a third this driver. The loop pops plain tuples; effects are dispatche
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import ulp
 from typing import Any, Protocol, cast
 
@@ -44,10 +45,12 @@ from godwit.broker.effects import (
     TimerKey,
     Trace,
 )
-from godwit.broker.messages import Frame, NodeId, Packet
+from godwit.broker.messages import Advertise, Frame, NodeId, Packet, Subscribe
 from godwit.broker.stream_messages import HopPacket
 from godwit.codec.snapshots import DriverState, gone, open_ends, pack, unpack
 from godwit.filters.events import Attributes
+from godwit.filters.filters import Filter
+from godwit.filters.language import to_text
 from godwit.simulator.message_sizes import UNSIZED, size_of
 from godwit.simulator.simulated_clock import SimulatedClock
 from godwit.simulator.wires import Wire
@@ -488,8 +491,7 @@ class World:
         publisher, sequence = event.id if event is not None else ("", -1)
         number = number if number >= 0 else getattr(message, "number", -1)
         kind, size = type(message).__name__, self.size_of(message)
-        borne = type(message.body).__name__ if type(message) is Relayed else ""
-        return Record("handled", peer, kind, publisher, sequence, number=number, size=size, detail=borne)
+        return Record("handled", peer, kind, publisher, sequence, number=number, size=size, detail=_said(message))
 
     def _record(self, node: NodeId, record: Record) -> None:
         if self.on_record is not None:
@@ -499,6 +501,19 @@ class World:
 def snapshot_of(node: Node, now: float) -> bytes:
     """A node's machine, its timers and open connections, as stored on its disk."""
     return pack(cast(Recoverable, node.machine), DriverState(dict(node.asked), open_ends(node.open), now))
+
+
+def _said(message: Any) -> str:
+    """What the trace says of a message: the type of what it carries, or the filter whose tree it builds."""
+    kind = type(message)
+    if kind is Relayed:
+        return type(message.body).__name__
+    return _filter_text(message.filter) if kind is Advertise or kind is Subscribe else ""
+
+
+@lru_cache(maxsize=4096)
+def _filter_text(filter: Filter) -> str:
+    return to_text(filter)
 
 
 def _is_work(input: Input) -> bool:

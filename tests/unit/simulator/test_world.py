@@ -25,7 +25,7 @@ from godwit.broker.effects import (
     TimerDue,
     Trace,
 )
-from godwit.broker.messages import Ack, Bye, Frame, Publish, Subscribe
+from godwit.broker.messages import Ack, Advertise, Bye, Frame, Publish, Subscribe, Unadvertise
 from godwit.client.client import Client
 from godwit.filters.events import event
 from godwit.filters.filters import some
@@ -545,6 +545,26 @@ def test_a_notification_and_a_record_reach_whoever_asked_for_them() -> None:
     record = Record("subscribed", "p")
     world.command("b", lambda machine, now: [Notify(said, ("s",)), Trace(record)])
     assert told == [("b", Notify(said, ("s",)), 0.0), ("b", record, 0.0)]
+
+
+def test_the_trace_of_a_message_that_builds_a_tree_has_its_filter() -> None:
+    world, _, _ = pair()
+    world.traces_messages = True
+    told: list[Record] = []
+    world.on_record = lambda node, record, now: told.append(record)
+    some_x, fewer = some("x", less_than(3)), some("x", less_than(2))
+    frames = [
+        Frame(1, 0, Advertise(("p", "x"), some_x)),
+        Frame(2, 0, Subscribe(("s", "x"), fewer)),
+        Frame(3, 0, Unadvertise(("p", "x"))),
+    ]
+    world.command("a", lambda machine, now: [Send("b", frame) for frame in frames])
+    world.run(1.0)
+    assert [(each.message, each.detail) for each in told if each.kind == "handled"] == [
+        ("Advertise", "x < 3"),
+        ("Subscribe", "x < 2"),
+        ("Unadvertise", ""),
+    ]
 
 
 def test_messages_are_counted_by_type_where_they_arrive() -> None:
