@@ -49,6 +49,8 @@ def drawn(rng: Random) -> Iterator[Line]:
         id = rng.choice(("p0", "p1")), rng.randrange(1, 6)
         match rng.randrange(9):
             case 0:
+                if rng.random() < 0.4:
+                    yield at, client, Record("link_down", other)
                 yield at, client, Record("link_up", broker)
             case 1:
                 yield at, broker, Record("published", id[0], "", *id)
@@ -63,7 +65,8 @@ def drawn(rng: Random) -> Iterator[Line]:
             case 6:
                 ends = rng.choice(((broker, other), (broker, client), (client, broker)))
                 message = rng.choice((*CONTROL, "Publish", "Attached"))
-                yield at, ends[0], Record("handled", ends[1], message, size=rng.randrange(100))
+                said = rng.choice(FILTERS) if message in CONTROL else ""
+                yield at, ends[0], Record("handled", ends[1], message, size=rng.randrange(100), detail=said)
             case 7:
                 yield at, broker, Record("table", number=rng.randrange(20), detail=rng.choice(("in_ads", "in_subs")))
             case _:
@@ -117,11 +120,11 @@ def ordered(expected: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {run: sorted(map(tuple, each), key=repr) for run, each in expected.items() if each}
 
 
-def agree(found: dict[str, list[Any]], expected: dict[str, list[Any]]) -> None:
+def agree(found: dict[str, list[Any]], expected: dict[str, list[Any]], runs_min: float = RUNS / 2) -> None:
     expected = ordered(expected)
     assert set(found) == set(expected)
     assert [run for run in found if not same(found[run], expected[run])] == []
-    assert len(found) > RUNS / 2, "hardly a run has any: nothing was tested"
+    assert len(found) > runs_min, "hardly a run has any: nothing was tested"
 
 
 # ---------------------------------------------------------------- as row by row
@@ -169,6 +172,14 @@ def test_moves_and_the_gaps_after_them(trace: "DataFrame", rows: Any) -> None:
         by_run(analytics.gaps(trace), "client", "at", "gap", "new_gap"),
         {run: oracle.gaps(each) for run, each in rows.items()},
     )
+
+
+def test_the_trees_of_a_mover_are_rebuilt_by_the_last_message_that_builds_one_until_it_leaves(
+    trace: "DataFrame", rows: Any
+) -> None:
+    found = by_run(analytics.rebuilds(trace), "client", "at", "rebuilt")
+    agree(found, {run: oracle.rebuilds(each) for run, each in rows.items()}, runs_min=RUNS / 10)
+    assert sum(rebuilt > 0 for each in found.values() for _, _, rebuilt in each) > RUNS / 10
 
 
 def test_messages_are_counted_hop_by_hop_with_their_bytes(trace: "DataFrame", rows: Any) -> None:

@@ -32,6 +32,7 @@ SMALLEST = Size(
     more_subscribers=(12, 24),
     warmup_s=6,
     duration_s=20,
+    proxy_s=20,
     speed_s=20,
     short_s=8,
     overshoots=(0, 2, 5, 8),

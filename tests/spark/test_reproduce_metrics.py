@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 Line = tuple[float, str, Record]
 
 
-def handled(at: float, message: str) -> Line:
-    return at, "b1", Record("handled", "b0", message)
+def handled(at: float, message: str, said: str = "") -> Line:
+    return at, "b1", Record("handled", "b0", message, detail=said)
+
+
+def link(at: float, client: str, broker: str, kind: str = "link_up") -> Line:
+    return at, client, Record(kind, broker)
 
 
 def asked(client: str, name: str, text: str, kind: str = "subscription") -> Line:
@@ -64,6 +68,18 @@ RUNS: dict[str, tuple[float, list[Line]]] = {
     "stops": (
         2.0,
         [asked("s1", "a", "x = 1"), probed(1, "p1", 1, 1), probed(2, "p1", 2, 2), probed(10, "p1", 3, 1)],
+    ),
+    "rebuilt": (
+        5.0,
+        [
+            *((0.0, client, Record("handled", "b0", "Attached")) for client in ("p1", "p2")),
+            *(asked("p1", "all", "ALL x = 1", "advertisement"), asked("p2", "all", "ALL x = 2", "advertisement")),
+            *(link(0, "p1", "b1"), link(0, "p2", "b1"), handled(1, "Advertise", "ALL x = 1")),
+            *(link(7, "p1", "b1", "link_down"), link(7, "p2", "b1", "link_down"), handled(8, "Advertise", "ALL x = 2")),
+            *(link(10, "p1", "b2"), link(10, "p2", "b2"), handled(10.25, "Advertise", "ALL x = 1")),
+            *(handled(10.5, "Subscribe", "x >= 1 AND x < 2"), handled(10.75, "Unsubscribe"), handled(11, "Publish")),
+            *(link(20, "p1", "b2", "link_down"), handled(21, "Subscribe", "x = 1")),
+        ],
     ),
     "entries": (
         10.0,
@@ -116,6 +132,18 @@ def test_stops_are_counted_by_first_probes_and_the_warm_up_is_cut_off_after_that
 
 def test_entries_of_tables_are_averaged_over_time(found: dict[str, PubmobFigures]) -> None:
     assert found["entries"].entries == {"b1": 6.0, "b2": 8.0}
+
+
+def test_trees_are_rebuilt_by_the_last_message_about_them_and_before_the_connection_takes_no_time(
+    found: dict[str, PubmobFigures],
+) -> None:
+    assert (found["rebuilt"].rebuilt_after(0.0), found["rebuilt"].rebuilt_after(1.0)) == (0.0, 0.5)
+    assert np.isnan(found["entries"].rebuilt_after(0.5))
+
+
+def test_entries_are_averaged_level_by_level_of_the_tree() -> None:
+    entries = {"b0": 100.0, "b1": 30.0, "b2": 50.0, "b3": 8.0, "b6": 4.0, "b7": 1.0}
+    assert PubmobFigures(entries=entries).entries_by_depth(2) == {0: 100.0, 1: 40.0, 2: 6.0, 3: 1.0}
 
 
 def test_a_share_or_a_percentile_of_nothing_is_no_number() -> None:

@@ -21,6 +21,7 @@ TINY = Size(
     more_subscribers=(12, 24),
     warmup_s=12,
     duration_s=40,
+    proxy_s=40,
     speed_s=40,
     short_s=10,
     overshoots=(0, 2, 5, 8),
@@ -88,5 +89,5 @@ def test_every_claim_gives_one_row_and_every_figure_is_drawn(
     found = list(claims_of("pubmob", Setting(folder=tmp_path, spark=lambda: spark)))
     assert tuple(claim.key for claim in found) == PAPERS["pubmob"][1]
     drawn = {path.stem.partition("_")[0] for path in tmp_path.glob("*.png")}
-    assert drawn == {"fig4", "fig5", "fig6", "fig7", "fig8", "fig9", "fig10", "p5", "p7", "p9"}
+    assert drawn == {"fig4", "fig5", "fig6", "fig7", "fig8", "fig9", "fig10", "p1", "p3", "p5", "p7", "p9"}
     assert {path.stem for path in tmp_path.glob("*.svg")} == {path.stem for path in tmp_path.glob("*.png")}

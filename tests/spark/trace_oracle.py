@@ -115,6 +115,39 @@ def gaps(rows: list[Row]) -> list[tuple[str, float, float | None, float | None]]
     return found
 
 
+def rebuilds(rows: list[Row]) -> list[tuple[str, float, float]]:
+    """For each move of a client that advertises: client, when, and until the last message that builds its trees."""
+    advertised: dict[str, set[str]] = {}
+    for row in _of(rows, "asked"):
+        if row["message"] == "advertisement" and row["detail"]:
+            advertised.setdefault(row["node"], set()).add(row["detail"])
+    ends = {who: [(place, row["at"]) for place, row in enumerate(rows) if _is_end(row, who)] for who in advertised}
+    built = [row for row in _of(rows, "handled") if row["detail"] and row["message"] in ("Advertise", "Subscribe")]
+    last: dict[str, str] = {}
+    found = []
+    known = clients(rows)
+    for place, row in enumerate(rows):
+        who, where = row["node"], row["peer"]
+        if row["kind"] != "link_up" or who not in known:
+            continue
+        if last.get(who, where) != where and who in advertised:
+            left = max((at for before, at in ends[who] if before < place), default=0.0)
+            leaves = min((at for after, at in ends[who] if after > place), default=float("inf"))
+            times = [
+                each["at"]
+                for each in built
+                if left <= each["at"] < leaves
+                and any(parse(each["detail"]).intersects(parse(own)) for own in advertised[who])
+            ]
+            found.append((who, row["at"], max(max(times, default=0.0) - row["at"], 0.0)))
+        last[who] = where
+    return found
+
+
+def _is_end(row: Row, who: str) -> bool:
+    return bool(row["kind"] == "link_down" and row["node"] == who)
+
+
 def traffic(rows: list[Row], from_s: float) -> dict[tuple[str, bool], tuple[int, int]]:
     known = clients(rows)
     found: dict[tuple[str, bool], tuple[int, int]] = {}

@@ -36,7 +36,7 @@ def reproduce(
         bool, typer.Option("--quick", help="Small runs; all papers take under 5 minutes (default).")
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="The papers' parameters and 5 seeds; all papers take 40 minutes on 2 cores.")
+        bool, typer.Option("--full", help="The papers' parameters, 5 seeds; all papers take about an hour on 2 cores.")
     ] = False,
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Folder for figures and traces; each paper has a subfolder.")

@@ -20,6 +20,7 @@ decides which filter was the last, or whether an event arrived out of order. `fr
 | `moves` | move | who came from which broker to which, when, and until when it stayed |
 | `moves_from_down` | move | only those from a broker that was down |
 | `gaps` | move | how long until an event came, and until one that was published since |
+| `rebuilds` | move of a client that advertises | how long until its trees were rebuilt |
 | `control` | run, type of message | messages and bytes, each hop counted |
 | `traffic` | run, type of message, whether over the air | the same, of all messages |
 | `table_sizes` | run, broker, table | entries on average over time, and at last |
@@ -49,6 +50,7 @@ from pyspark.sql import functions as fn
 from godwit import trace as traces
 from godwit.errors import GodwitError, PipelineError
 from godwit.filters.events import event
+from godwit.filters.filters import Filter
 from godwit.filters.language import parse
 from godwit.pipeline import schemas, tables
 
@@ -73,6 +75,7 @@ __all__ = [
     "probe_ratios",
     "probes",
     "read",
+    "rebuilds",
     "summaries",
     "table_curve",
     "table_sizes",
@@ -81,6 +84,9 @@ __all__ = [
 
 SHARES = (0.5, 0.9, 0.99)
 """The quantiles that `latency` gives."""
+
+TREE_BUILDING = ("Advertise", "Subscribe")
+"""Messages that build the trees of a publisher [pubmob §2]; those that take trees down are their opposites."""
 
 IN_VAIN = frozenset({"not_addressed", "out_of_context", "residue"})
 """Kinds of records of events that reached the edge needlessly."""
@@ -328,20 +334,30 @@ def probes(trace: "DataFrame") -> "DataFrame":
 def _wants(said: "DataFrame", filters: Sequence[str]) -> "DataFrame":
     """Pairs of attributes, as JSON, and a filter that they match."""
 
-    def matched(batches: Iterator[Any]) -> Iterator[Any]:
+    def matches(known: Sequence[tuple[str, Filter]], text: str) -> Iterator[str]:
+        attributes = event(json.loads(text)).attributes
+        return (wanted for wanted, filter in known if filter.holds(attributes))
+
+    return _paired(said, filters, matches, "said", "wanted")
+
+
+def _paired(
+    said: "DataFrame",
+    filters: Sequence[str],
+    related: Callable[[Sequence[tuple[str, Filter]], str], Iterator[str]],
+    left: str,
+    right: str,
+) -> "DataFrame":
+    """Pairs of a text and a filter that is `related` to it, computed once for each distinct text."""
+
+    def pairs(batches: Iterator[Any]) -> Iterator[Any]:
         known = [(text, parse(text)) for text in filters]
         for batch in batches:
-            found = [
-                (one, text)
-                for one in batch.column(0).to_pylist()
-                for attributes in [event(json.loads(one)).attributes]
-                for text, filter in known
-                if filter.holds(attributes)
-            ]
+            found = [(one, text) for one in batch.column(0).to_pylist() for text in related(known, one)]
             texts = [pa.array([pair[side] for pair in found], pa.string()) for side in (0, 1)]
-            yield pa.RecordBatch.from_arrays(texts, names=["said", "wanted"])
+            yield pa.RecordBatch.from_arrays(texts, names=[left, right])
 
-    return said.mapInArrow(matched, "said string, wanted string")
+    return said.mapInArrow(pairs, f"{left} string, {right} string")
 
 
 def probe_ratios(pairs: "DataFrame") -> "DataFrame":
@@ -389,6 +405,62 @@ def gaps(trace: "DataFrame") -> "DataFrame":
     return pairs.groupBy(*here, "at", "place", "from_s").agg(
         (fn.min(first) - fn.col("at")).alias("gap"), (fn.min(new) - fn.col("at")).alias("new_gap")
     )
+
+
+def rebuilds(trace: "DataFrame") -> "DataFrame":
+    """For each move of a client that advertises, seconds until its trees were `rebuilt`; 0 if they were before.
+
+    A tree is rebuilt when the last message that builds it has been handled: an advertisement or subscription between
+    brokers whose filter intersects one of the client's advertisements, from when it left the broker before until it
+    leaves this one. No event is needed for that: probes may be among the messages, or not. [pubmob §6]
+    """
+    asked = trace.where("kind = 'asked' and message = 'advertisement' and detail != ''").select(
+        "run", fn.col("node").alias("client"), fn.col("detail").alias("advertised")
+    )
+    asked = asked.distinct()
+    found = _stays(trace).join(asked.select("run", "client").distinct(), ["run", "client"], "left_semi")
+    built = trace.where("kind = 'handled' and detail != ''").where(fn.col("message").isin(*TREE_BUILDING))
+    built = built.select("run", fn.col("detail").alias("said"), fn.col("at").alias("built_at"))
+    theirs = [row.advertised for row in asked.select("advertised").distinct().collect()]
+    alike = _intersecting(built.select("said").distinct(), theirs)
+    pairs = found.select("run", "client", "place", "left", "leaves").join(asked, ["run", "client"])
+    pairs = pairs.join(fn.broadcast(alike), "advertised").join(built, ["run", "said"])
+    is_here = (fn.col("built_at") >= fn.col("left")) & (fn.col("built_at") < fn.col("leaves"))
+    lasts = pairs.where(is_here).groupBy("run", "client", "place").agg(fn.max("built_at").alias("last"))
+    rebuilt = fn.greatest(fn.coalesce(fn.col("last") - fn.col("at"), fn.lit(0.0)), fn.lit(0.0))
+    found = found.join(lasts, ["run", "client", "place"], "left").withColumn("rebuilt", rebuilt)
+    return found.select("run", "client", "at", "old", "new", "place", "from_s", "rebuilt")
+
+
+def _stays(trace: "DataFrame") -> "DataFrame":
+    """The moves, with when the client `left` the broker before and `leaves` the new one (infinite: never)."""
+    links = trace.where("kind in ('link_up', 'link_down')").select(
+        "run",
+        fn.col("node").alias("client"),
+        "place",
+        fn.when(fn.col("kind") == "link_down", fn.col("at")).alias("down"),
+    )
+    mine = Window.partitionBy("run", "client").orderBy("place")
+    before, after = (
+        mine.rowsBetween(Window.unboundedPreceding, -1),
+        mine.rowsBetween(1, Window.unboundedFollowing),
+    )
+    ends = links.select(
+        *("run", "client", "place"),
+        fn.coalesce(fn.last("down", ignorenulls=True).over(before), fn.lit(0.0)).alias("left"),
+        fn.coalesce(fn.first("down", ignorenulls=True).over(after), fn.lit(float("inf"))).alias("leaves"),
+    )
+    return moves(trace).join(ends, ["run", "client", "place"])
+
+
+def _intersecting(said: "DataFrame", advertisements: Sequence[str]) -> "DataFrame":
+    """Pairs of a filter's text and the text of an advertisement that it may have an event in common with."""
+
+    def meets(known: Sequence[tuple[str, Filter]], text: str) -> Iterator[str]:
+        said = parse(text)
+        return (other for other, filter in known if filter.intersects(said))
+
+    return _paired(said, advertisements, meets, "said", "advertised")
 
 
 # ---------------------------------------------------------------- messages, tables, needless events

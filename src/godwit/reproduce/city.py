@@ -69,6 +69,11 @@ class AnalysedRun:
         return self.figures.entries
 
     @property
+    def entries_by_depth(self) -> dict[int, float]:
+        """By distance from the root, on average over the brokers there."""
+        return self.figures.entries_by_depth(self.scenario.overlay.degree or 1)
+
+    @property
     def probes(self) -> ProbeCounts:
         """Those of the whole run."""
         return self.figures.probes["all"]

@@ -30,11 +30,13 @@ from godwit.reproduce.pubmob_runs import (
     LONG_S,
     SPEEDS_KMH,
     ByMode,
+    full_runs,
     locality_runs,
     long_runs,
     moving_runs,
     overshoot_runs,
     publisher_runs,
+    quiet_runs,
     speed_runs,
     subscriber_runs,
 )
@@ -45,7 +47,6 @@ __all__ = ["claims"]
 MINIMAL_INCREASE = 1.1  # times the cost
 LITTLE_IMPACT = 0.02  # of the delivery ratio
 LINEAR = 0.9  # of the variation
-LEFT_PROXIES = 1.0  # messages for each move, below which PROXY's cost is that of a few publishers
 NEAR_COST, NEAR_TIME = 0.3, 1.5  # of the gap with no equal publications; times the others' median
 COMBINED_SHARE = 0.2  # of PREFETCHING's cost
 KEPT = 0.03  # of the delivery ratio, at most lost when subscribers move too
@@ -57,13 +58,14 @@ def claims(setting: Setting) -> Iterator[Claim]:
     All runs are made first, so that Spark reads their traces in one go.
     """
     size, runs = FULL if setting.full else QUICK, Runs(setting)
-    counts, longer = publisher_runs(size, runs), long_runs(size, runs)
+    counts, most, quiet = publisher_runs(size, runs), full_runs(size, runs), quiet_runs(size, runs)
+    longer = long_runs(size, runs)
     more, speeds, overshoots = subscriber_runs(size, runs), speed_runs(size, runs), overshoot_runs(size, runs)
     alike, moving = locality_runs(size, runs), moving_runs(size, runs)
     yield _linear(setting, size, counts)
-    yield _ten_times(size, counts, longer)
-    yield _probe_delivery(setting, counts)
-    yield _delivery_time(setting, counts)
+    yield _ten_times(size, most, longer)
+    yield _probe_delivery(setting, size, most, quiet)
+    yield _delivery_time(setting, size, most)
     yield _subscribers(setting, size, more)
     yield _speed(setting, speeds)
     yield _overshoot(setting, overshoots)
@@ -80,6 +82,7 @@ def _note(setting: Setting, text: str) -> str:
 
 def _linear(setting: Setting, size: Size, counts: Mapping[str, Mapping[int, AnalysedRun]]) -> Claim:
     series = {mode.upper(): [(float(n), float(seen.total)) for n, seen in by.items()] for mode, by in counts.items()}
+    most = {mode: by[max(by)] for mode, by in counts.items()}
     lines(
         setting.folder,
         "fig4_tree_building_cost",
@@ -88,29 +91,42 @@ def _linear(setting: Setting, size: Size, counts: Mapping[str, Mapping[int, Anal
         x="publishers",
         y="messages, each hop counted",
         y_log=True,
+        caption=f"PROXY in {size.proxy_s:g} s, the others in {size.duration_s:g} s.",
+        seed=setting.seed,
+    )
+    by_depth = {mode: seen.entries_by_depth for mode, seen in most.items()}
+    lines(
+        setting.folder,
+        "p1_state_by_depth",
+        {mode.upper(): _floats(list(by.items())) for mode, by in by_depth.items()},
+        title=f"State of brokers, {max(size.publishers)} publishers [pubmob §4.3]",
+        x="links between a broker and the root",
+        y="advertisements and subscriptions of a broker, on average",
+        y_range=(0.0, None),
         seed=setting.seed,
     )
     fits = {mode: _fit(points) for mode, points in series.items()}
-    state = {mode: sum(by[max(by)].entries.values()) / len(by[max(by)].entries) for mode, by in counts.items()}
+    state = {mode: sum(seen.entries.values()) / len(seen.entries) for mode, seen in most.items()}
     shown = ", ".join(f"{mode} R² {fit:.3f}" for mode, fit in fits.items())
-    rows = ", ".join(f"{mode} {entries:.0f}" for mode, entries in state.items())
-    proxy = counts["proxy"][max(size.publishers)].each
+    rows = "; ".join(
+        f"{mode} {state[mode]:.0f} ({', '.join(f'{entries:.0f}' for entries in by.values())})"
+        for mode, by in by_depth.items()
+    )
     return Claim(
         key="P1",
         where="§4.3 Fig. 4",
         claim="the cost of building trees grows about linearly with the number of publishers, for all four algorithms",
-        paper="about linear from 50 to 250 publishers; brokers keep about the same state, PROXY slightly more",
+        paper="about linear from 50 to 250 publishers; brokers keep about the same state, PROXY slightly more; brokers "
+        "closer to the root keep more",
         ours=f"a line through the origin explains the cost from {min(size.publishers)} to {max(size.publishers)} "
-        f"publishers: {shown}. Entries for each broker at the most publishers: {rows}",
+        f"publishers: {shown}. Entries of a broker at the most publishers, on average (at the root, and level by level "
+        f"to the leaves): {rows}",
         holds=min(fits.values()) > LINEAR,
         bound=f"a line through the origin explains more than {LINEAR:.0%} of the variation for each of the four "
         "('approximately linearly')",
-        note=f"{size.duration_s:g} s after the warm-up; messages of {MESSAGE_BYTES} bytes (the paper says neither). "
-        "PROXY costs nothing until publishers leave their proxies: "
-        f"{proxy:.1f} messages a move at the most publishers.",
-        undecided=""
-        if proxy >= LEFT_PROXIES
-        else f"PROXY costs {proxy:.1f} messages a move in this run: too few publishers have left their proxies",
+        note=f"{size.duration_s:g} s after the warm-up, and {size.proxy_s:g} s for PROXY, which costs nothing until "
+        f"publishers leave their proxies; messages of {MESSAGE_BYTES} bytes (the paper says neither). Without probes, "
+        "none of which counts as cost.",
     )
 
 
@@ -121,8 +137,7 @@ def _fit(points: list[tuple[float, float]]) -> float:
     return 1 - left / all_there_is if all_there_is else float(left == 0)
 
 
-def _ten_times(size: Size, counts: Mapping[str, Mapping[int, AnalysedRun]], longer: Mapping[str, AnalysedRun]) -> Claim:
-    most = {mode: by[max(by)] for mode, by in counts.items()}
+def _ten_times(size: Size, most: Mapping[str, AnalysedRun], longer: Mapping[str, AnalysedRun]) -> Claim:
     each = {mode: seen.each for mode, seen in most.items()}
     at_last = {mode: seen.each for mode, seen in longer.items()}
     cheap = max(each["proxy"], each["delayed"], *at_last.values())
@@ -155,21 +170,40 @@ def _ten_times(size: Size, counts: Mapping[str, Mapping[int, AnalysedRun]], long
 # ---------------------------------------------------------------- P3, P4
 
 
-def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, AnalysedRun]]) -> Claim:
-    most = {mode: by[max(by)].measured for mode, by in counts.items()}
-    publishers = max(counts["standard"])
+def _probe_delivery(
+    setting: Setting, size: Size, full: Mapping[str, AnalysedRun], quiet: Mapping[str, AnalysedRun]
+) -> Claim:
+    most = {mode: seen.measured for mode, seen in full.items()}
     lines(
         setting.folder,
         "fig5_probe_delivery",
         {mode.upper(): _floats(probes.ratios()) for mode, probes in most.items()},
-        title=f"Probe delivery, {publishers} publishers [pubmob Fig. 5]",
+        title=f"Probe delivery, {max(size.publishers)} publishers [pubmob Fig. 5]",
         x="probe",
         y="delivery ratio",
         y_range=(0.0, 1.05),
         paper=[PaperValue("STANDARD nearly 4 s (probe 20)", x=20.0)],
         seed=setting.seed,
     )
+    lines(
+        setting.folder,
+        "p3_trees_rebuilt",
+        {
+            **{f"{mode.upper()}, with probes": seen.figures.rebuilt_by_time for mode, seen in full.items()},
+            "STANDARD, without probes": quiet["standard"].figures.rebuilt_by_time,
+        },
+        title="Trees rebuilt, by messages of control [pubmob §6]",
+        x="seconds from the connection to the last message that builds a tree",
+        y="share of moves",
+        y_range=(0.0, 1.05),
+        steps=True,
+        seed=setting.seed,
+    )
     after = {mode: stands_after(probes) for mode, probes in most.items()}
+    by_control = ", ".join(
+        f"{mode} {seen.figures.rebuilt_after(ALL_THERE):.2f} s ({quiet[mode].figures.rebuilt_after(ALL_THERE):.2f} s)"
+        for mode, seen in full.items()
+    )
     first = first_ratios(most)
     in_time, *in_order, is_quick = probe_conditions(most)
     is_in_order = all(each.holds for each in in_order)
@@ -182,7 +216,8 @@ def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Analysed
         ours="all probes arrive after "
         + ", ".join(f"{mode} {seconds:.1f} s" for mode, seconds in after.items())
         + "; of the first one "
-        + ", ".join(f"{mode} {ratio:.0%}" for mode, ratio in first.items()),
+        + ", ".join(f"{mode} {ratio:.0%}" for mode, ratio in first.items())
+        + f". By messages of control {ALL_THERE:.1%} of the trees are rebuilt after (without any probe): {by_control}",
         holds=is_in_order and is_quick.holds and in_time.holds,
         bound=f"STANDARD {low:g} to {high:g} s ('nearly 4 s'); PREFETCHING's first probe arrives ('almost none'); "
         "DELAYED at most half of STANDARD's time ('relatively quick')",
@@ -192,21 +227,21 @@ def _probe_delivery(setting: Setting, counts: Mapping[str, Mapping[int, Analysed
         undecided="" if setting.full else "the time depends on the number of publishers, and a quick run has few",
         note=_note(
             setting,
-            "The time is that of queues at the root, and depends on the size of messages, which the paper does "
-            f"not give and for which we tried four: {MESSAGE_BYTES} bytes as here, 600 (2.8 s), 700 (3.4 s in a "
-            "shorter run) and 1,000 (more than 4 s). No size gave the paper's time and the rest too: from 600 bytes on "
-            "PREFETCHING's events fill the links at the root, and 7 % of its first probes are lost.",
+            "The time is that of queues at the root, and depends on the size of messages, which the paper does not "
+            f"give: {MESSAGE_BYTES} bytes here. With larger ones STANDARD takes longer, and PREFETCHING's events fill "
+            "the links at the root, so that its first probes are lost: docs/reproduction.md has the sizes tried. "
+            "Probes delay the trees that they measure, as the paper says; messages of control show by how much.",
         ),
     )
 
 
-def _delivery_time(setting: Setting, counts: Mapping[str, Mapping[int, AnalysedRun]]) -> Claim:
-    most = {mode: by[max(by)].measured for mode, by in counts.items()}
+def _delivery_time(setting: Setting, size: Size, full: Mapping[str, AnalysedRun]) -> Claim:
+    most = {mode: seen.measured for mode, seen in full.items()}
     lines(
         setting.folder,
         "fig6_delivery_time",
         {mode.upper(): probes.distribution() for mode, probes in most.items()},
-        title=f"Delivery time, {max(counts['standard'])} publishers [pubmob Fig. 6]",
+        title=f"Delivery time, {max(size.publishers)} publishers [pubmob Fig. 6]",
         x="seconds from publication to delivery",
         y="share of deliveries",
         x_range=(0.0, 3.0 if setting.full else 0.6),

@@ -72,6 +72,14 @@ SETTINGS: tuple[ConfirmedSetting, ...] = (
         why="the one setting of the search in which STANDARD was slowest",
         choice=Choice(event_bytes=100, control_bytes=200, phase_s=5.0, publishers=150),
     ),
+    *(
+        ConfirmedSetting(
+            key=key,
+            why=f"publishers move together, messages of {size} bytes: in and around the region in which P4 holds",
+            choice=Choice(event_bytes=size, control_bytes=size, phase_s=2.0),
+        )
+        for key, size in (("F", 100), ("G", 120), ("H", 130), ("I", 140))
+    ),
 )
 
 

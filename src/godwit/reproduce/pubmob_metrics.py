@@ -8,9 +8,11 @@ computed here.
 1. One call computes all runs, each figure in one job.
 2. What a run costs is counted after the warm-up; probes of three groups are kept apart: `all` of them, those at the
    `first` connection of their publisher, and those `measured`, after the warm-up and at brokers it has moved to.
+3. `rebuilt` is read from messages of control and needs no probes.
 
 *Paper.* [pubmob §4.2]: "Publications are not counted as part of tree rebuilding cost, only (un)advertisements,
-(un)subscriptions, and any other control messages. Each hop a message travels is counted."
+(un)subscriptions, and any other control messages. Each hop a message travels is counted." §6: "we plan to develop a
+less intrusive technique to determine tree rebuilding time".
 """
 
 from collections.abc import Sequence
@@ -64,6 +66,31 @@ class PubmobFigures(msgspec.Struct):
     cost: dict[str, int] = {}  # after the warm-up, by type of message
     probes: dict[str, ProbeCounts] = {}  # by group
     entries: dict[str, float] = {}  # by broker, on average
+    rebuilt: tuple[float, ...] = ()  # seconds until a mover's trees were rebuilt, without its probes: by `SHARES`
+
+    def rebuilt_after(self, share: float) -> float:
+        """The time after which this share of the moves measured have their trees; not a number without moves."""
+        return self.rebuilt[round(share * POINTS)] if self.rebuilt else float("nan")
+
+    @property
+    def rebuilt_by_time(self) -> list[tuple[float, float]]:
+        """Times and the share of moves whose trees were rebuilt by then."""
+        return list(zip(self.rebuilt, SHARES, strict=True)) if self.rebuilt else []
+
+    def entries_by_depth(self, degree: int) -> dict[int, float]:
+        """By distance from the root of a balanced tree, the mean number of entries of a broker."""
+        found: dict[int, list[float]] = {}
+        for broker, entries in self.entries.items():
+            found.setdefault(_depth(int(broker.removeprefix("b")), degree), []).append(entries)
+        return {depth: sum(each) / len(each) for depth, each in sorted(found.items())}
+
+
+def _depth(number: int, degree: int) -> int:
+    """The distance from the root of the broker with this number; brokers are numbered level by level."""
+    depth = 0
+    while number:
+        number, depth = (number - 1) // degree, depth + 1
+    return depth
 
 
 def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dict[str, PubmobFigures]:
@@ -88,6 +115,9 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
         probes = found[row.run].probes[row.group]
         probes.mean, probes.quantiles = row["mean"], tuple(row.quantiles)
     pairs.unpersist()
+    rebuilt = analytics.measured(analytics.rebuilds(trace))
+    for row in analytics.distribution(rebuilt, ["run"], "rebuilt", SHARES).collect():
+        found[row.run].rebuilt = tuple(row.quantiles)
     return found
 
 

@@ -12,11 +12,13 @@ __all__ = [
     "LONG_S",
     "SPEEDS_KMH",
     "ByMode",
+    "full_runs",
     "locality_runs",
     "long_runs",
     "moving_runs",
     "overshoot_runs",
     "publisher_runs",
+    "quiet_runs",
     "speed_runs",
     "subscriber_runs",
 ]
@@ -26,21 +28,44 @@ SPEEDS_KMH = (25, 50, 75, 100)
 LOCAL_MODES = ("standard", "proxy", "delayed")
 LONG_S = 1_200  # after which even slow publishers have left their proxies
 
+QUIET = {"clients.probes.count": 0}
+
 ByMode = dict[str, dict[Any, AnalysedRun]]
 """By mode, and by the one thing that an experiment changes."""
 
 
 def publisher_runs(size: Size, runs: Runs) -> ByMode:
-    """P1 to P4: all modes, by number of publishers."""
+    """P1: all modes, by number of publishers. Without probes, of which none counts as cost [pubmob §4.2]."""
     return {
         mode: {
-            n: runs.seen(
-                mode, publishers=n, subscribers=size.subscribers, duration_s=size.duration_s, warmup_s=size.warmup_s
-            )
+            n: _usual_run(size, runs, mode, n, size.proxy_s if mode == "proxy" else size.duration_s, QUIET)
             for n in size.publishers
         }
         for mode in MODES
     }
+
+
+def full_runs(size: Size, runs: Runs) -> dict[str, AnalysedRun]:
+    """P2 to P4: all modes, with the most publishers and for the same time."""
+    return {mode: _usual_run(size, runs, mode, max(size.publishers), size.duration_s) for mode in MODES}
+
+
+def quiet_runs(size: Size, runs: Runs) -> dict[str, AnalysedRun]:
+    """P3: those of `full_runs` without a probe, so that nothing but the trees themselves delays them."""
+    return {mode: _usual_run(size, runs, mode, max(size.publishers), size.duration_s, QUIET) for mode in MODES}
+
+
+def _usual_run(
+    size: Size, runs: Runs, mode: str, publishers: int, duration_s: float, changes: dict[str, Any] | None = None
+) -> AnalysedRun:
+    return runs.seen(
+        mode,
+        publishers=publishers,
+        subscribers=size.subscribers,
+        duration_s=duration_s,
+        warmup_s=size.warmup_s,
+        changes=changes,
+    )
 
 
 def long_runs(size: Size, runs: Runs) -> dict[str, AnalysedRun]:

@@ -14,6 +14,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     more_subscribers: tuple[int, ...]
     warmup_s: float
     duration_s: float
+    proxy_s: float  # of PROXY's runs for P1: it costs nothing until publishers leave their proxies
     speed_s: float  # of the experiment with several speeds, which has a warm-up of its own
     short_s: float  # of the experiments with many subscribers or many deliveries
     overshoots: tuple[int, ...]
@@ -28,6 +29,7 @@ FULL = Size(
     more_subscribers=(500, 2_500, 5_000),
     warmup_s=12,
     duration_s=40,
+    proxy_s=100,
     speed_s=60,
     short_s=15,
     overshoots=(0, 2, 4, 5, 6, 8),
@@ -43,6 +45,7 @@ QUICK = Size(
     more_subscribers=(60, 150, 300),
     warmup_s=12,
     duration_s=100,
+    proxy_s=100,
     speed_s=120,
     short_s=20,
     overshoots=(0, 2, 5, 8),

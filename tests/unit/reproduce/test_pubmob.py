@@ -2,33 +2,42 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from godwit.reproduce import pubmob
+from godwit.reproduce import pubmob, pubmob_runs
+from godwit.reproduce.city import Runs
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.pubmob_bounds import MODES
-from godwit.reproduce.pubmob_sizes import FULL
+from godwit.reproduce.pubmob_sizes import FULL, QUICK
 
 
-def costs(messages_a_move: float, *, is_line: bool) -> Any:
+def costs(*, is_line: bool) -> Any:
     """By mode and number of publishers, what runs came to; only PROXY's cost may be no line."""
 
     def seen(mode: str, publishers: int) -> SimpleNamespace:
         total = publishers * (50 if mode == "proxy" and not is_line and publishers == 50 else 10)
-        return SimpleNamespace(total=total, each=messages_a_move, entries={"b": 1.0})
+        entries = {"b0": 10.0, "b1": 3.0}
+        return SimpleNamespace(total=total, each=0.4, entries=entries, entries_by_depth={0: 10.0, 1: 3.0})
 
     return {mode: {publishers: seen(mode, publishers) for publishers in FULL.publishers} for mode in MODES}
 
 
-@pytest.mark.parametrize(
-    ("messages_a_move", "is_line", "grade"),
-    [(0.4, False, "not decided"), (2.0, False, "does not hold"), (0.4, True, "holds"), (2.0, True, "holds")],
-)
-def test_p1_is_not_decided_where_proxy_costs_next_to_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages_a_move: float, is_line: bool, grade: str
+@pytest.mark.parametrize(("is_line", "grade"), [(False, "does not hold"), (True, "holds")])
+def test_p1_is_decided_by_the_line_however_little_proxy_costs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_line: bool, grade: str
 ) -> None:
     monkeypatch.setattr(pubmob, "lines", lambda *points, **words: None)
-    claim = pubmob._linear(Setting(folder=tmp_path, full=True), FULL, costs(messages_a_move, is_line=is_line))
+    claim = pubmob._linear(Setting(folder=tmp_path, full=True), FULL, costs(is_line=is_line))
     assert claim.grade == grade, claim.ours
+    assert "standard 6 (10, 3)" in claim.ours  # 6.5 on average, 10 at the root
+
+
+def test_proxy_runs_for_p1_are_as_long_as_quick_ones_and_as_no_other() -> None:
+    asked: list[tuple[str, int, float]] = []
+    runs = SimpleNamespace(seen=lambda mode, **each: asked.append((mode, each["publishers"], each["duration_s"])))
+    pubmob_runs.publisher_runs(FULL, cast(Runs, runs))
+    assert {seconds for mode, _, seconds in asked if mode == "proxy"} == {FULL.proxy_s} == {QUICK.duration_s}
+    assert {seconds for mode, _, seconds in asked if mode != "proxy"} == {FULL.duration_s}
+    assert [publishers for mode, publishers, _ in asked if mode == "proxy"] == list(FULL.publishers)
