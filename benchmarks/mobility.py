@@ -1,9 +1,10 @@
 """What a move costs, by mode, overlay and distance. `make bench`, or this file with `--help`.
 
 Two overlays: the city of [pubmob §4], 85 brokers in a tree of degree 4, and a random tree of 1,000 brokers. For each
-mode some clients move again and again, one at a time, each time to a broker drawn at random; before and after there is
-nothing of control under way, so that all that is counted belongs to the move. Counted are messages between brokers,
-each hop, acknowledgements and events apart; a session that is sent counts as a message, with the bytes of its events.
+mode some clients move again and again, one at a time, each time to a broker drawn at random: the same ways for all
+modes of subscribers, and for all modes of publishers. Before and after there is nothing of control under way, so that
+all that is counted belongs to the move. Counted are messages between brokers, each hop, acknowledgements and events
+apart; a session that is sent counts as a message, with the bytes of its events.
 The gap is from the moment a client is connected to its new broker to the first event that then comes to it (or, where
 the publisher moves, that comes from it to anybody). PREFETCHING and `presubscribe` know the next broker; proxies are
 the five nearest.
@@ -56,7 +57,8 @@ class Town:
         self, overlay: Overlay, mode: str, reduction: str = "covering", *, seed: int = SEED, wrong_rate: float = 0.0
     ) -> None:
         self.overlay, self.mode = overlay, mode
-        drawn_as = "relocate" if mode == "presubscribe" else mode  # the same moves, to compare them
+        self.moves_publisher = MODES[mode].for_publishers
+        drawn_as = "standard" if self.moves_publisher else "relocate"  # one draw for all modes that are compared
         self.rng = Random(f"{seed}/{drawn_as}")
         self.world = World(seed)
         self.world.on_notify = self._on_notify
@@ -65,7 +67,6 @@ class Town:
         self.connected_at = 0.0
         self.gap: float | None = None
         self.homes: dict[str, str] = {}
-        self.moves_publisher = MODES[mode].for_publishers
         beside: dict[str, dict[str, float]] = {broker: {} for broker in overlay.brokers}
         for link in overlay.links:
             beside[link.a][link.b] = beside[link.b][link.a] = link.cost

@@ -49,6 +49,9 @@ SESSION_S = 30.0  # of what naive clients leave behind
 WAYS: dict[str, tuple[str, float]] = {
     "relocate": ("relocate", 1.0),
     "ask": ("ask", 1.0),
+    "junction": ("junction", 1.0),
+    "named": ("named", 1.0),
+    "presubscribe": ("presubscribe", 1.0),
     "carry": ("carry", 1.0),
     "explicit, move-out said": ("explicit", 1.0),
     "explicit, none said": ("explicit", 0.0),
