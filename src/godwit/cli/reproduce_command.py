@@ -63,6 +63,15 @@ def reproduce(
             help="pubmob: only repeat the settings that tell most about P3 and P4, with --seeds seeds (default: 5).",
         ),
     ] = False,
+    repeated: Annotated[
+        str,
+        typer.Option(
+            "--setting",
+            metavar="KEY",
+            help="pubmob: run all claims in one of the settings that --confirm repeats, A to I "
+            "(default: the usual setting).",
+        ),
+    ] = "",
     search: Annotated[
         int,
         typer.Option(
@@ -91,13 +100,17 @@ def reproduce(
     papers = list(PAPERS) if paper == ALL else [paper]
     for each in papers:
         check_paper(each)
-    for option, is_given in (("--search", bool(search)), ("--confirm", confirm)):
+    for option, is_given in (("--search", bool(search)), ("--confirm", confirm), ("--setting", bool(repeated))):
         if is_given and papers != [SEARCHED]:
             raise typer.BadParameter(f"{option} is for {SEARCHED}, whose settings are searched; not for {paper}")
     if confirm:
         _confirmed(_made(Path(out) / SEARCHED), range(seed, seed + (seeds or SEEDS_FULL)))
         return
-    changes = _searched(_made(Path(out) / SEARCHED), seed, search) if search else {}
+    if repeated and search:
+        raise typer.BadParameter("use only one of --setting and --search")
+    changes = _changes_of(repeated) if repeated else {}
+    if search:
+        changes = _searched(_made(Path(out) / SEARCHED), seed, search)
     if search and not full:
         return
     chosen = range(seed, seed + (seeds or (SEEDS_FULL if full else 1)))
@@ -108,6 +121,16 @@ def reproduce(
         found = _run_jobs(Path(out), papers, full, chosen, changes, jobs, resume)
     if "does not hold" in grades(found).values():
         raise typer.Exit(STATUS_NO)
+
+
+def _changes_of(key: str) -> dict[str, Any]:
+    """The changes of a repeated setting to the usual one."""
+    from godwit.reproduce.pubmob_confirm import SETTINGS
+
+    known = {each.key: each.choice.changes() for each in SETTINGS}
+    if key not in known:
+        raise typer.BadParameter(f"--setting {key}: allowed are {', '.join(known)}")
+    return known[key]
 
 
 def _report(out: Path, found: "dict[str, dict[int, list[Claim]]]", full: bool, took: str) -> None:
@@ -252,7 +275,7 @@ def _run(paper: str, folder: Path, full: bool, seed: int, changes: dict[str, Any
     result = JobResult(
         paper=paper, seed=seed, claims=claims, wall_s=time.monotonic() - began, cpu_s=time.process_time() - cpu
     )
-    write_claims(folder, result, full, __version__)
+    write_claims(folder, result, full, __version__, changes)
     if sys.stdout.isatty():
         _show(paper, claims)
     return {seed: claims}

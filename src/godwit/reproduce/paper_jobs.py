@@ -13,7 +13,7 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +93,7 @@ def decided(job: PaperJob) -> JobResult:
         wall_s=time.monotonic() - began,
         cpu_s=time.process_time() - cpu,
     )
-    write_claims(job.folder, result, job.full, job.version)
+    write_claims(job.folder, result, job.full, job.version, job.changes)
     return result
 
 
@@ -107,6 +107,7 @@ class ClaimsFile(msgspec.Struct, kw_only=True):
     wall_s: float
     cpu_s: float
     claims: list[Claim]
+    changes: dict[str, Any] = {}
 
 
 def _kept(job: PaperJob) -> JobResult | None:
@@ -115,15 +116,20 @@ def _kept(job: PaperJob) -> JobResult | None:
         found = msgspec.json.decode((job.folder / "claims.json").read_bytes(), type=ClaimsFile)
     except (OSError, msgspec.DecodeError):
         return None
-    if (found.version, found.paper, found.full, found.seed) != (job.version, job.paper, job.full, job.seed):
+    same = (found.version, found.paper, found.full, found.seed) == (job.version, job.paper, job.full, job.seed)
+    if not same or found.changes != msgspec.to_builtins(job.changes):
         return None
     return JobResult(paper=job.paper, seed=job.seed, claims=found.claims, wall_s=found.wall_s, cpu_s=found.cpu_s)
 
 
-def write_claims(folder: Path, result: JobResult, full: bool, version: str) -> Path:
-    """Write `claims.json`."""
-    about = {"version": version, "paper": result.paper, "full": full, "seed": result.seed}
+def write_claims(
+    folder: Path, result: JobResult, full: bool, version: str, changes: Mapping[str, Any] | None = None
+) -> Path:
+    """Write `claims.json`. `changes`: those to the scenario of every run."""
+    about: dict[str, Any] = {"version": version, "paper": result.paper, "full": full, "seed": result.seed}
     about |= {"wall_s": round(result.wall_s, 1), "cpu_s": round(result.cpu_s, 1)}
+    if changes:
+        about["changes"] = dict(changes)
     data = {**about, "claims": [claim_data(each) for each in result.claims]}
     path = folder / "claims.json"
     path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

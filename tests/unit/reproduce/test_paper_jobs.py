@@ -31,7 +31,10 @@ def test_claims_of_an_earlier_run_are_taken_with_their_grades(tmp_path: Path) ->
     assert written["claims"][0]["grade"] == "holds under a stated reading"
 
 
-@pytest.mark.parametrize("other", [{"seed": 2}, {"full": False}, {"version": "2"}, {"resume": False}])
+@pytest.mark.parametrize(
+    "other",
+    [{"seed": 2}, {"full": False}, {"version": "2"}, {"resume": False}, {"changes": {"overlay.event_bytes": 130}}],
+)
 def test_claims_of_another_job_are_not_taken(
     other: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,6 +42,14 @@ def test_claims_of_another_job_are_not_taken(
     fields = {"paper": "rebeca", "seed": 1, "folder": job.folder, "full": True, "version": "1", "resume": True}
     monkeypatch.setattr(paper_jobs, "claims_of", lambda paper, setting: [])
     assert decided(PaperJob(**{**fields, **other})).claims == []  # type: ignore[arg-type]
+
+
+def test_claims_in_a_setting_of_their_own_are_taken_again(tmp_path: Path) -> None:
+    result = JobResult(paper="rebeca", seed=1, claims=[CLAIM], wall_s=3.0, cpu_s=2.0)
+    changes = {"overlay.event_bytes": 130, "clients.roaming.speeds_kmh": [5, 50]}
+    write_claims(tmp_path, result, full=True, version="1", changes=changes)
+    job = PaperJob(paper="rebeca", seed=1, folder=tmp_path, full=True, version="1", resume=True, changes=changes)
+    assert decided(job).claims == [CLAIM]
 
 
 def test_a_broken_file_of_claims_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
