@@ -34,6 +34,7 @@ from godwit.teamwork.machine.peer_effects import (
     TakeKey,
     TimerDue,
 )
+from godwit.teamwork.machine.presence import MemoryPresence
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.machine.search import Progress
 from godwit.teamwork.machine.store import MemoryStore
@@ -76,6 +77,7 @@ class Bus:
         self.timers: dict[tuple[int, Any], float] = {}
         self.peers: list[Peer] = []
         self.stores: list[MemoryStore] = []
+        self.heard: list[MemoryPresence] = []
         self.queues: list[list[bytes]] = []
         self.outboxes: list[list[Publish]] = []
         self.rings: list[KeyRing] = []
@@ -93,18 +95,36 @@ class Bus:
 
     def join(self, user: str, device: str) -> None:
         """A new device, not attached yet."""
-        store = MemoryStore()
-        self.stores.append(store)
-        ring = KeyRing(MemorySecrets())
-        self.rings.append(ring)
+        self.stores.append(MemoryStore())
+        self.heard.append(MemoryPresence())
+        self.rings.append(KeyRing(MemorySecrets()))
         self.unreadable.append([])
-        self.peers.append(
-            Peer(Identity(TEAM, user, device), store, Keys(device), PlainIndex(device, store), ring.has, has_words)
-        )
+        self.peers.append(self._made(len(self.peers), user, device))
         self.queues.append([])
         self.outboxes.append([])
         self.attached.append(False)
         self.tell(len(self.peers) - 1, Follow(SCOPE))
+
+    def _made(self, place: int, user: str, device: str) -> Peer:
+        store = self.stores[place]
+        index = PlainIndex(device, store)
+        return Peer(
+            *(Identity(TEAM, user, device), store, Keys(device), index),
+            *(self.rings[place].has, has_words, self.heard[place]),
+        )
+
+    def end(self, place: int) -> None:
+        """The process of a peer ends, without a word to others."""
+        self.attached[place] = False
+        for key in [key for key in self.timers if key[0] == place]:
+            del self.timers[key]
+
+    def start_again(self, place: int) -> None:
+        """A peer starts with what it has kept, and attaches."""
+        peer = self.peers[place]
+        self.peers[place] = self._made(place, peer.user, peer.device)
+        self.tell(place, Follow(SCOPE))
+        self.attach(place)
 
     def tell(self, place: int, input: Any) -> None:
         """Give an input to a peer and carry out what it asks for."""

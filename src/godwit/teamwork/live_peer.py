@@ -9,7 +9,8 @@ carries out its effects. It reaches brokers by the client library alone.
    an event may be published twice; a change that came before is not taken again.
 2. Brokers keep an event until it is in the repository (`confirm="read"`), and the session of the peer for `SESSION_S`.
 3. There is one subscription. It is replaced, without a gap, when the scopes of the peer change. The context of the
-   client says whose peer it is (`bus.context_of`): searches are addressed to it.
+   client says whose peer it is (`bus.context_of`): searches are addressed to it. Nothing is sent before a broker has
+   taken the subscription: what others answer would not come.
 4. A payload is sealed when it leaves and opened when it comes. One that is sealed with a key that is not here yet
    waits, at most `UNREADABLE_MAX` of them, the oldest go first: they are exchanged again when the key is here. One that
    is to be sealed with such a key stays in the outbox, and others are sent: nothing leaves a sealed scope unsealed.
@@ -34,6 +35,7 @@ from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.runtime.network_client import NetworkClient, Subscription
 from godwit.runtime.pending_requests import State
 from godwit.teamwork.device_keys import DeviceKeys, TeamDevices
+from godwit.teamwork.kept_presence import KeptPresence
 from godwit.teamwork.machine.bus import KeyGiven, attributes_of, context_of, filter_for
 from godwit.teamwork.machine.invitations import ProfileTest
 from godwit.teamwork.machine.peer import Identity, Peer
@@ -99,13 +101,15 @@ class LivePeer:
         self.identity, self.repository, self.keys = identity, repository, keys
         self.devices = TeamDevices(identity.team, repository, keys)
         self.ring = KeyRing(repository.settings)
-        self._make_machine = partial(Peer, identity, repository, self.devices, index, self.ring.has, matches)
+        has_secret, heard = self.ring.has, KeptPresence(repository.settings)
+        self._make_machine = partial(Peer, identity, repository, self.devices, index, has_secret, matches, heard)
         self.machine = self._make_machine()
         self.client, self._clock = client, clock
         self._listeners: list[Listener] = []
         self._timers: dict[TimerKey, Timer] = {}
         self._has_mail, self._is_sent = asyncio.Event(), asyncio.Event()
         self._scopes_changed, self._is_subscribed = asyncio.Event(), asyncio.Event()
+        self._may_send = asyncio.Event()
         self._unreadable: deque[bytes] = deque(maxlen=UNREADABLE_MAX)
         self._subscription: Subscription | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -146,6 +150,10 @@ class LivePeer:
     def scopes(self) -> list[str]:
         """The scopes that this peer follows."""
         return list(self.repository.settings.get(SCOPES, []))
+
+    def is_away(self, device: str) -> bool:
+        """Whether a device cannot be expected to answer now."""
+        return self.machine.presence.is_away(device)
 
     def time(self) -> float:
         """The time of day."""
@@ -228,6 +236,7 @@ class LivePeer:
                 self._is_sent.clear()
                 self._has_mail.set()
             case SubscribeScope() | UnsubscribeScope():
+                self._may_send.clear()
                 self._scopes_changed.set()
             case StartTimer(key=key, after_s=after_s):
                 self._stop_timer(key)
@@ -272,11 +281,13 @@ class LivePeer:
                         self._subscription = await self.client.subscribe(now, name="team")
                     else:
                         await self.client.replace(self._subscription, now)
-                    wanted = now
                 except Refused as error:
                     self.faults.append(f"the broker refuses the subscription of the team: {error}")
-                    return
-                self._is_subscribed.set()
+                else:
+                    wanted = now
+                    self._is_subscribed.set()
+            if not self._scopes_changed.is_set():
+                self._may_send.set()
             await self._scopes_changed.wait()
 
     async def _read(self) -> None:
@@ -299,6 +310,7 @@ class LivePeer:
             last = 0
             while rows := self.repository.outbox.first(OUTBOX_AT_ONCE, last):
                 for number, body in rows:
+                    await self._may_send.wait()  # (rule 3)
                     await self._send_one(number, msgspec.msgpack.decode(body, type=Publish))
                 last = rows[-1][0]
             self._is_sent.set()

@@ -5,10 +5,11 @@
 
 *Rules.*
 1. A result is given once, whichever peers have it.
-2. A search ends when all peers have answered; when all that are here have, but not before `QUIET_S`, since a peer that
-   has just started does not know who is here; or after `wait_s`. One that stays open ends when it is told to, or after
-   `OPEN_S`: brokers keep the question for peers that are away, and they answer when they come back. It goes on when its
-   own peer is started again (`open_searches.py`).
+2. A search ends when all peers have answered; when all but those that are away have, and not before `QUIET_S`, since a
+   peer that has just started may not have heard yet who has come; or after `wait_s`. A peer of which nothing is known
+   may be here, and is waited for. A search that stays open ends when it is told to, or after `OPEN_S`: brokers keep the
+   question for peers that are away, and they answer when they come back. It goes on when its own peer is started again
+   (`open_searches.py`).
 3. `results` are ranked, the best first; the iterator gives them as they come.
 """
 
@@ -49,7 +50,7 @@ __all__ = [
 
 KINDS = ("artefact", "user", "community")
 WAIT_S = 5.0
-QUIET_S = 2.0  # for answers of peers of which it is not known whether they are here
+QUIET_S = 2.0  # for news of peers that were away, and their answers
 OPEN_S = 7 * 86_400.0
 GRACE_S = 30.0  # for answers that are under way when the search ends
 
@@ -79,9 +80,9 @@ class SearchProgress(msgspec.Struct, frozen=True):
     answered: tuple[str, ...]
     """Devices."""
     waiting: tuple[str, ...]
-    """Devices that are here and have not answered."""
+    """Devices that have not answered and are not known to be away."""
     away: tuple[str, ...]
-    """Devices that are not here, as far as is known."""
+    """Devices that have said that they go, or nothing for long."""
     refused: dict[str, str]
     """By device that did not search, why."""
 
@@ -171,7 +172,7 @@ class Searching:
         runner: SearchRunner,
         wanted: Wanted,
         asked: Collection[str],
-        here: Callable[[], Collection[str]],
+        is_away: Callable[[str], bool],
         clock: Clock,
         *,
         scopes: Collection[str] | None = None,
@@ -181,14 +182,14 @@ class Searching:
         id: str = "",
         on_end: Callable[[str], None] = lambda id: None,
     ) -> None:
-        """`asked`: the devices that may answer; `here`: those that are here now.
+        """`asked`: the devices that may answer; `is_away`: whether one cannot be expected to, now.
 
         `open_until`: a time of day until which it stays open. `id`: of a search that goes on. `on_end` is called when
         it has ended permanently.
         """
         self.id = id or new_id()
         self._on_end = on_end
-        self._runner, self._asked, self._here, self._schema = runner, frozenset(asked), here, schema
+        self._runner, self._asked, self._is_away, self._schema = runner, frozenset(asked), is_away, schema
         self._scopes = None if scopes is None else frozenset(scopes)
         self._found: dict[tuple[str, ...], SearchResult] = {}
         self._fresh: deque[SearchResult] = deque()
@@ -235,12 +236,12 @@ class Searching:
     @property
     def progress(self) -> SearchProgress:
         """Who has answered, and who has not."""
-        here, missing = self._here(), sorted(self._asked - self._answered.keys())
+        missing = {device: self._is_away(device) for device in sorted(self._asked - self._answered.keys())}
         return SearchProgress(
             len(self._found),
             tuple(sorted(self._answered)),
-            tuple(device for device in missing if device in here),
-            tuple(device for device in missing if device not in here),
+            tuple(device for device, is_away in missing.items() if not is_away),
+            tuple(device for device, is_away in missing.items() if is_away),
             {device: reason for device, reason in self._answered.items() if reason},
         )
 

@@ -282,7 +282,7 @@ class Team:
             asker,
             wanted,
             self._other_devices(scopes) if self._is_own else (),
-            self._view.machine.presence.devices,
+            self.peer.is_away,
             self._parts.clock,
             scopes=scopes,
             schema=self._parts.schema,

@@ -1,5 +1,6 @@
 """Peers on brokers: offline, at another broker, after the end of their process, sealed or not."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,34 @@ def test_what_was_done_before_any_broker_was_met_goes_out_when_one_is(tmp_path: 
         async with team.peer("ann", "b1"), team.peer("bob", "b2") as bob:
             await later(team)
             assert title(bob, team.scope) == "plan"
+
+    on_a_network(tmp_path, scene)
+
+
+def test_nothing_is_sent_before_its_answers_would_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann, team.peer("bob", "b3") as bob:
+            team.found(ann)
+            await later(team)
+            is_given, is_taken, replace = asyncio.Event(), asyncio.Event(), bob.client.replace
+
+            async def slowly(*arguments: Any) -> None:
+                is_given.set()
+                await is_taken.wait()
+                await replace(*arguments)
+
+            monkeypatch.setattr(bob.client, "replace", slowly)
+            bob.do(Follow("community/ann.2"))
+            bob.do(ChangeRecord(team.scope, "artefact/1", {"title": "plan"}))
+            await is_given.wait()
+            for _ in range(10):
+                await team.net.settled()
+                await asyncio.gather(ann.sent())
+                await team.net.advance(1.0)
+            assert title(ann, team.scope) is None
+            is_taken.set()
+            await later(team)
+            assert title(ann, team.scope) == "plan"
 
     on_a_network(tmp_path, scene)
 

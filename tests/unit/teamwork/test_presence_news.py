@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from godwit.errors import Refused
-from godwit.teamwork import Channel, Team, UserSubscription
+from godwit.teamwork import Channel, Team, UserSubscription, join_team
 from godwit.teamwork.machine.peer_effects import PresenceChanged
 from tests.unit.teamwork.notifier_scene import SCOPE, Scene
 from tests.unit.teamwork.notifier_scene import play as play_notifier
@@ -52,6 +52,24 @@ def test_a_user_is_notified_of_presence_that_is_shown_to_the_user(tmp_path: Path
             announced = UserSubscription("x", "x", ("presence",), (Channel("message", "community/x"),))
             with pytest.raises(Refused, match="is not announced to community/x"):
                 ann.subscriptions.subscribe(announced)
+
+    play(tmp_path, scene)
+
+
+def test_a_new_device_knows_at_once_who_is_online_and_also_when_it_is_started_again(tmp_path: Path) -> None:
+    async def scene(teams: OpenTeams) -> None:
+        async with teams.together() as (ann, bob, _):
+            bob.presence.set("busy", shown_to=["ann"])
+            await teams.later()
+            join_team(teams.folder / "dan", ann.invite("dan"))
+            async with teams.open("dan", at="b1") as dan:
+                await teams.later(4.0)
+                assert [*dan.presence.of("ann").values()] == [*dan.presence.of("cid").values()] == ["available"]
+                assert dan.presence.of("bob") == {}
+            await teams.net.crash("b1")
+            async with teams.open("dan", at="b1") as dan:
+                assert [*dan.presence.of("cid").values()] == ["available"]
+            await teams.net.restart("b1")
 
     play(tmp_path, scene)
 

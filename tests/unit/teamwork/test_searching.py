@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from godwit.errors import GodwitError, Refused
-from godwit.teamwork import Role, SearchProgress, Team
+from godwit.teamwork import Role, SearchProgress, Team, join_team
 from godwit.teamwork.machine.bus import Answers, Found, signed_bytes_of
 from godwit.teamwork.machine.peer_effects import EventCame
+from godwit.teamwork.machine.presence import Presence
 from godwit.teamwork.record_index import RecordIndex
 from tests.unit.teamwork.open_teams import OpenTeams, play
 
@@ -209,6 +210,36 @@ def test_progress_lists_who_has_not_answered_and_who_is_away(tmp_path: Path) -> 
             await team.later(10.0)
             assert searching.progress.away == (devices["cid"],)
             assert set(searching.progress.answered) == {devices["ann"], devices["bob"]}
+
+    play(tmp_path, scene)
+
+
+def test_a_fresh_peer_waits_for_peers_of_which_it_knows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(team: OpenTeams) -> None:
+        async with team.together() as (ann, bob, cid):
+            made = bob.documents.add(bob.scope, BytesIO(b"steel"), "plan.txt")
+            cid.presence.set("hidden")
+            monkeypatch.setattr(Presence, "_answer", lambda self, asker, *, is_for_all: None)
+            join_team(team.folder / "dan", ann.invite("dan"))
+            async with team.open("dan", at="b1") as dan:
+                await team.later(10.0)
+                assert dan.presence.of("bob") == {}
+                await bob.peer.client.move()
+                searching = dan.search(words="steel")
+                await team.later(3.0)
+                assert not searching.is_over
+                assert searching.progress.waiting == (bob.peer.identity.device,)
+                await bob.peer.client.move("b2")
+                await team.later(1.0)
+                assert [each.id for each in searching.results] == [made.id]
+                await searching.finished()
+                again = dan.search(words="steel")  # who has answered is waited for, as well
+                assert {*again.progress.waiting} == {each.peer.identity.device for each in (ann, bob, cid)}
+                await bob.peer.client.move()
+                await team.later(4.0)
+                assert not again.is_over
 
     play(tmp_path, scene)
 

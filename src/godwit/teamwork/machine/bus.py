@@ -25,6 +25,7 @@ __all__ = [
     "KeyGiven",
     "NeedKey",
     "PeerMessage",
+    "Present",
     "Question",
     "Wanted",
     "addressed_to",
@@ -113,6 +114,8 @@ class Here(PeerMessage, frozen=True, tag="here"):
     """Time of day until which this holds, unless it is said again."""
     status: str = ""
     """What the user says about it."""
+    asks: int = 0
+    """Above 0: the peer asks who else is here, for the so manyth time."""
     signature: bytes = b""
 
 
@@ -121,6 +124,13 @@ class HereFor(PeerMessage, frozen=True, tag="here_for"):
 
     for_user: str
     here: Here
+
+
+class Present(PeerMessage, frozen=True, tag="present"):
+    """Who is here, for a peer that has asked: what these peers have said to the whole team, each with its signature."""
+
+    for_device: str
+    heres: tuple[Here, ...]
 
 
 class Gone(PeerMessage, frozen=True, tag="gone"):
@@ -162,7 +172,7 @@ class Invite(PeerMessage, frozen=True, tag="invite"):
     signature: bytes = b""
 
 
-AnyMessage = Have | Changes | Question | Answers | Here | HereFor | Gone | NeedKey | KeyGiven | Invite
+AnyMessage = Have | Changes | Question | Answers | Here | HereFor | Present | Gone | NeedKey | KeyGiven | Invite
 
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 

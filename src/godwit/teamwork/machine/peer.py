@@ -25,6 +25,7 @@ from godwit.teamwork.machine.bus import (
     KeyGiven,
     NeedKey,
     PeerMessage,
+    Present,
     Question,
     attributes_of,
     decoded,
@@ -65,7 +66,7 @@ from godwit.teamwork.machine.peer_effects import (
     Unfollow,
     UnsubscribeScope,
 )
-from godwit.teamwork.machine.presence import Presence
+from godwit.teamwork.machine.presence import MemoryPresence, Presence, PresenceStore
 from godwit.teamwork.machine.receipts import Receipts
 from godwit.teamwork.machine.scope_keys import ScopeKeys
 from godwit.teamwork.machine.scope_log import Devices, ScopeLog
@@ -97,8 +98,12 @@ class Peer:
         index: Index,
         has_secret: Callable[[str, str], bool] = lambda scope, name: False,
         matches: ProfileTest = lambda language, query, record: False,
+        heard: PresenceStore | None = None,
     ) -> None:
-        """`has_secret`: whether the driver has the key of that scope and name. `matches`: tests profiles by queries."""
+        """`has_secret`: whether the driver has the key of that scope and name. `matches`: tests profiles by queries.
+
+        `heard`: where it keeps what is known of who is here (default: in memory).
+        """
         self.identity = identity
         self.now = 0.0
         self._store, self._devices = store, devices
@@ -106,7 +111,8 @@ class Peer:
         self._effects: list[Effect] = []
         self.dropped: Counter[tuple[str, str]] = Counter()
         """By scope and device, how often a change was not taken because there are too many."""
-        exchange, presence, search = Exchange(self, store), Presence(self, devices), Search(self, index, devices)
+        exchange, search = Exchange(self, store), Search(self, index, devices)
+        presence = Presence(self, devices, MemoryPresence() if heard is None else heard)
         keys = ScopeKeys(self, store, devices, has_secret)
         self._invitations = Invitations(self, store, devices, matches)
         self._receipts, self._listings = Receipts(self, store), Listings(self, store)
@@ -130,12 +136,13 @@ class Peer:
             Have: self._on_have,
             Changes: exchange.on_changes,
             Question: search.on_question,
-            Answers: search.on_answers,
+            Answers: self._on_answers,
             NeedKey: keys.on_need,
             KeyGiven: self._on_key_given,
             Invite: self._invitations.on_invite,
             Here: presence.on_here,
             HereFor: presence.on_here_for,
+            Present: presence.on_present,
             Gone: presence.on_gone,
         }
         self._on_timer: dict[str, Callable[..., None]] = {
@@ -297,6 +304,10 @@ class Peer:
     def _on_have(self, message: Have) -> None:
         self._exchange.on_have(message)
         self._invitations.on_have(message)
+
+    def _on_answers(self, message: Answers) -> None:
+        if self.search.on_answers(message):
+            self.presence.on_search_answered(message.device)
 
     def _on_key_given(self, message: KeyGiven) -> None:
         if message.to == self.device:

@@ -150,17 +150,19 @@ class Search:
         """By device that has answered, why it did not search, or nothing."""
         return dict(self._open[search].answered) if search in self._open else {}
 
-    def on_answers(self, message: Answers) -> None:
+    def on_answers(self, message: Answers) -> bool:
+        """What another peer has found; False if it is not taken."""
         search = self._open.get(message.search)
         if search is None or message.for_device != self._host.device or message.device in search.answered:
-            return
+            return False
         reason = self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature)
         if reason:
             self._host.reject(f"answer of {message.device}", reason)
-            return
+            return False
         search.answered[message.device] = message.refused
         found = search.news(message.found[: search.asking.wanted.limit])
         self._host.report(Progress(message.search, found, message.device, message.refused))
+        return True
 
     # ------------------------------------------------------------ answering
 

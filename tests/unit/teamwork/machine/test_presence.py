@@ -1,10 +1,13 @@
 """Presence is signed, holds for a while, and is shown to whom the user wants; clocks that are wrong are noticed."""
 
+from collections import Counter
+
 import msgspec
 import pytest
 
 from godwit.teamwork.machine import presence as presence_module
-from godwit.teamwork.machine.bus import Gone, Here, HereFor, signed_bytes_of
+from godwit.teamwork.machine.bus import Gone, Here, HereFor, Present, Wanted, decoded, signed_bytes_of
+from godwit.teamwork.machine.governance import JOINED, Governance, Role
 from godwit.teamwork.machine.peer_effects import (
     Attached,
     ChangeRecord,
@@ -12,8 +15,10 @@ from godwit.teamwork.machine.peer_effects import (
     Leaving,
     PresenceChanged,
     SetAvailability,
+    StartSearch,
 )
-from godwit.teamwork.machine.presence import HOLDS_S, SWEEP_S
+from godwit.teamwork.machine.presence import ASKS_MAX, HOLDS_S, SWEEP_S, MemoryPresence, Presence
+from godwit.teamwork.machine.search import Asking
 from godwit.teamwork.machine.wall_clocks import WallClocks
 from tests.simulation.team_bus import TEAM, Bus
 from tests.unit.teamwork.machine.team_of_peers import Keys
@@ -26,7 +31,9 @@ def seen(bus: Bus, place: int) -> dict[str, str]:
 
 def together(peers: int = 3) -> Bus:
     bus = Bus(1, peers=peers)
-    for place in range(peers):
+    member = bus.peers[0].log(TEAM).make("d0", "ann", "member/bob", {"state": JOINED, "role": "editor"}, 0.0)
+    for place, peer in enumerate(bus.peers):
+        peer.take(member)
         bus.attach(place)
     bus.deliver()
     return bus
@@ -118,6 +125,214 @@ def test_a_device_that_spoke_before_it_was_known_is_here_when_its_record_has_arr
     assert "d9" not in seen(bus, 0)
     bus.tell(0, ChangeRecord(TEAM, "device/d9", {"user": "cid"}))
     assert "d9" in seen(bus, 0)
+
+
+# ------------------------------------------------------------ a peer that has just come
+
+
+def latecomer(bus: Bus, user: str = "bob") -> int:
+    """A device that attaches after the others, and what it hears in ten seconds."""
+    place = len(bus.peers)
+    bus.join(user, f"d{place}")
+    bus.attach(place)
+    bus.deliver()
+    bus.pass_time(10.0)
+    return place
+
+
+def test_a_peer_that_comes_later_sees_at_once_who_is_here() -> None:
+    bus = together()
+    bus.join("bob", "d3")
+    bus.attach(3)
+    bus.deliver()
+    assert seen(bus, 3) == dict.fromkeys(("d0", "d1", "d2", "d3"), "available")
+
+
+def test_a_team_whose_peers_do_not_answer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Presence, "_answer", lambda self, asker, *, is_for_all: None)
+    with pytest.raises(AssertionError):
+        test_a_peer_that_comes_later_sees_at_once_who_is_here()
+
+
+def test_a_peer_that_is_started_again_knows_who_is_here() -> None:
+    bus = together()
+    answers = bus.published["present"]
+    bus.end(1)
+    assert bus.queues[1] == []
+    bus.start_again(1)
+    assert "d0" in seen(bus, 1)
+    told(bus, 1, "d0")
+    bus.deliver()
+    assert told(bus, 1, "d0") == []  # this is no news
+    assert bus.published["present"] == answers  # and nobody was asked
+    bus.end(1)
+    bus.tell(0, Leaving())
+    bus.end(0)
+    bus.now += HOLDS_S
+    bus.start_again(1)
+    assert {each.device: each.availability for place, each in bus.presence if place == 1} == {
+        "d0": "",
+        "d2": "",
+        "d1": "available",
+    }
+    bus.deliver()
+    assert seen(bus, 1) == {"d1": "available"}
+
+
+def test_a_peer_that_forgets_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryPresence, "put", lambda self, device, heard: None)
+    with pytest.raises(AssertionError):
+        test_a_peer_that_is_started_again_knows_who_is_here()
+
+
+def test_two_of_many_peers_answer_a_newcomer() -> None:
+    bus = together(120)
+    before = bus.published["present"]
+    place = latecomer(bus)
+    assert bus.published["present"] - before == 2
+    assert len(seen(bus, place)) == 121
+    assert bus.published["here"] == 121
+
+
+def test_an_answer_about_many_devices_comes_in_pieces_and_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence_module, "PRESENT_MAX", 3)
+    monkeypatch.setattr(presence_module, "HANDED_ON_MAX", 9)
+    bus = together(20)
+    before = bus.published["present"]
+    place = latecomer(bus)
+    assert bus.published["present"] - before == 6
+    assert 10 <= len(seen(bus, place)) <= 19
+
+
+def test_a_newcomer_asks_again_when_those_who_should_answer_have_died() -> None:
+    bus = together(8)
+    for place in range(7):
+        bus.end(place)
+    before = bus.published["here"]
+    place = latecomer(bus)
+    assert "d7" in seen(bus, place)
+    assert 1 < bus.published["here"] - before <= ASKS_MAX
+
+
+def test_what_is_said_to_some_is_not_handed_on() -> None:
+    bus = together(4)  # ann has d0 and d2, bob d1 and d3
+    bus.tell(0, SetAvailability("busy", shown_to=("ann",)))
+    for place in (1, 3):
+        bus.tell(place, SetAvailability("hidden"))
+    bus.deliver()
+    assert set(seen(bus, 2)) == {"d0", "d2"}
+    place = latecomer(bus, "bob")
+    assert set(seen(bus, place)) == {"d2", "d4"}
+    place = latecomer(bus, "ann")
+    assert set(seen(bus, place)) == {"d0", "d2", "d4", "d5"}
+
+
+def test_a_peer_that_hands_on_everything_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    believe = Presence._believe
+    monkeypatch.setattr(
+        Presence, "_believe", lambda self, message, *, is_for_all: believe(self, message, is_for_all=True)
+    )
+    with pytest.raises(AssertionError):
+        test_what_is_said_to_some_is_not_handed_on()
+
+
+def test_a_peer_that_hides_or_is_shown_to_others_does_not_answer() -> None:
+    bus = together(2)
+    bus.tell(0, SetAvailability("hidden"))
+    bus.tell(1, SetAvailability("available", shown_to=("bob",)))
+    bus.deliver()
+    before = Counter(bus.published)
+    latecomer(bus, "ann")
+    assert not (bus.published - before).keys() & {"present", "here_for", "gone"}
+
+
+def test_a_newcomer_shows_itself_and_asks_only_whom_it_wants() -> None:
+    bus = together(4)  # ann has d0 and d2, bob d1 and d3
+    bus.join("bob", "d4")
+    bus.tell(4, SetAvailability("available", shown_to=("ann",)))
+    bus.attach(4)
+    bus.deliver()
+    assert set(seen(bus, 4)) == {"d0", "d1", "d2", "d3", "d4"}
+    assert bus.published["here_for"] == 1
+    assert not {"d4"} & (set(seen(bus, 1)) | set(seen(bus, 3)))
+    assert "d4" in seen(bus, 0)
+    bus.tell(4, Leaving())
+    goodbyes = [payload for payload in bus.travelled if isinstance(decoded(payload), Gone)]
+    assert len(goodbyes) == 1
+    assert not any(goodbyes[0] in bus.queues[place] for place in (1, 3))
+
+
+def test_a_newcomer_who_hides_asks_nobody() -> None:
+    bus = together(2)
+    before = bus.published["present"]
+    bus.join("bob", "d2")
+    bus.tell(2, SetAvailability("hidden"))
+    bus.attach(2)
+    bus.deliver()
+    bus.pass_time(10.0)
+    assert bus.published["present"] == before
+    assert seen(bus, 2) == {}
+
+
+def test_what_was_said_before_a_device_went_is_not_believed_again() -> None:
+    bus = together(2)
+    old = bus.peers[1].presence.devices()["d0"]
+    bus.pass_time(10)
+    bus.tell(0, Leaving())
+    bus.deliver()
+    handed_on = Present("d0", "d1", (old,))
+    for message in (old, handed_on):
+        bus.tell(1, EventCame(msgspec.msgpack.encode(message)))
+        assert "d0" not in seen(bus, 1)
+
+
+def test_nobody_outside_of_the_team_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = together(2)
+    before = bus.published["present"]
+    here = Here("x0", "eve", "available", bus.now + HOLDS_S, asks=1)
+    monkeypatch.setattr(Governance, "role", lambda self, user: Role.NONE if user == "eve" else Role.EDITOR)
+    bus.tell(0, EventCame(signed(here)))
+    bus.tell(1, EventCame(signed(here)))
+    assert bus.published["present"] == before
+    monkeypatch.setattr(Governance, "role", lambda self, user: Role.EDITOR)
+    bus.tell(1, EventCame(signed(msgspec.structs.replace(here, device="x1"))))
+    bus.tell(1, EventCame(signed(msgspec.structs.replace(here, device="x1"))))  # repeated: no news, and no question
+    assert bus.published["present"] == before + 1
+
+
+def test_a_device_is_away_when_it_said_so_or_has_said_nothing_for_long() -> None:
+    bus = together(3)
+    presence = bus.peers[1].presence
+    assert not presence.is_away("d0")
+    assert not presence.is_away("unheard")
+    bus.tell(0, Leaving())
+    bus.end(2)
+    bus.deliver()
+    assert presence.is_away("d0")
+    assert not presence.is_away("d2")
+    bus.pass_time(HOLDS_S)
+    assert presence.is_away("d2")
+    assert presence.is_away("unheard")
+    bus.end(1)
+    bus.start_again(1)
+    presence = bus.peers[1].presence
+    assert presence.is_away("d0")
+    assert presence.is_away("d2")
+    assert not presence.is_away("unheard")
+
+
+def test_a_device_that_has_answered_a_search_is_not_away_until_it_says_so() -> None:
+    bus = together(2)
+    bus.tell(0, SetAvailability("hidden"))
+    bus.deliver()
+    presence = bus.peers[1].presence
+    assert presence.is_away("d0")
+    bus.tell(1, StartSearch(Asking("s", Wanted(("artefact",), words="x"), until=bus.now + 60)))
+    bus.deliver()
+    assert not presence.is_away("d0")
+    assert "d0" not in seen(bus, 1)
+    bus.pass_time(HOLDS_S)
+    assert presence.is_away("d0")
 
 
 # ------------------------------------------------------------ what listeners are told
