@@ -571,7 +571,7 @@ def test_rights_are_read_and_set_by_thin_clients(tmp_path: Path) -> None:
             assert await api("GET", "/api/rights") == free
             limited = await api("PATCH", "/api/rights", json={"search": [{"role": "owner"}]})
             assert (limited["search"][0]["role"], limited["subscribe"]) == ("owner", None)
-            with pytest.raises(Refused, match="no grant of may_search covers it"):
+            with pytest.raises(Refused, match="no grant of search covers it"):
                 site.ann.access.check_query("bob", "may_search", None)
             await api("PATCH", "/api/rights", 403, json={"search": []})
             assert await api("PATCH", "/api/rights", json={"search": None}) == free

@@ -79,6 +79,7 @@ def test_the_guide_works_as_it_is_written(tmp_path: Path) -> None:
                     status, said = await given(script, tmp_path, environment)
                     if status == 0:
                         return
+                    assert "is not a member" not in said
                     await pause(LOOK_S)
         except TimeoutError:
             raise AssertionError(f"$ {script}\n{said}") from None

@@ -26,6 +26,7 @@ from godwit.errors import GodwitError, Refused
 from godwit.languages import Query
 from godwit.teamwork.machine.governance import ROLES, Governance, Role
 from godwit.teamwork.machine.records import Record
+from godwit.teamwork.names import NotReceived
 from godwit.teamwork.query_languages import full_name, parse_profile_query
 from godwit.teamwork.team_peer import TeamRecords
 
@@ -133,6 +134,8 @@ class Access:
     def check_query(self, user: str, right: str, query: Query | None) -> None:
         """Refuse a search (`may_search`) or subscription (`may_subscribe`) that no grant of the team covers."""
         if self.role(user, self._team) is Role.NONE:
+            if not self._records.vector(self._team):
+                raise NotReceived
             raise Refused(f"{user} is not a member of the team")
         limits = self._settings(self._team).get(right)
         if limits is None:
@@ -140,7 +143,11 @@ class Access:
         for grant in grants_of(limits):
             if self.is_for(grant, user) and (not grant.what or _covers(grant, query)):
                 return
-        raise Refused(f"the team does not let {user} ask for this: no grant of {right} covers it")
+        name = right.removeprefix("may_")
+        raise Refused(
+            f"the team does not let {user} ask for this: no grant of {name} covers it "
+            '("godwit team right list" shows what the team has granted)'
+        )
 
     def is_for(self, grant: Grant, user: str) -> bool:
         """Whether a user is one of those whom a grant names. (rule 3)"""

@@ -4,11 +4,14 @@ A community is a scope, `community/FOUNDER.ID`. Its settings are the record `sco
 is a record `listing/ID` in the scope of the team; one without a listing is found by invitation alone.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from godwit.errors import GodwitError, Refused
+from godwit.filters.filters import attributes_of
+from godwit.languages import Query
 from godwit.teamwork.machine.governance import (
     ASKING,
     INVITED,
@@ -23,7 +26,7 @@ from godwit.teamwork.machine.listings import listing_fields, listing_name
 from godwit.teamwork.machine.peer_effects import ChangeRecord, Follow
 from godwit.teamwork.machine.quotas import problem_of_quota
 from godwit.teamwork.names import new_id, not_there
-from godwit.teamwork.profile_schema import STANDARD, Schema
+from godwit.teamwork.profile_schema import STANDARD, Element, Schema
 from godwit.teamwork.profiles import checked_fields
 from godwit.teamwork.query_languages import DEFAULT, full_name, parse_profile_query
 from godwit.teamwork.record_history import HistoryEntry, history_of
@@ -204,10 +207,30 @@ class Communities:
             raise Refused(f"join must be one of {', '.join(WAYS_TO_JOIN)}, not {settings.get('join')!r}")
         if settings["join"] == JOIN_BY_RULE:
             try:
-                parse_profile_query(str(settings.get("language", DEFAULT)), str(settings.get("rule", "")))
+                rule = parse_profile_query(str(settings.get("language", DEFAULT)), str(settings.get("rule", "")))
             except GodwitError as error:
                 raise Refused(f"the rule of a community must be a query over profiles of users: {error}") from error
+            if fields.keys() & {"join", "rule", "language"}:
+                _check_elements(rule, self._schema)
         return fields | {"language": full_name(fields["language"])} if "language" in fields else fields
+
+
+def _check_elements(rule: Query, schema: Schema) -> None:
+    """Refuse a rule about something else than users: it would never make anybody a member."""
+    known = {"user", *_names(schema["user"])}
+    for attribute in attributes_of(rule.routable):
+        for name in attribute.split("/"):
+            if name.isidentifier() and name not in known and not attribute.endswith("/geojson"):
+                raise Refused(
+                    f"a rule tests profiles of users, and {name!r} is no element of one: "
+                    f"use {', '.join(sorted(schema['user']))}"
+                )
+
+
+def _names(elements: Mapping[str, Element]) -> Iterator[str]:
+    for name, element in elements.items():
+        yield name
+        yield from _names(element.parts)
 
 
 def _rule(join: str, rule: str, language: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from secrets import token_hex
 
 from godwit.errors import Refused
 
-__all__ = ["NotThere", "check_name", "new_id", "not_there"]
+__all__ = ["NotReceived", "NotThere", "check_name", "new_id", "not_there"]
 
 NAME_CHARS_MAX = 100
 FORBIDDEN = "/.'\\"
@@ -27,6 +27,15 @@ def new_id() -> str:
 
 class NotThere(Refused):
     """What a user has named does not exist, or the user may not know of it."""
+
+
+class NotReceived(Refused):
+    """The peer is new and knows nothing of its team yet."""
+
+    def __init__(self, problem: str = "") -> None:
+        """`problem`: what failed for this reason."""
+        said = "this device has not received the team's data yet (is a device of the team online?)"
+        super().__init__(f"{said}: {problem}" if problem else said)
 
 
 def not_there(what: str, name: str, known: Iterable[str]) -> NotThere:

@@ -270,6 +270,11 @@ class Team:
                 self._parts.open_searches.remove(kept.id)
                 self.peer.faults.append(f"a search that stayed open has ended: {error}")
 
+    @property
+    def is_new(self) -> bool:
+        """Whether this peer has not heard yet that its user is in the team."""
+        return not self.peer.machine.governance(self.scope).state(self.peer.identity.user)
+
     def leave_searches(self) -> None:
         """Take no more answers: the peer is about to close."""
         for each in self.searches:

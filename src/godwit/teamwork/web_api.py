@@ -55,7 +55,7 @@ from godwit.teamwork import (
 )
 from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.machine.peer_effects import Happened, PresenceChanged
-from godwit.teamwork.names import NotThere
+from godwit.teamwork.names import NotReceived, NotThere
 from godwit.teamwork.notification_queue import Batch
 from godwit.teamwork.team import Team
 from godwit.teamwork.web_accounts import Key, WebAccounts
@@ -153,6 +153,8 @@ class WebApi:
         """The team as a user sees it; a user who is hosted here writes, others read. PeerFault if the user is not a
         member."""
         if self._team.access.role(user, self._team.scope) is Role.NONE:
+            if self._team.is_new:
+                raise PeerFault(str(NotReceived()))
             raise PeerFault(f"{user} is not a member of the team any more")
         team = self._team.as_user(user)
         if user not in self._heard and user == team.peer.identity.user:

@@ -264,9 +264,9 @@ def test_the_team_limits_what_is_searched(tmp_path: Path) -> None:
             await team.later()
             found = await team.found(bob.search("artefact/keyword = 'public' AND artefact/size < 9", "filter"))
             assert [each.name for each in found] == ["public.txt"]
-            with pytest.raises(Refused, match="no grant of may_search covers it"):
+            with pytest.raises(Refused, match="no grant of search covers it"):
                 bob.search("artefact/keyword = 'private'", "filter")
-            with pytest.raises(Refused, match="no grant of may_search covers it"):
+            with pytest.raises(Refused, match="no grant of search covers it"):
                 bob.search(words="x")
             assert len(await team.found(ann.search(words="x"))) == 2
 
@@ -286,7 +286,7 @@ def test_the_team_limits_what_is_subscribed_to(tmp_path: Path) -> None:
                 replace(wanted, query="//keyword"),
                 replace(wanted, query="artefact/size < 9", language="filter"),
             ):
-                with pytest.raises(Refused, match="no grant of may_subscribe covers it"):
+                with pytest.raises(Refused, match="no grant of subscribe covers it"):
                     bob.subscriptions.subscribe(beyond)
             ann.rights.limit_subscriptions(None)
             await team.later()

@@ -8,6 +8,8 @@ from godwit.errors import Refused
 from godwit.teamwork.communities import Communities
 from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.people import People
+from godwit.teamwork.profile_schema import STANDARD, extended
+from godwit.teamwork.query_languages import OFFERED
 from tests.unit.teamwork.live_team import Team, later, on_a_network
 
 
@@ -67,10 +69,49 @@ def test_a_user_asks_is_approved_and_removed(tmp_path: Path) -> None:
 def test_a_rule_makes_members(tmp_path: Path) -> None:
     async def scene(team: Team) -> None:
         async with team.together() as (ann, bob, _):
-            id = Communities(ann).create("Optics", join="rule", rule="//optics")
+            id = Communities(ann).create("Optics", join="rule", rule="//skill")
             People(bob).change_profile({"skill": ["optics"]})
             await later(team)
             assert Communities(bob).get(id).members == {"ann": "owner", "bob": "reader"}
+
+    on_a_network(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("language", "rule"),
+    [
+        *OFFERED.items(),
+        ("xql", "/user[@id = 'bob']"),
+        ("xql", "/user/address[city = 'Porto']"),
+        ("xql", "//*[. = 'optics']"),
+        ("xql", "/*[skill = 'optics' $and$ $not$ place = 'Porto']"),
+        ("xpath", "count(//skill) > 2"),
+        ("cql2-text", '"user/skill" LIKE \'opt%\' AND "user/place" IS NULL'),
+    ],
+)
+def test_rules_about_users_are_taken(tmp_path: Path, language: str, rule: str) -> None:
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann:
+            team.found(ann)
+            id = Communities(ann).create("Optics", join="rule", rule=rule, language=language)
+            Communities(ann).change(id, rule="//role[. = 'x']", language="xql")
+            with pytest.raises(Refused, match="'community' is no element"):
+                Communities(ann).change(id, rule="//community")
+            assert Communities(ann).get(id).rule == "//role[. = 'x']"
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_rule_over_elements_of_an_organisation_is_taken_where_they_are_known(tmp_path: Path) -> None:
+    (tmp_path / "organisation.toml").write_text('[user.badge]\ntype = "integer"\n')
+    schema = extended(STANDARD, tmp_path / "organisation.toml")
+
+    async def scene(team: Team) -> None:
+        async with team.peer("ann", "b1") as ann:
+            team.found(ann)
+            Communities(ann, schema).create("Badges", join="rule", rule="//badge")
+            with pytest.raises(Refused, match="'badge' is no element"):
+                Communities(ann).create("Badges", join="rule", rule="//badge")
 
     on_a_network(tmp_path, scene)
 
@@ -98,6 +139,14 @@ def test_an_archived_community_takes_no_changes_until_it_is_opened_again(tmp_pat
         ({"name": "a\nb"}, "the name of a community"),
         ({"name": "x" * 201}, "the name of a community"),
         ({"name": "x", "join": "maybe"}, "join must be one of open, approval, rule"),
+        (
+            {"name": "x", "join": "rule", "rule": "//community[. = 'x']"},
+            "a rule tests profiles of users, and 'community' is no element of one: use about, address, .*, skill",
+        ),
+        ({"name": "x", "join": "rule", "rule": "/user[skil = 'x']"}, "'skil' is no element"),
+        ({"name": "x", "join": "rule", "rule": "//skill[. = 'x'] | //member"}, "'member' is no element"),
+        ({"name": "x", "join": "rule", "rule": "members = 'x'", "language": "filter"}, "'members' is no element"),
+        ({"name": "x", "join": "rule", "rule": "artefact/name = 'x'", "language": "cql2"}, "'artefact' is no element"),
         ({"name": "x", "join": "rule", "rule": "]["}, "the rule of a community must be a query"),
         ({"name": "x", "join": "rule", "rule": "x", "language": "klingon"}, "the rule of a community must be a query"),
         ({"name": "x", "rule": "x"}, "a rule needs join"),

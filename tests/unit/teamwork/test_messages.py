@@ -41,6 +41,19 @@ def test_people_talk_and_others_read_nothing_of_it(tmp_path: Path) -> None:
     on_a_network(tmp_path, scene)
 
 
+def test_the_first_message_of_a_conversation_is_delivered_at_once(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.together() as (ann, bob, _):
+            for others in (["bob"], ["bob", "cid"]):
+                scope = Messages(ann).conversation(others)
+                message = Messages(ann).send(scope, "lunch?")
+                await later(team, 1.0)
+                assert message in [each.id for each in Messages(bob).unread()]
+                assert "bob" in [each.user for each in Messages(ann).get(scope, message).receipts if each.delivered]
+
+    on_a_network(tmp_path, scene)
+
+
 def test_a_message_reaches_a_device_that_was_away(tmp_path: Path) -> None:
     async def scene(team: Team) -> None:
         async with team.peer("ann", "b1") as ann:

@@ -142,5 +142,8 @@ def test_a_query_that_cannot_be_read_or_may_not_be_asked_is_an_error(tmp_path: P
         for wanted in bad:
             with pytest.raises(FilterError):
                 peer.found(**wanted)
+        with pytest.raises(FilterError, match="this device has not received the team's data yet"):
+            peer.found("eve")
+        peer.put("user/ann", {"name": "Ann"})
         with pytest.raises(FilterError, match="eve is not a member of the team"):
             peer.found("eve")

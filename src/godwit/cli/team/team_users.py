@@ -84,15 +84,20 @@ def host(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
 
 @app.command()
 def profile(
+    name: Annotated[
+        str, typer.Argument(metavar="USER", help="User name (default: yourself).", show_default=False)
+    ] = "",
     fields: Fields = None,
-    name: Annotated[str, typer.Option("--user", metavar="USER", help="User name (default: yourself).")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Change your own profile, or as an owner another one.
+    """Change your own profile, or as an owner another one. Without --field, show it.
 
     Example: godwit team user profile --field skill=optics --field skill=motors --field city=Zurich
     """
-    show_facts(answer_of(folder, "change profile", name=name, fields=fields or []))
+    if fields:
+        show_facts(answer_of(folder, "change profile", name=name, fields=fields))
+    else:
+        show_facts(answer_of(folder, "user", name=name))
 
 
 @app.command()

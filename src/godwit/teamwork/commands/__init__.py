@@ -5,6 +5,7 @@ They are called by the process that has the folder: `godwit team serve`, or the 
 
 import inspect
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from godwit.errors import Refused
@@ -18,6 +19,7 @@ from godwit.teamwork.commands import (
     search_commands,
 )
 from godwit.teamwork.commands.command_table import Commands
+from godwit.teamwork.names import NotReceived
 from godwit.teamwork.team import Team
 
 __all__ = ["COMMANDS", "run"]
@@ -34,7 +36,23 @@ COMMANDS: Commands = {
 
 
 async def run(team: Team, name: str, arguments: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
-    """Carry out a command; its answers, as they come. `Refused` if there is no such command."""
+    """Carry out a command; its answers, as they come. `Refused` if there is no such command.
+
+    What a new peer refuses, it refuses because it knows nothing of the team yet; the error says so.
+    """
+    try:
+        async with aclosing(_answers(team, name, arguments)) as answers:
+            async for answer in answers:
+                yield answer
+    except NotReceived:
+        raise
+    except Refused as error:
+        if team.is_new:
+            raise NotReceived(str(error)) from error
+        raise
+
+
+async def _answers(team: Team, name: str, arguments: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
     command = COMMANDS.get(name)
     if command is None:
         raise Refused(f"there is no command {name!r}: is the peer of another version?")

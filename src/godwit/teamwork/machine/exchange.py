@@ -167,7 +167,8 @@ class Exchange:
             self._askers[scope] = _least(self._askers[scope], message.vector)
             return
         self._askers[scope] = message.vector
-        self._host.start_timer((ANSWER, scope), turn_after_s(self._host.device, message.device))
+        members = len(self._host.governance(scope).members())
+        self._host.start_timer((ANSWER, scope), turn_after_s(self._host.device, message.device, members))
 
     def _answer(self, scope: str, least: Vector) -> None:
         missing = self._store.changes_after(scope, least, ANSWER_MAX)

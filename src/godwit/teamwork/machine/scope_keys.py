@@ -123,7 +123,8 @@ class ScopeKeys:
         if self._host.governance(message.scope).role(message.user) is Role.NONE:
             return
         self._giving[message.scope, message.name, message.device] = message.user
-        after_s = turn_after_s(self._host.device, message.device)
+        members = len(self._host.governance(message.scope).members())
+        after_s = turn_after_s(self._host.device, message.device, members)
         self._host.start_timer((GIVE, message.scope, message.name, message.device), after_s)
 
     def on_given(self, message: KeyGiven) -> None:

@@ -12,7 +12,7 @@ from godwit.teamwork.commands import run
 from godwit.teamwork.live_peer import LivePeer
 from godwit.teamwork.peer_opening import opened, settings_of
 from godwit.teamwork.team import Team
-from godwit.teamwork.team_folder import new_team
+from godwit.teamwork.team_folder import join_team, new_team
 
 NOWHERE = "127.0.0.1:1"
 COMMUNITY = {"description": "", "join": "open", "rule": "", "language": "xql", "sealed": True, "listed": True}
@@ -40,6 +40,29 @@ async def one(team: Team, command: str, **arguments: Any) -> Any:
 
 async def create(team: Team, name: str) -> str:
     return str((await one(team, "create community", name=name, **COMMUNITY))["id"])
+
+
+def test_a_device_that_has_just_joined_says_that_it_knows_nothing_of_the_team_yet(tmp_path: Path) -> None:
+    async def scene(ann: Team) -> None:
+        join_team(tmp_path / "bob", ann.invite("bob"))
+        async with opened(tmp_path / "bob", settings_of(tmp_path / "bob")) as bob:
+            asks: list[tuple[str, dict[str, Any]]] = [
+                ("user", {"name": ""}),
+                ("change profile", {"name": "", "fields": ["skill=optics"]}),
+                ("create community", {"name": "Optics", **COMMUNITY}),
+                ("community", {"community": "Optics"}),
+            ]
+            for command, arguments in asks:
+                with pytest.raises(Refused) as refused:
+                    await asked(bob, command, **arguments)
+                assert str(refused.value).startswith("this device has not received the team's data yet (is a device")
+            with pytest.raises(Refused, match="has not received the team's data yet"):
+                bob.search(words="steel")
+            assert (await one(bob, "status"))["user"] == "bob"
+        with pytest.raises(Refused, match=r"^there is no community 'Motors'"):
+            await one(ann, "community", community="Motors")
+
+    alone(tmp_path, scene)
 
 
 def test_a_community_is_known_by_name_identifier_and_its_first_characters(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_searches_and_subscriptions_are_limited_and_set_free(tmp_path: Path) -> 
             rows = await granted(team, right, what="artefact/keyword = 'public'", **as_filter)
             assert [row["number"] for row in rows] == [1, 2]
         assert [row["right"] for row in await asked(team, "rights")] == ["search"] * 2 + ["subscribe"] * 2
-        with pytest.raises(Refused, match="no grant of may_search covers it"):
+        with pytest.raises(Refused, match="no grant of search covers it"):
             team.access.check_query("bob", "may_search", None)
         [left] = await revoked(team, "search", number=2)
         with pytest.raises(Refused, match="this is the last grant of search: revoke all of them"):
