@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from godwit.teamwork.machine import scope_keys
-from godwit.teamwork.machine.bus import Changes
+from godwit.teamwork.machine.bus import Changes, NeedKey, signed_bytes_of
 from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.machine.peer_effects import ChangeRecord, EventCame
 from tests.seeds import few
 from tests.simulation.team_bus import SCOPE, Bus
+from tests.unit.teamwork.machine.team_of_peers import Keys
 
 
 def sealed_team() -> Bus:
@@ -62,6 +63,41 @@ def test_a_member_who_leaves_by_himself_reads_nothing_that_was_made_later() -> N
     assert titles(bus, 0) == {"after"}
     assert titles(bus, 1) == titles(bus, 3) == set()
     assert not bus.rejected
+
+
+def test_a_key_that_was_due_is_made_after_the_process_has_ended() -> None:
+    bus = sealed_team()
+    bus.detach(2)
+    bus.tell(1, ChangeRecord(SCOPE, "member/bob", {"state": "left"}))
+    bus.deliver()  # d0 knows of it, and waits for its turn
+    bus.end(0)
+    bus.start_again(0)
+    later(bus)
+    bus.tell(0, ChangeRecord(SCOPE, "artefact/1", {"title": "after"}))
+    later(bus)
+    assert titles(bus, 0) == {"after"}
+    assert titles(bus, 1) == titles(bus, 3) == set()
+    keys = len(list(bus.stores[0].records(SCOPE, "key")))
+    for _ in range(2):
+        bus.end(0)
+        bus.start_again(0)
+        later(bus)
+    assert len(list(bus.stores[0].records(SCOPE, "key"))) == keys  # no more is due
+
+
+def test_a_key_is_not_given_by_a_peer_that_may_not_know_who_was_removed_before() -> None:
+    bus = sealed_team()
+    name = bus.rings[0].made(SCOPE)
+    need = NeedKey("d1", "bob", SCOPE, name)
+    signed = msgspec.structs.replace(need, signature=Keys("d1").sign(signed_bytes_of(need)))
+    given = bus.published["key_given"]
+    bus.tell(0, EventCame(msgspec.msgpack.encode(signed)))
+    later(bus)
+    assert bus.published["key_given"] == given
+    bus.tell(0, ChangeRecord(SCOPE, f"key/{name}", {}))
+    bus.tell(0, EventCame(msgspec.msgpack.encode(signed)))
+    later(bus)
+    assert bus.published["key_given"] > given
 
 
 def test_a_member_who_comes_back_gets_everything() -> None:

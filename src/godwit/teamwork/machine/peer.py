@@ -279,6 +279,7 @@ class Peer:
     def _on_attached(self, input: Attached) -> None:
         self._exchange.on_attached()
         self.presence.on_attached()
+        self.keys.on_attached()
 
     def _on_detached(self, input: Detached) -> None:
         self._exchange.on_detached()

@@ -2,9 +2,10 @@
 
 *Theory.* Each peer says at times that it is here (`Here`), and the others remember it. A peer that has just come asks,
 with its own `Here`, who else is. Two of the peers that are here answer (`Present`) with everything that they have heard
-for the whole team. Each statement has the signature of its own device, so the newcomer believes it, whoever hands it
-on. The two are those whose turn is first (`turns.py`) among the devices of which they know; peers that know the same
-need not talk about it. If both have died, the newcomer asks again, and it is the turn of others, four times as many.
+for the whole team. Each statement has the signature of its own device, so the newcomer believes it, no matter which
+peer hands it on. The two are those whose turn is first (`turns.py`) among the devices of which they know; peers that
+know the same need not talk about it. If both have died, the newcomer asks again, and it is the turn of others, four
+times as many.
 
 *Rules.*
 1. A peer says so when it is attached, again after half the time for which it holds, and when it goes. A peer that ends
@@ -13,8 +14,8 @@ need not talk about it. If both have died, the newcomer asks again, and it is th
 3. What a peer says of itself is signed, and believed if the signature is that of a device of its user. It holds for
    `HOLDS_S` at most, by the clock of the peer that hears it. What is older than what is known is ignored, so nobody can
    say it again in another's name.
-4. A user may show presence to some users alone: then each of them is told, that it goes as well, and nobody else. What
-   was said to some is never handed on. Only a peer that shows itself to the newcomer answers.
+4. A user may show presence to some users alone: then each of them is told, that it goes as well, and nobody else. A
+   statement for some is never handed on. Only a peer that shows itself to the newcomer answers.
 5. What a device says that is not known to the team yet is kept, and believed when it is known: a new device may speak
    before its record has arrived.
 6. Every change of what is known of a device is reported, once; repetitions are not. A device that went without saying
@@ -68,7 +69,7 @@ class Heard(msgspec.Struct, frozen=True):
 
     user: str
     until: float
-    """By the clock of this peer, until when it holds. It is replaced by what was said later."""
+    """By the clock of this peer, until when it holds. A later statement replaces it."""
     here: Here | None
     """As it was signed; None: the device has gone."""
     is_for_all: bool = False
@@ -83,7 +84,7 @@ class PresenceStore(Protocol):
         ...
 
     def put(self, device: str, heard: Heard | None) -> None:
-        """Keep what a device said, in place of what it said before; None: forget it."""
+        """Keep what a device said, instead of what it said before; None: forget it."""
         ...
 
 

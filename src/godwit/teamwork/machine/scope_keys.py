@@ -10,15 +10,18 @@ have the secret and find the asking user among the members wait for their turn, 
 device alone (`KeyBox`). The others hear that, too, and drop what they would have sent.
 
 *Rules.*
-1. A key is given to a device of a user who has a role in the scope now, as this peer knows it, and to nobody else.
+1. A key is given to a device of a user who has a role in the scope now, as this peer knows it, and to nobody else. A
+   peer that has the key, but not yet its record, gives it to nobody: it may not know who was removed before.
 2. A change that takes a role away, or that begins to seal the scope, makes its own device make a key. Two devices may
-   do so at once: both keys are known, and the later in the order is in use.
+   do so at once: both keys are known, and the later in the order is in use. If that device does not, another one of an
+   owner does; one that ended before it could, when it is attached again.
 3. A peer that still has no answer asks again, as often as it meets the key, and at most once in `ASK_S`.
 4. A device that has not learned yet whether a scope is sealed, or with which key, takes nothing from its user that
    only readers of the scope may see. (`unknown`; the driver asks for it)
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Protocol
 
 import msgspec
@@ -96,6 +99,24 @@ class ScopeKeys:
             else:
                 self._host.start_timer((ROTATE, scope), SLOT_S + turn_after_s(self._host.device, scope))
 
+    def on_attached(self) -> None:
+        """The peer may have ended before it made a key that was due. (rule 2)"""
+        for scope in self._store.scopes():
+            if self._is_due(scope):
+                self._host.start_timer((ROTATE, scope), SLOT_S + turn_after_s(self._host.device, scope))
+
+    def _is_due(self, scope: str) -> bool:
+        """Whether an owner's device must make a key, since somebody has lost a role after the one in use was made."""
+        governance = self._host.governance(scope)
+        if governance.role(self._host.user) is not Role.OWNER or (name := self.in_use(scope)) is None:
+            return False
+        made = max(change.order for change in self._store.changes_of(scope, f"key/{name}"))
+        return any(
+            before > Role.NONE and role is Role.NONE and order > made
+            for known in governance.roles.values()
+            for (_, before), (order, role) in pairwise(known)
+        )
+
     def on_made(self, scope: str, name: str) -> None:
         """The driver has drawn a key and keeps it."""
         self._host.change_fields(scope, f"key/{name}", {})
@@ -116,7 +137,7 @@ class ScopeKeys:
 
     def on_need(self, message: NeedKey) -> None:
         """Another peer asks for a key. (rule 1)"""
-        if not self._has_secret(message.scope, message.name):
+        if not self._has_secret(message.scope, message.name) or not self._is_recorded(message.scope, message.name):
             return
         if self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature):
             return
@@ -127,6 +148,10 @@ class ScopeKeys:
         after_s = turn_after_s(self._host.device, message.device, members)
         self._host.start_timer((GIVE, message.scope, message.name, message.device), after_s)
 
+    def _is_recorded(self, scope: str, name: str) -> bool:
+        """Whether the record of a key is here, and so what its device changed before: whose role it took away."""
+        return self._store.record(scope, f"key/{name}") is not None
+
     def on_given(self, message: KeyGiven) -> None:
         """Another peer has given a key."""
         key = message.scope, message.name, message.to
@@ -135,7 +160,9 @@ class ScopeKeys:
 
     def on_timer(self, what: str, scope: str, name: str = "", device: str = "") -> None:
         if what == ROTATE:
-            if self._host.governance(scope).role(self._host.user) is Role.OWNER:
+            if self._is_due(scope) or (
+                self.in_use(scope) is None and self._host.governance(scope).role(self._host.user) is Role.OWNER
+            ):
                 self._host.make_key(scope)
             return
         if what == ASKED:
