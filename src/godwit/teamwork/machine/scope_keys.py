@@ -112,7 +112,7 @@ class ScopeKeys:
             return False
         made = max(change.order for change in self._store.changes_of(scope, f"key/{name}"))
         return any(
-            before > Role.NONE and role is Role.NONE and order > made
+            before is not Role.NONE and role is Role.NONE and order > made
             for known in governance.roles.values()
             for (_, before), (order, role) in pairwise(known)
         )
