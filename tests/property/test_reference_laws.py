@@ -11,7 +11,8 @@ from godwit.filters.algebra import covers, intersects
 from godwit.filters.events import Attributes, Event, values_of
 from godwit.filters.filters import Filter, Some, any_of, negation
 from godwit.filters.language import parse, to_text
-from godwit.filters.references import bind, is_open, references_of
+from godwit.filters.open_tests import OpenTests, count_sets, shapes_of
+from godwit.filters.references import OpenSet, bind, is_open, references_of, sets_made
 from godwit.filters.sets import NOTHING, ValueSet, places
 from godwit.filters.values import Kind, Point
 from tests.property import strategies as draw
@@ -96,6 +97,25 @@ def test_all_values_may_lie_in_the_sets_of_different_values(text: str, mine: Att
 
 
 OPEN = st.builds(str.format, st.sampled_from(FORMS), st.sampled_from(COMPARISONS)).map(parse)
+
+
+@draw.many(6)
+@given(OPEN, OPEN, MINE, st.lists(draw.events(("x", "y")) | draw.events(("x",), draw.values(Kind.NUMBER, Kind.TEXT))))
+def test_an_open_filter_answers_in_a_context_as_the_bound_one_and_makes_no_more_sets_than_counted(
+    f: Filter, g: Filter, mine: Attributes, events: list[Event]
+) -> None:
+    made: list[ValueSet] = []
+
+    def make(waiting: OpenSet, context: Attributes) -> list[ValueSet]:
+        found = sets_made(waiting, context, vicinity)
+        made.extend(found)
+        return found
+
+    tests = OpenTests(make, mine)
+    for event in events:
+        for filter in (f, g, f & g, f | g):
+            assert tests.holds(filter, event.attributes) == bound(filter, mine).matches(event)
+    assert len(made) <= 2 * count_sets((shapes_of(f) + shapes_of(g)).items(), mine)  # one for a complement, too
 
 
 @draw.many(4)

@@ -282,7 +282,7 @@ class Session:
 
     def wants(self, name: str, event: Event) -> bool:
         """Whether the event matches a subscription, in the client's present context."""
-        return self.exact.get(name, self.subscriptions[name].filter).matches(event)
+        return self.exact.matches(name, event) if name in self.exact else self.subscriptions[name].filter.matches(event)
 
     # ------------------------------------------------------------ snapshots
 

@@ -444,7 +444,7 @@ class Sessions:
             said = [name for name in self.asserted if name in wish.values]
             if said:
                 return f"{', '.join(said)} of your context is not yours to say: this broker's server does"
-            return why_too_large(wish.values)
+            return why_too_large(wish.values) or session.exact.why_not_context({**wish.values, **session.asserted})
         client, name = wish.id
         if client != session.client:
             return f"{name!r} of {client!r} is not yours: ids begin with your own name, {session.client!r}"
@@ -452,7 +452,7 @@ class Sessions:
             return None if name in session.subscriptions else f"there is no subscription {name!r}"
         if isinstance(wish, Unadvertise):
             return None if name in session.advertisements else f"there is no advertisement {name!r}"
-        if is_open(wish.filter) and (reason := self._reason_against_open(wish)) is not None:
+        if is_open(wish.filter) and (reason := self._reason_against_open(session, wish)) is not None:
             return reason
         if wish.filter.size > limits.filter_literals_max:
             return f"a filter of {wish.filter.size} literals: at most {limits.filter_literals_max} are allowed"
@@ -475,12 +475,13 @@ class Sessions:
             return f"an event of {len(event.attributes)} attributes with its sender's: at most {ATTRIBUTES_MAX}"
         return None
 
-    def _reason_against_open(self, wish: Subscribe | Advertise) -> str | None:
+    def _reason_against_open(self, session: Session, wish: Subscribe | Advertise) -> str | None:
         if isinstance(wish, Advertise):
             return "an advertisement cannot refer to your own state (my.x, myloc)"
         if self.binding is None:
             return "the filter refers to your own state (my.x, myloc), which this broker does not follow"
-        return self.binding.why_not(wish.filter)
+        reason = self.binding.why_not(wish.filter)
+        return reason or session.exact.why_not_filter(wish.id[1], wish.filter, session.whole_context())
 
     def _is_advertised(self, session: Session, event: Event) -> bool:
         """Whether the client may publish this: what it has advertised; anything if it never has and need not."""

@@ -135,7 +135,7 @@ def vicinity(place: Reference, steps: int) -> ValueSet:
 
 def references_of(filter: Filter) -> tuple[Reference, ...]:
     """The references a filter makes, each once, in the order it is written."""
-    found = (_open_set(literal) for literal in literals(filter))
+    found = (open_set_of(literal) for literal in literals(filter))
     return tuple(dict.fromkeys(name for values in found if values is not None for name in values.references))
 
 
@@ -207,7 +207,7 @@ def replaced(filter: Filter, change: Callable[[OpenSet], Sequence[ValueSet]]) ->
             return all_of(*(replaced(part, change) for part in parts))
         case Or(parts=parts):
             return any_of(*(replaced(part, change) for part in parts))
-    waiting = _open_set(filter)
+    waiting = open_set_of(filter)
     if waiting is None:
         return filter
     assert not isinstance(filter, Missing)
@@ -220,7 +220,8 @@ def replaced(filter: Filter, change: Callable[[OpenSet], Sequence[ValueSet]]) ->
     return any_of(*(literal(filter.attribute, values) for values in made))
 
 
-def _open_set(literal: Literal) -> OpenSet | None:
+def open_set_of(literal: Literal) -> OpenSet | None:
+    """The open set of a literal, also under a complement; None: it refers to nothing."""
     if isinstance(literal, Missing):
         return None
     values = literal.values.inner if isinstance(literal.values, Complement) else literal.values

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from godwit.broker.exact_tests import OPEN_SETS_MAX
 from godwit.errors import BadValue, FilterTooBig
 from godwit.filters import regions, sets
 from godwit.filters.events import Attributes
@@ -61,7 +62,7 @@ __all__ = [
 STEPS_MAX = 1_000_000
 OPEN_LITERALS_MAX = 128
 """How many literals of a filter may refer to the client's own state: each is bound again whenever that changes."""
-BOUND_LITERALS_MAX = 2_000
+BOUND_LITERALS_MAX = OPEN_SETS_MAX
 """How many literals these may become, by references with several values; a filter of more matches nothing."""
 FOLLOWED_WEIGHT_MAX = 64
 """How large a filter may be for its states to be followed, in literals; of a larger one any state is possible."""
@@ -149,7 +150,7 @@ class Movements:
 
         def made(waiting: OpenSet) -> list[ValueSet]:
             nonlocal left
-            found = sets_made(waiting, state, partial(self._near, waiting))
+            found = self.made(waiting, state)
             left -= len(found)
             if left < 0:
                 raise FilterTooBig(f"a filter of more than {BOUND_LITERALS_MAX} literals for the values of its state")
@@ -159,6 +160,10 @@ class Movements:
             return replaced(filter, made)
         except FilterTooBig:  # by the many values that its references have
             return FALSE
+
+    def made(self, waiting: OpenSet, state: State) -> list[ValueSet]:
+        """The sets of a literal that refers to the client's state, when it is just this: any of them."""
+        return sets_made(waiting, state, partial(self._near, waiting))
 
     def _near(self, waiting: OpenSet, place: Value, count: int) -> ValueSet:
         return self._around(waiting, PossibleValues((place,)))
