@@ -152,7 +152,7 @@ class LimitsSection(msgspec.Struct, frozen=True, kw_only=True):
     notes_bytes_max: Count = _LIMITS.notes_bytes_max
     user_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
     user_bytes_max: Count | Literal["never"] = 256 * 2**20
-    user_filter_bytes_max: Count | Literal["never"] = 32 * 2**20
+    user_filter_bytes_max: Count | Literal["never"] = 24 * 2**20
     frame_bytes_max: Annotated[int, msgspec.Meta(ge=1_024)] = FRAME_BYTES_MAX
     connections_max: Count = _TRAFFIC.connections_max
     connections_per_host_max: Count = _TRAFFIC.connections_per_host_max
