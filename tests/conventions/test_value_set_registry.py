@@ -111,9 +111,10 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "inside apart area": "take any other region by its bounds, which never leave out a point"
     },
     "godwit.filters.sets": {"OneOf.__eq__": "no equal", "complement": "Complement"},
+    "godwit.filters.open_tests": {"OpenTests._literal_holds": "asks for the sign"},
     "godwit.filters.references": {
         "OpenSet.__eq__": "no equal",
-        "_open_set": "nothing to fill in",
+        "open_set_of": "nothing to fill in",
         "replaced": "asks for the sign",
     },
     "godwit.filters.algebra": {

@@ -68,7 +68,7 @@ class OpenTests:
         self._made, self._context = made, context
         self._sets: dict[tuple[OpenSet, bool], list[ValueSet]] = {}
         self._identities: dict[str, frozenset[Any]] = {}  # of the values of the context, by name
-        self._known: dict[OpenSet, frozenset[Any]] = {}  # of the operands that are no references
+        self._known: dict[OpenSet, frozenset[Any]] = {}  # of the operands, without references
 
     def holds(self, filter: Filter, attributes: Attributes) -> bool:
         """Whether checked attributes meet the filter in this context."""
