@@ -22,7 +22,7 @@ from tests.network.waiting import pause
 __all__ = ["ChaosClient", "MqttClient", "NativeClient"]
 
 CONNECT_AGAIN_S = 0.1
-LOSSES = "$SYS/broker/losses/since"
+LOSSES = "$SYS/broker/losses/count"
 
 
 class ChaosClient(Protocol):
@@ -173,7 +173,7 @@ class MqttClient:
         self._tasks = Tasks()
         self._published = 0
         self._has_heard = asyncio.Event()
-        self._losses_since = ""  # of the last loss that it was told
+        self._losses = ""  # the number that it was told last
         self._is_moving = asyncio.Lock()
         self._is_publishing = asyncio.Lock()
 
@@ -222,12 +222,12 @@ class MqttClient:
         await self._device.subscribe(LOSSES, self._qos)
         await self._has_heard.wait()
 
-    def _hear_of_losses(self, since: str) -> None:
-        """A disk in the network has lost events since then; it is said again with each subscription."""
+    def _hear_of_losses(self, count: str) -> None:
+        """How often a disk in the network has lost events; it is said again with each subscription."""
         self._has_heard.set()
-        if since and since != self._losses_since:
-            self._losses_since = since
-            self._history.write("receipt", to=self.name, says=f"losses since {since}")
+        if int(count) and count != self._losses:
+            self._losses = count
+            self._history.write("receipt", to=self.name, says=f"losses {count}")
 
     def publish(self, topic: str) -> str:
         self._published += 1
