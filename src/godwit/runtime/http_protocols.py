@@ -203,17 +203,11 @@ class HttpProtocol(H11Protocol):
         self._drop()
         asyncio.get_running_loop().call_later(CLOSE_S, self.transport.abort)
 
-    def handle_events(self) -> None:
-        try:
-            super().handle_events()
-        except h11.LocalProtocolError:  # rule 4
-            self._drop()
-
     def send_400_response(self, msg: str) -> None:
         self._refuse(msg, "protocol")
         if self.is_idle and self.conn.our_state is h11.IDLE:
             super().send_400_response(msg)
-        else:  # another answer is being sent, or was sent
+        else:  # another answer is being sent, or was sent (rule 4)
             self._drop()
 
     def timeout_keep_alive_handler(self) -> None:
