@@ -12,7 +12,7 @@ from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.channels import Channels
 from godwit.broker.client_rights import ClientRights
-from godwit.broker.effects import Arrived, Closed, Heard, LinkUp, Opened, TimerDue
+from godwit.broker.effects import Arrived, Closed, Heard, LinkUp, Opened, TailLost, TimerDue
 from godwit.broker.gossip import LOSSES
 from godwit.broker.gossip_messages import Fact, GossipUpdate, LostInputs
 from godwit.broker.graph import GraphRouting
@@ -95,6 +95,7 @@ def said_by(*messages: Any, first: int = 1) -> list[Call]:
 
 
 OPEN = [LinkUp("n"), Arrived("n", Hello(1, 1, 0, 1, True))]
+KNOWS_MORE = Hello(1, 5, 7, 1, True)  # of a life 5 of ours, which has sent 7 messages
 REPLAY = Replay("ann", "b", 1, Session("ann", "n/1/1", Limits()).state(), (), is_last=True)
 LOST_STATE = msgspec.structs.replace(Session("ann", "n/1/1", Limits()).state(), lost_since=3.0)
 EVENT = Event({"x": 1}, "p", 1)
@@ -199,6 +200,7 @@ SCRIPTS: dict[str, Script] = {
         at_hops, [*MET, ("on_timer_due", (("calm",), 1.0))], [("on_timer_due", (("calm",), 2.0))]
     ),
     "SessionsState.losses": HEARD_OF_A_LOSS,
+    "LostTailState.has_begun": Script(tree, inputs(TailLost(5)), inputs(LinkUp("n"), Arrived("n", KNOWS_MORE))),
     "LostTailState.untold": Script(tree, inputs(*OPEN, *CLIENTS, *frames("n", LOSS)), inputs(TimerDue(("losses",)))),
     "HeardLossesState.count": HEARD_OF_A_LOSS,
     "HeardLossesState.losses": HEARD_OF_A_LOSS,
