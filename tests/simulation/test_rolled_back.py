@@ -17,7 +17,7 @@ from godwit.simulator.final_checks import FinalChecks
 from godwit.simulator.in_flight import InFlight
 from godwit.simulator.random_scenarios import drawn
 from godwit.simulator.run import Simulation
-from godwit.simulator.scenario import Scenario, with_changes
+from godwit.simulator.scenario import Scenario, named, with_changes
 from tests.seeds import slow
 from tests.simulation.scenarios import CHURN, GRAPH, SETTLE, TREE, delivered_pairs, laws_broken, owed_pairs
 from tests.simulation.test_every_fault import Records
@@ -106,6 +106,10 @@ def test_a_disk_that_is_rolled_back_twice_within_seconds_begins_two_lives() -> N
 def test_a_client_ends_what_it_had_ended_in_a_session_that_goes_on_under_another_name() -> None:
     scenario, seed = drawn(13, 135)
     assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_what_a_client_had_ended_is_ended_again_also_after_one_more_connection() -> None:
+    assert Simulation(named("storm"), 4).run().violations == ()
 
 
 def test_a_loss_before_all_time_by_a_clock_that_is_behind_is_told_as_since_the_beginning() -> None:

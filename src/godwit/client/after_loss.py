@@ -5,7 +5,8 @@ force at the broker until then, and one that it had ended stays. So the client t
 subscriptions that it does not know.
 
 *Rules.*
-1. Only while a session continues after a loss (`is_on`): otherwise the broker's decision stands.
+1. Only while a session continues after a loss (`is_on`): otherwise the broker's decision stands. It stays so until the
+   client begins another session: an event may come late for a subscription that has ended long ago.
 """
 
 from collections.abc import Mapping

@@ -416,8 +416,9 @@ class Client:
         self._tried.clear()
         self._origin, self._renewed_at = message.origin, message.renewed_at
         self._take_receipt(message.receipt)
-        is_renamed = not resumed and not message.fresh and self.session != ""  # it may hold what has been ended since
-        self._after_loss.begin(is_on=is_renamed or (not resumed and message.receipt.lost_since is not None))
+        if not resumed:  # under another name it may hold what has been ended since
+            is_renamed = not message.fresh and self.session != ""
+            self._after_loss.begin(is_on=is_renamed or message.receipt.lost_since is not None)
         if resumed:
             self._acknowledged(message.accepted)
             effects = self._heed_quench()  # which came before this, and after whatever was accepted

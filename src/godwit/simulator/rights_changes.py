@@ -86,7 +86,7 @@ class RightsChanges:
         self.revoked = 0  # subscriptions
         self.entered = 0  # events that were checked,
         self.replaced = 0  # and of these, events that replaced a retained one
-        self.withheld = 0  # that were not let in
+        self.withheld = 0  # that did not enter
         self._stored: dict[NodeId, dict[str, Event | None]] = {}  # by broker and key, before an input
         self._seen: Event | None = None  # the last event that was delivered
         self._files: dict[NodeId, dict[NodeId, ClientRights | None]] = {}  # by broker and client; missing: everything
