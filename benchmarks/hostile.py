@@ -46,7 +46,7 @@ from godwit.broker.messages import Attach, Attached, Note, Refused, Request, Sub
 from godwit.errors import Refused as RefusedError
 from godwit.filters import parse
 from godwit.runtime import connect
-from godwit.runtime.network_client import NetworkClient
+from godwit.runtime.network_client import NetworkClient, Subscription
 from godwit.runtime.users import hashed
 from godwit.runtime.wire import Frames, Intro
 
@@ -350,9 +350,9 @@ async def flood(ports: Ports) -> None:
 
 
 async def flooded(client: NetworkClient, answers: Answers) -> None:
-    """Publish 30,000 events of 1 KB, 2,000 at a time."""
-    for first in range(0, 30_000, 2_000):
-        asked = [client.publish({"kind": "parking", "n": first + i, "text": "x" * 1_000}) for i in range(2_000)]
+    """Publish 30,000 events of 1 KB, as many at a time as a client keeps."""
+    for first in range(0, 30_000, 500):
+        asked = [client.publish({"kind": "parking", "n": first + i, "text": "x" * 1_000}) for i in range(500)]
         for each in asked:
             await answers.ask(each)
 
@@ -365,8 +365,14 @@ async def subscribed_at_both(ports: Ports, stack: AsyncExitStack) -> tuple[Netwo
     here = await stack.enter_async_context(mallory(ports))
     there = await stack.enter_async_context(mallory(ports._replace(native=ports.neighbour), "mallory/2"))
     for client in (here, there):
-        await client.subscribe(GRANT)
+        reading = asyncio.create_task(_read(await client.subscribe(GRANT)))
+        stack.callback(reading.cancel)
     return here, there
+
+
+async def _read(subscription: Subscription) -> None:
+    async for _ in subscription:  # unread events would stop the answers, too
+        pass
 
 
 @attack("a neighbour that sends 30,000 events of 1 KB")
