@@ -173,3 +173,87 @@ def test_a_device_that_lacks_the_settings_or_the_key_of_a_scope_has_nothing_to_s
     assert "the key of" in bus.peers[2].unsendable(wanted)
     bus.come_together()
     assert not bus.peers[2].unsendable(wanted)
+
+
+def team_with_carl() -> Bus:
+    """As `sealed_team`, with carl at d4."""
+    bus = Bus(1, peers=4)
+    bus.join("carl", "d4")
+    bus.tell(0, ChangeRecord(SCOPE, "scope/self", {"sealed": True}))
+    for user in ("bob", "carl"):
+        bus.tell(0, ChangeRecord(SCOPE, f"member/{user}", {"state": "joined", "role": "editor"}))
+    bus.come_together()
+    return bus
+
+
+def test_a_member_who_left_offline_does_not_read_with_a_key_whose_maker_did_not_know() -> None:
+    bus = team_with_carl()
+    bus.detach(1)
+    bus.tell(1, ChangeRecord(SCOPE, "member/bob", {"state": "left"}))
+    for title in ("first", "second"):  # so the next key stands after bob's change in the order
+        bus.tell(2, ChangeRecord(SCOPE, "artefact/1", {"title": title}))
+    bus.tell(2, ChangeRecord(SCOPE, "member/carl", {"state": "left"}))
+    later(bus)
+    bus.tell(2, ChangeRecord(SCOPE, "artefact/2", {"title": "before"}))
+    later(bus)
+    assert "before" in titles(bus, 3)
+    bus.attach(1)
+    bus.come_together()
+    later(bus)
+    assert bus.peers[2].governance(SCOPE).role("bob") is Role.NONE
+    bus.tell(2, ChangeRecord(SCOPE, "artefact/3", {"title": "after"}))
+    later(bus)
+    assert "after" in titles(bus, 0)
+    assert not any("after" in titles(bus, place) for place in (1, 3, 4))
+
+
+@pytest.mark.parametrize("is_key_lost", [False, True])
+def test_two_devices_remove_two_members_at_once_and_neither_reads_on(is_key_lost: bool) -> None:
+    bus = team_with_carl()
+    bus.detach(0)
+    for title in ("first", "second"):
+        bus.tell(2, ChangeRecord(SCOPE, "artefact/1", {"title": title}))
+    bus.tell(2, ChangeRecord(SCOPE, "member/carl", {"state": "left"}))
+    later(bus)
+    bus.tell(0, ChangeRecord(SCOPE, "member/bob", {"state": "left"}))
+    if is_key_lost:
+        del bus.outboxes[0][1:]
+    bus.attach(0)
+    bus.come_together()
+    later(bus)
+    bus.tell(2, ChangeRecord(SCOPE, "artefact/3", {"title": "after"}))
+    later(bus)
+    assert "after" in titles(bus, 0)
+    assert not any("after" in titles(bus, place) for place in (1, 3, 4))
+
+
+def test_a_key_is_not_given_by_a_peer_that_lacks_a_removal_that_its_maker_knew() -> None:
+    bus = sealed_team()
+    name = bus.rings[0].made(SCOPE)
+    need = NeedKey("d1", "bob", SCOPE, name)
+    signed = msgspec.structs.replace(need, signature=Keys("d1").sign(signed_bytes_of(need)))
+    last = bus.stores[0].vector(SCOPE).get("d3", 0)
+    bus.tell(0, ChangeRecord(SCOPE, f"key/{name}", {"removals": {"d3": last + 1}}))
+    given = bus.published["key_given"]
+    bus.tell(0, EventCame(msgspec.msgpack.encode(signed)))
+    bus.pass_time(10)
+    assert bus.published["key_given"] == given
+    bus.tell(3, ChangeRecord(SCOPE, "artefact/1", {"title": "any"}))
+    later(bus)
+    bus.tell(0, EventCame(msgspec.msgpack.encode(signed)))
+    bus.pass_time(10)
+    assert bus.published["key_given"] > given
+
+
+def test_a_key_whose_record_states_no_removals_is_replaced_once_if_somebody_was_removed() -> None:
+    bus = sealed_team()
+    bus.tell(0, ChangeRecord(SCOPE, "member/bob", {"state": "left"}))
+    later(bus)
+    name = bus.rings[0].made(SCOPE)
+    bus.tell(0, ChangeRecord(SCOPE, f"key/{name}", {}))  # as earlier versions made it
+    later(bus)
+    replaced = bus.peers[0].keys.in_use(SCOPE)
+    assert replaced != name
+    bus.come_together()
+    later(bus)
+    assert bus.peers[0].keys.in_use(SCOPE) == bus.peers[2].keys.in_use(SCOPE) == replaced

@@ -3,7 +3,8 @@
 *Theory.* A scope whose setting `sealed` is true has keys. A key has a name, its fingerprint, and a record `key/NAME`
 without a secret, which only an owner can make. The last one in the order of the scope is the key in use: all members
 come to the same one. The device that takes a role away makes the next key, so those who left cannot read what is sealed
-with it.
+with it. The record of a key states which removals its maker knew (`removals.py`): the next key is *due* if the maker of
+the one in use did not know of some removal.
 
 A device that meets a key it does not have asks for it (`NeedKey`), signed. All peers of the scope hear this; those that
 have the secret and find the asking user among the members wait for their turn, and the first gives it, sealed for that
@@ -11,17 +12,17 @@ device alone (`KeyBox`). The others hear that, too, and drop what they would hav
 
 *Rules.*
 1. A key is given to a device of a user who has a role in the scope now, as this peer knows it, and to nobody else. A
-   peer that has the key, but not yet its record, gives it to nobody: it may not know who was removed before.
+   peer that has the key, but not yet its record and all removals that its maker knew, gives it to nobody.
 2. A change that takes a role away, or that begins to seal the scope, makes its own device make a key. Two devices may
-   do so at once: both keys are known, and the later in the order is in use. If that device does not, another one of an
-   owner does; one that ended before it could, when it is attached again.
+   do so at once: both keys are known, and the later in the order is in use. While the next key is due, the devices of
+   owners wait for their turn to make it; one that ended before it could, when it is attached again. A key that comes
+   ends the wait only if no further one is due.
 3. A peer that still has no answer asks again, as often as it meets the key, and at most once in `ASK_S`.
 4. A device that has not learned yet whether a scope is sealed, or with which key, takes nothing from its user that
    only readers of the scope may see. (`unknown`; the driver asks for it)
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Protocol
 
 import msgspec
@@ -30,6 +31,7 @@ from godwit.teamwork.machine.bus import KeyGiven, NeedKey, signed_bytes_of
 from godwit.teamwork.machine.changes import Change
 from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.machine.part_host import PartHost
+from godwit.teamwork.machine.removals import KnownRemovals, known_removals, removals
 from godwit.teamwork.machine.scope_log import Devices
 from godwit.teamwork.machine.store import Store
 from godwit.teamwork.machine.turns import SLOT_S, turn_after_s
@@ -87,7 +89,10 @@ class ScopeKeys:
         """A change was added; `before` had a role until then. (rule 2)"""
         scope = change.scope
         if change.kind == "key":
-            self._host.stop_timer((ROTATE, scope))
+            if self._is_due(scope):
+                self._plan(scope)
+            else:
+                self._host.stop_timer((ROTATE, scope))
             return
         governance = self._host.governance(scope)
         if not governance.settings.get("sealed") or governance.role(self._host.user) is not Role.OWNER:
@@ -97,29 +102,35 @@ class ScopeKeys:
             if change.device == self._host.device:
                 self._host.make_key(scope)
             else:
-                self._host.start_timer((ROTATE, scope), SLOT_S + turn_after_s(self._host.device, scope))
+                self._plan(scope)
 
     def on_attached(self) -> None:
         """The peer may have ended before it made a key that was due. (rule 2)"""
         for scope in self._store.scopes():
             if self._is_due(scope):
-                self._host.start_timer((ROTATE, scope), SLOT_S + turn_after_s(self._host.device, scope))
+                self._plan(scope)
+
+    def _plan(self, scope: str) -> None:
+        """Make a key when it is this device's turn, if one is still due then."""
+        self._host.start_timer((ROTATE, scope), SLOT_S + turn_after_s(self._host.device, scope))
 
     def _is_due(self, scope: str) -> bool:
-        """Whether an owner's device must make a key, since somebody has lost a role after the one in use was made."""
+        """Whether an owner's device must make a key: the maker of the one in use did not know of some removal."""
         governance = self._host.governance(scope)
         if governance.role(self._host.user) is not Role.OWNER or (name := self.in_use(scope)) is None:
             return False
-        made = max(change.order for change in self._store.changes_of(scope, f"key/{name}"))
-        return any(
-            before is not Role.NONE and role is Role.NONE and order > made
-            for known in governance.roles.values()
-            for (_, before), (order, role) in pairwise(known)
-        )
+        known = self._known_to_maker(scope, name)
+        return not all(known.has(removal) for removal in removals(governance))
+
+    def _known_to_maker(self, scope: str, name: str) -> KnownRemovals:
+        """The removals that the maker of a key knew."""
+        record = self._store.record(scope, f"key/{name}")
+        return KnownRemovals.of(record.fields if record else {})
 
     def on_made(self, scope: str, name: str) -> None:
         """The driver has drawn a key and keeps it."""
-        self._host.change_fields(scope, f"key/{name}", {})
+        known = known_removals(self._host.governance(scope))
+        self._host.change_fields(scope, f"key/{name}", msgspec.to_builtins(known))
 
     # ------------------------------------------------------------ asking
 
@@ -137,7 +148,7 @@ class ScopeKeys:
 
     def on_need(self, message: NeedKey) -> None:
         """Another peer asks for a key. (rule 1)"""
-        if not self._has_secret(message.scope, message.name) or not self._is_recorded(message.scope, message.name):
+        if not self._has_secret(message.scope, message.name) or not self._may_give(message.scope, message.name):
             return
         if self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature):
             return
@@ -148,9 +159,11 @@ class ScopeKeys:
         after_s = turn_after_s(self._host.device, message.device, members)
         self._host.start_timer((GIVE, message.scope, message.name, message.device), after_s)
 
-    def _is_recorded(self, scope: str, name: str) -> bool:
-        """Whether the record of a key is here, and so what its device changed before: whose role it took away."""
-        return self._store.record(scope, f"key/{name}") is not None
+    def _may_give(self, scope: str, name: str) -> bool:
+        """Whether the record of a key is here, and all removals that its maker knew."""
+        if self._store.record(scope, f"key/{name}") is None:
+            return False
+        return self._known_to_maker(scope, name).are_in(self._store.vector(scope))
 
     def on_given(self, message: KeyGiven) -> None:
         """Another peer has given a key."""
