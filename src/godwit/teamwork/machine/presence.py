@@ -13,7 +13,8 @@ times as many.
 2. A user with the availability `hidden` sends nothing. Others cannot tell this from a peer that is away.
 3. What a peer says of itself is signed, and believed if the signature is that of a device of its user. It holds for
    `HOLDS_S` at most, by the clock of the peer that hears it. What is older than what is known is ignored, so nobody can
-   say it again in another's name.
+   say it again in another's name. While what is known holds, the times that the sender signed decide what is older;
+   after that the time by this clock, so a sender whose clock was ahead is believed again once it is right.
 4. A user may show presence to some users alone: then each of them is told, that it goes as well, and nobody else. A
    statement for some is never handed on. Only a peer that shows itself to the newcomer answers.
 5. What a device says that is not known to the team yet is kept, and believed when it is known: a new device may speak
@@ -25,8 +26,9 @@ times as many.
 8. A peer that attaches and knows of no other device that is here asks `ASKS_MAX` times at most, until one answers. It
    asks the whole team, or `ASKED_MAX` of the users to whom it shows itself. An answer has at most `HANDED_ON_MAX`
    statements, the latest.
-9. A device is away if it said so, if its time has expired, or if it has said nothing in the time for which a statement
-   holds although this peer was attached. A device that has answered a search since is not.
+9. A device is away if it said so less than `HOLDS_S` ago, or if nothing that it said holds although this peer has been
+   attached for `HOLDS_S`. What this peer heard before it was attached tells no more than that. A device that has
+   answered a search since is not away.
 """
 
 from collections.abc import Iterable, Iterator
@@ -74,6 +76,13 @@ class Heard(msgspec.Struct, frozen=True):
     """As it was signed; None: the device has gone."""
     is_for_all: bool = False
     """Whether it was said to the whole team."""
+    said_at: float = 0.0
+    """When, by the clock of the device. Statements that earlier versions kept do not have it."""
+
+    def is_later_than(self, said_at: float, now: float) -> bool:
+        """Whether a statement of the same device, made at that time by its clock, is older. (rule 3)"""
+        by_own_clock = self.until - HOLDS_S
+        return said_at < (max(self.said_at, by_own_clock) if self.until > now else by_own_clock)
 
 
 class PresenceStore(Protocol):
@@ -141,9 +150,9 @@ class Presence:
         now, heard = self._host.now, self._devices.get(device)
         if self._answered_at.get(device, float("-inf")) > now - HOLDS_S:
             return False
-        if heard is None:
-            return self._attached_at is not None and now - self._attached_at >= HOLDS_S
-        return heard.here is None or not heard.until > now
+        if heard is not None and heard.until > now:
+            return heard.here is None
+        return self._attached_at is not None and now - self._attached_at >= HOLDS_S
 
     def _present(self) -> Iterator[tuple[str, Here, float, bool]]:
         """Each device that is here, what it said, until when it holds, and whether that was said to the whole team."""
@@ -209,7 +218,7 @@ class Presence:
         asked = said.shown_to[ASKED_MAX * self._asked :][:ASKED_MAX] if is_asking else ()
         self._asked += is_asking
         here = self._signed(asks=self._asked if is_asking and not said.shown_to else 0)
-        self._remember(here.device, Heard(here.user, here.until, here, not said.shown_to))
+        self._remember(here.device, Heard(here.user, here.until, here, not said.shown_to, host.now))
         if not said.shown_to:
             host.publish(here, until=here.until)
         for user in said.shown_to:  # (rule 4)
@@ -252,17 +261,18 @@ class Presence:
             _put_last(self._unbelieved, message.device, (message, is_for_all), UNKNOWN_MAX)
             return False
         known, now = self._devices.get(message.device), self._host.now
-        if known is not None and message.until < known.until:
+        said_at = message.until - HOLDS_S
+        if known is not None and known.is_later_than(said_at, now):
             return False
         if message.availability not in SHOWN or len(message.status) > STATUS_CHARS_MAX:
             allowed = f"availability must be one of {', '.join(SHOWN)}, with a status of {STATUS_CHARS_MAX} characters"
             self._host.reject(f"presence of {message.device}", allowed)
             return False
-        self._host.reject("clock", self.clocks.hear(message.device, message.until - HOLDS_S, now))
-        is_news = known is None or known.here != message
-        heard = Heard(message.user, min(message.until, now + HOLDS_S), message, is_for_all)
-        self._remember(message.device, heard)
-        return is_news
+        self._host.reject("clock", self.clocks.hear(message.device, said_at, now))
+        is_repeated = known is not None and known.here == message
+        until = known.until if known is not None and is_repeated else min(message.until, now + HOLDS_S)
+        self._remember(message.device, Heard(message.user, until, message, is_for_all, said_at))
+        return not is_repeated
 
     def on_device(self, device: str) -> None:
         """The record of a device is another one now. (rule 5)"""
@@ -274,13 +284,15 @@ class Presence:
         """A device goes."""
         self._unbelieved.pop(message.device, None)
         known, now = self._devices.get(message.device), self._host.now
-        if known is not None and (known.user != message.user or message.time < known.until - HOLDS_S):
+        if known is not None and (known.user != message.user or known.is_later_than(message.time, now)):
             return
         if reason := self._keys.check(message.device, message.user, signed_bytes_of(message), message.signature):
             self._host.reject(f"presence of {message.device}", reason)
             return
         self._answered_at.pop(message.device, None)
-        self._remember(message.device, Heard(message.user, min(message.time, now) + HOLDS_S, None))
+        self._remember(
+            message.device, Heard(message.user, min(message.time, now) + HOLDS_S, None, said_at=message.time)
+        )
 
     def on_search_answered(self, device: str) -> None:
         """A device has answered a search of this peer. (rule 9)"""

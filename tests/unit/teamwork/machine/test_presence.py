@@ -313,12 +313,64 @@ def test_a_device_is_away_when_it_said_so_or_has_said_nothing_for_long() -> None
     bus.pass_time(HOLDS_S)
     assert presence.is_away("d2")
     assert presence.is_away("unheard")
+
+
+def test_what_was_heard_in_an_earlier_run_and_has_expired_says_nothing_until_this_peer_has_listened_long_enough() -> (
+    None
+):
+    bus = together(5)
+    for place in (0, 2, 3):
+        bus.end(place)
+    bus.pass_time(HOLDS_S / 2)
+    bus.tell(4, Leaving())
+    bus.deliver()
+    bus.end(4)
     bus.end(1)
+    bus.pass_time(1)
+    bus.start_again(1)
+    assert bus.peers[1].presence.is_away("d4")  # it said so a moment ago
+    bus.end(1)
+    bus.pass_time(2 * HOLDS_S)
+    bus.queues[1].clear()
+    bus.attach(0)  # it came while this peer did not run
+    bus.queues[1].clear()
     bus.start_again(1)
     presence = bus.peers[1].presence
-    assert presence.is_away("d0")
-    assert presence.is_away("d2")
-    assert not presence.is_away("unheard")
+    assert not any(presence.is_away(device) for device in ("d0", "d2", "d4", "unheard"))
+    bus.pass_time(HOLDS_S)
+    bus.deliver()
+    assert not presence.is_away("d0")
+    assert all(presence.is_away(device) for device in ("d2", "d4", "unheard"))
+
+
+@pytest.mark.parametrize("ahead_s", [-1200.0, 0.0, 1200.0, 1e6])
+def test_what_a_device_said_before_it_went_is_not_believed_whatever_its_clock(ahead_s: float) -> None:
+    bus = together(2)
+    bus.end(0)  # what it says is made here
+    bus.pass_time(1300)
+    here = signed(Here("d0", "ann", "available", bus.now + ahead_s + HOLDS_S))
+    bus.tell(1, EventCame(here))
+    bus.pass_time(60)
+    gone = Gone("d0", "ann", bus.now + ahead_s)
+    signature = Keys("d0").sign(signed_bytes_of(gone))
+    bus.tell(1, EventCame(msgspec.msgpack.encode(msgspec.structs.replace(gone, signature=signature))))
+    bus.tell(1, EventCame(here))
+    assert "d0" not in seen(bus, 1)
+
+
+def test_a_device_whose_clock_was_ahead_is_believed_again_once_what_it_said_has_expired() -> None:
+    bus = together(2)
+    bus.end(0)
+    ahead = signed(Here("d0", "ann", "available", bus.now + 1e6))
+    bus.tell(1, EventCame(ahead))
+    bus.pass_time(HOLDS_S / 2)
+    bus.tell(1, EventCame(ahead))  # repeated: holds no longer than before
+    bus.tell(1, EventCame(signed(Here("d0", "ann", "busy", bus.now + HOLDS_S))))
+    assert seen(bus, 1)["d0"] == "available"
+    bus.pass_time(HOLDS_S / 2)
+    assert "d0" not in seen(bus, 1)
+    bus.tell(1, EventCame(signed(Here("d0", "ann", "busy", bus.now + HOLDS_S))))
+    assert seen(bus, 1)["d0"] == "busy"
 
 
 def test_a_device_that_has_answered_a_search_is_not_away_until_it_says_so() -> None:
