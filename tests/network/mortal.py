@@ -118,7 +118,9 @@ class Mortal:
         neighbours = [f"{name}={'' if at is None else at}" for name, at in self.neighbours.items()]
         arguments = [self.name, str(self.folder), str(self.port), self.durability, *neighbours, *self.options]
         self.pid, self.said = await self.place.fork(arguments)
-        self.port = int(await self.line("its port"))
+        while not (said := await self.line("its port")).isdigit():
+            pass  # on a busy machine its disk was slow: "trouble", "relief"
+        self.port = int(said)
         return self.address
 
     async def line(self, what: str) -> str:

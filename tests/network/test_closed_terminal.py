@@ -21,7 +21,9 @@ app(prog_name="godwit")
 def in_terminal(folder: Path, *words: str) -> tuple["subprocess.Popen[bytes]", int]:
     """Start `godwit` with these words in a terminal of its own; its process and the other end of the terminal."""
     here, there = os.openpty()
-    process = subprocess.Popen([sys.executable, "-c", IN_TERMINAL, str(there), *words], cwd=folder, pass_fds=[there])
+    command = [sys.executable, "-c", IN_TERMINAL, str(there), *words]
+    state = {"XDG_STATE_HOME": str(folder)}
+    process = subprocess.Popen(command, cwd=folder, pass_fds=[there], env=os.environ | state)
     os.close(there)
     return process, here
 

@@ -15,7 +15,8 @@ every source sends a `ChannelTail` after them when it hears that somebody has st
 1. The numbers of one (life of the source, target) count 1, 2, 3, … without a hole.
 2. A channel starts with `ChannelStart`, which names the life of the target that it is for. A target that has lost its
    memory takes nothing before it: what was sent to its past life is not for it. One that has lost its last inputs alone
-   knows the source, and takes all before it in order, too: what is missing is a gap (rule 5).
+   knows the source, and takes all before it in order, too: what is missing is a gap (rule 5). If it misses more than
+   one question may ask for, it takes nothing before it either: to catch up would hold up all that comes.
 3. Of one life of a source a target hands on each number once, in order; a number that was given up stays given up.
 4. `ChannelStart`, `Nack` and `LostNumbers` act when they come, since the order may be waiting for them; their number is
    used up.
@@ -348,12 +349,17 @@ class Channels:
         """Carry out at once what the order may be waiting for."""
         if isinstance(message, ChannelStart):
             if message.incarnation == self.incarnation != incoming.life:  # rule 2
-                if (incoming.life or incoming.is_known) and number >= incoming.next:
+                is_near = 0 <= number - incoming.next <= NACK_MAX
+                if (incoming.life or incoming.is_known) and is_near:
                     incoming.next = max(incoming.next, 1)
                     incoming.life = message.incarnation
                     return
                 for early in sorted(early for early in incoming.held if early < number):
-                    answers += _dropped(source, early, incoming.held.pop(early), "for a life that is over")
+                    held = incoming.held.pop(early)
+                    if incoming.life and held is not None:  # of that life we have lost only what came last
+                        handed_on.append((source, held))
+                    else:
+                        answers += _dropped(source, early, held, "for a life that is over")
                 if number < incoming.next:  # what came above has nothing to do with what comes now
                     incoming.held.clear()
                     incoming.highest = number

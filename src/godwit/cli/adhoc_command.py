@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -322,14 +323,20 @@ def _printer() -> "Callable[[Event], None]":
     from godwit.cli.event_display import text_of
 
     console = Console(highlight=False)
-    return lambda event: console.print(text_of(event), soft_wrap=True)
+
+    def show(event: "Event") -> None:
+        with suppress(OSError):  # the terminal has closed, and SIGHUP is on its way
+            console.print(text_of(event), soft_wrap=True)
+
+    return show
 
 
 def _tell(text: str) -> None:
     """Print the records of the device for people."""
     from godwit.cli.event_display import safe
 
-    typer.echo(safe(text), err=True)
+    with suppress(OSError):  # the terminal has closed, and SIGHUP is on its way
+        typer.echo(safe(text), err=True)
 
 
 def _on_record(record: "Record") -> None:

@@ -6,7 +6,8 @@ subscriptions that it does not know.
 
 *Rules.*
 1. Only while a session continues after a loss (`is_on`): otherwise the broker's decision stands. It stays so until the
-   client begins another session: an event may come late for a subscription that has ended long ago.
+   client begins another session: an event may come late for a subscription that has ended long ago. That a session goes
+   on under another name shows a loss, but in the modes that rename it at each broker.
 """
 
 from collections.abc import Mapping

@@ -89,6 +89,7 @@ from godwit.trace import Record
 __all__ = ["Client", "ClientConfig", "Refusal"]
 
 Said = Subscribe | Advertise | Context | SetSessionExpiry
+RENAMING = ("carry", "explicit")  # modes in which a session has another name at each broker, without any loss
 
 
 class Client:
@@ -417,7 +418,7 @@ class Client:
         self._origin, self._renewed_at = message.origin, message.renewed_at
         self._take_receipt(message.receipt)
         if not resumed:  # under another name it may hold what has been ended since
-            is_renamed = not message.fresh and self.session != ""
+            is_renamed = not message.fresh and self.session != "" and self.config.mode not in RENAMING
             self._after_loss.begin(is_on=is_renamed or message.receipt.lost_since is not None)
         if resumed:
             self._acknowledged(message.accepted)

@@ -56,16 +56,21 @@ class OpenSet(ValueSet):
     builder: str
     operands: tuple[Operand, ...]
     _key: Any = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)  # known, as the next: a list may be long, and tests ask for each event
+    _references: tuple[Reference, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         key = tuple(
             operand if operand is None or isinstance(operand, Reference) else identity(operand)
             for operand in self.operands
         )
+        references = (operand for operand in self.operands if isinstance(operand, Reference))
         object.__setattr__(self, "_key", (self.builder, key))
+        object.__setattr__(self, "_hash", hash(self._key))
+        object.__setattr__(self, "_references", tuple(dict.fromkeys(references)))
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OpenSet) and self._key == other._key
@@ -81,7 +86,7 @@ class OpenSet(ValueSet):
     @property
     def references(self) -> tuple[Reference, ...]:
         """What has to be known before the set is."""
-        return tuple(dict.fromkeys(operand for operand in self.operands if isinstance(operand, Reference)))
+        return self._references
 
     def contains(self, value: Value) -> bool:
         raise Unbound(*map(str, self.references))

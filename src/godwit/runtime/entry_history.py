@@ -6,7 +6,8 @@ latest first. So the entries that an event matched are computed when somebody as
 
 *Rules.*
 1. Nothing here changes the machine.
-2. At most `CHANGES_MAX` changes are kept, with filters of at most `LITERALS_MAX` literals together.
+2. At most `CHANGES_MAX` changes are kept, with filters of at most `BYTES_MAX` bytes together: a client may subscribe to
+   long lists and end that again.
 3. A change in the same turn as an event came before or after it. So the entry counts both with the filter before and
    with the one after.
 4. Entries that follow the contexts of clients are known only as they are now: the answer says so.
@@ -18,13 +19,14 @@ from typing import Any, NamedTuple
 from godwit.broker.messages import EntryId, NodeId
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
+from godwit.filters.memory_sizes import memory_size
 from godwit.runtime.node import Node
 from godwit.runtime.routing_answers import FOLLOWED, WANTED, entries_of
 
-__all__ = ["CHANGES_MAX", "LITERALS_MAX", "EntryHistory", "Matched"]
+__all__ = ["BYTES_MAX", "CHANGES_MAX", "EntryHistory", "Matched"]
 
 CHANGES_MAX = 20_000
-LITERALS_MAX = 200_000
+BYTES_MAX = 8 * 2**20
 
 
 class Matched(NamedTuple):
@@ -41,6 +43,7 @@ class _Change(NamedTuple):
     source: NodeId
     id: EntryId
     before: Filter | None
+    bytes: int  # of that filter
 
 
 class EntryHistory:
@@ -50,7 +53,7 @@ class EntryHistory:
         self.since = begins_at  # all changes after this are kept
         self._node = node
         self._changes: deque[_Change] = deque()
-        self._literals = 0
+        self._bytes = 0  # of the filters
         self._routing: Any = None
         self._follow()
 
@@ -99,7 +102,7 @@ class EntryHistory:
         if routing is not self._routing:
             if self._routing is not None:
                 self.since = max(self.since, self._node.now)
-            self._routing, self._literals = routing, 0
+            self._routing, self._bytes = routing, 0
             self._changes.clear()
             if hasattr(routing, "watch"):
                 routing.watch = self._note
@@ -107,9 +110,9 @@ class EntryHistory:
 
     def _note(self, source: NodeId, id: EntryId, before: Filter | None) -> None:
         changes = self._changes
-        changes.append(_Change(self._node.now, source, id, before))
-        self._literals += 0 if before is None else before.size
-        while len(changes) > CHANGES_MAX or self._literals > LITERALS_MAX:  # rule 2
+        changes.append(_Change(self._node.now, source, id, before, 0 if before is None else memory_size(before)))
+        self._bytes += changes[-1].bytes
+        while len(changes) > CHANGES_MAX or self._bytes > BYTES_MAX:  # rule 2
             gone = changes.popleft()
-            self._literals -= 0 if gone.before is None else gone.before.size
+            self._bytes -= gone.bytes
             self.since = max(self.since, gone.at)

@@ -346,3 +346,52 @@ def test_timers_of_gaps_are_started_again_after_a_restart() -> None:
 @pytest.mark.parametrize("order", [(2, 3, 4), (4, 3, 2), (3, 4, 2), (2, 4, 3)])
 def test_whatever_the_order_of_arrival_the_same_is_handed_on(order: tuple[int, ...]) -> None:
     assert taken(started(), *(packet(number) for number in order)) == [news(2), news(3), news(4)]
+
+
+# ------------------------------------------------------------ a lost tail
+
+
+def reborn_after(made: Channels) -> Channels:
+    """The same channels after their broker has lost its last inputs: it goes on as life 2."""
+    made.begin_life(2)
+    made.start(S, 1)
+    return made
+
+
+def test_after_a_lost_tail_what_a_start_has_overtaken_is_waited_for_and_comes_in_order() -> None:
+    made = reborn_after(started())
+    assert taken(made, packet(4, ChannelStart(2))) == []
+    assert taken(made, packet(3), packet(2), packet(5)) == [news(2), news(3), ChannelStart(2), news(5)]
+
+
+def test_after_a_lost_tail_a_new_life_of_a_known_source_is_taken_from_its_beginning() -> None:
+    made = reborn_after(started())
+    start = packet(3, ChannelStart(2), incarnation=7)
+    assert taken(made, start) == []
+    rest = [packet(1, ChannelStart(1), incarnation=7), packet(2, incarnation=7)]
+    assert taken(made, *rest) == [ChannelStart(1), news(2), ChannelStart(2)]
+
+
+def test_without_a_memory_nothing_before_the_start_is_taken() -> None:
+    made = channels()
+    made.begin_life(2)
+    made.start(S, 1)
+    assert taken(made, packet(4, ChannelStart(2)), packet(3), packet(5)) == [ChannelStart(2), news(5)]
+
+
+def test_a_target_that_misses_too_much_skips_to_the_start() -> None:
+    made = reborn_after(started())
+    start = NACK_MAX + 3
+    assert taken(made, packet(start, ChannelStart(2)), packet(2), packet(start + 1)) == [
+        ChannelStart(2),
+        news(start + 1),
+    ]
+
+
+def test_a_source_sends_again_what_it_sent_before_the_start_of_a_life() -> None:
+    made = channels()
+    made.start(S, 1)
+    made.send([S], news(2))
+    made.start(S, 2)
+    answers, _ = made.on_packet(packet(1, Nack(1, (2,))), 0.0)
+    assert (S, Packet("me", 1, {S: 2}, news(2))) in sent(answers)

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from godwit.broker.effects import Closed, Effect, Heard, Notify, Opened, Tell
 from godwit.broker.messages import Accepted, Attached, Delivery, Publish, Receipt, Request, Subscribe, Unsubscribe
-from godwit.client import Client
+from godwit.client import Client, ClientConfig
 from godwit.filters.events import event
 
 
@@ -63,3 +65,27 @@ def test_without_a_loss_the_broker_decides_what_a_subscription_has_let_in() -> N
     client.handle(Heard("b", Accepted(2)), 0.0)
     late = event({"n": 1}, publisher="p", sequence=1)
     assert Notify(late, ("ended",)) in client.handle(Heard("b", Delivery(1, late, ("ended",))), 1.0)
+
+
+@pytest.mark.parametrize("mode", ["carry", "explicit"])
+def test_a_session_that_is_renamed_at_each_broker_is_none_after_a_loss(mode: str) -> None:
+    client = Client("c", ClientConfig(mode=mode))
+    attached(client, fresh=True)
+    client.subscribe("ended", "n >= 0", 0.0)
+    client.unsubscribe("ended", 0.0)
+    client.handle(Heard("b", Accepted(2)), 0.0)
+    client.handle(Closed("b"), 1.0)
+    attached(client, accepted=2, name="c/1/1")
+    late = event({"n": 1}, publisher="p", sequence=1)
+    assert Notify(late, ("ended",)) in client.handle(Heard("b", Delivery(1, late, ("ended",))), 1.0)
+
+
+def test_a_session_under_another_name_holds_what_was_ended_since() -> None:
+    client = Client("c")
+    attached(client, fresh=True)
+    client.handle(Closed("b"), 1.0)
+    attached(client, name="b/1/2")
+    late = event({"n": 1}, publisher="p", sequence=1)
+    effects = client.handle(Heard("b", Delivery(1, late, ("ended",))), 1.0)
+    assert Notify(late, ("ended",)) not in effects
+    assert any(isinstance(effect, Tell) and "ended" in str(effect.message) for effect in effects)

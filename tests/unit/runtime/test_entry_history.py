@@ -9,6 +9,7 @@ from godwit.broker.graph import GraphRouting
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.filters.events import Event
 from godwit.filters.language import parse
+from godwit.filters.memory_sizes import memory_size
 from godwit.runtime import entry_history
 from godwit.runtime.entry_history import EntryHistory
 
@@ -70,9 +71,10 @@ def test_before_the_oldest_change_that_is_kept_the_present_tables_are_told_as_su
 
 
 def test_the_filters_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entry_history, "LITERALS_MAX", 3)
+    texts = [f"n IN ({', '.join(str(first + n) for n in range(1000))})" for first in (0, 1, 2)]  # one literal each
+    monkeypatch.setattr(entry_history, "BYTES_MAX", int(1.5 * memory_size(parse(texts[0]))))
     node, routing, history = tree()
-    for node.now, text in ((1.0, "n > 5 AND m > 1"), (2.0, "n > 6 AND m > 1"), (3.0, "n > 7 AND m > 1")):
+    for node.now, text in zip((1.0, 2.0, 3.0), texts, strict=True):
         routing.on_subscribe(ID, parse(text), HERE)
     assert history.since == 2.0
 
