@@ -37,10 +37,12 @@ from godwit.runtime.pending_requests import State
 from godwit.teamwork.device_keys import DeviceKeys, TeamDevices
 from godwit.teamwork.kept_presence import KeptPresence
 from godwit.teamwork.machine.bus import KeyGiven, attributes_of, context_of, filter_for
+from godwit.teamwork.machine.governance import Role
 from godwit.teamwork.machine.invitations import ProfileTest
 from godwit.teamwork.machine.peer import Identity, Peer
 from godwit.teamwork.machine.peer_effects import (
     Attached,
+    ChangeRecord,
     Detached,
     Effect,
     EventCame,
@@ -67,6 +69,7 @@ from godwit.teamwork.machine.peer_effects import (
     UnsubscribeScope,
 )
 from godwit.teamwork.machine.search import Index
+from godwit.teamwork.names import MissingRole
 from godwit.teamwork.repository import Repository
 from godwit.teamwork.sealing import KeyRing, Sealed, opened_by_device, sealed_for_device
 
@@ -176,8 +179,15 @@ class LivePeer:
         effects = self.tell(input)
         for effect in effects:
             if isinstance(effect, Rejected):
-                raise Refused(effect.reason)
+                raise self._error(input, effect.reason)
         return effects
+
+    def _error(self, input: Input, reason: str) -> Refused:
+        """Why a command of the user has changed nothing."""
+        if not isinstance(input, ChangeRecord):
+            return Refused(reason)
+        role = self.machine.governance(input.scope).role(self.identity.user)
+        return MissingRole(reason) if role is Role.NONE else Refused(reason)
 
     def tell(self, input: Input) -> list[Effect]:
         """Give the machine an input, keep what it changes, and carry out what it asks for. (rule 1)"""

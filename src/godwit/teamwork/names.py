@@ -5,7 +5,7 @@ from secrets import token_hex
 
 from godwit.errors import Refused
 
-__all__ = ["NotReceived", "NotThere", "check_name", "new_id", "not_there"]
+__all__ = ["MissingRole", "NotReceived", "NotThere", "check_name", "new_id", "not_there"]
 
 NAME_CHARS_MAX = 100
 FORBIDDEN = "/.'\\"
@@ -27,6 +27,10 @@ def new_id() -> str:
 
 class NotThere(Refused):
     """What a user has named does not exist, or the user may not know of it."""
+
+
+class MissingRole(Refused):
+    """The user has no role where something was to be changed."""
 
 
 class NotReceived(Refused):

@@ -19,7 +19,7 @@ from godwit.teamwork.commands import (
     search_commands,
 )
 from godwit.teamwork.commands.command_table import Commands
-from godwit.teamwork.names import NotReceived
+from godwit.teamwork.names import MissingRole, NotReceived, NotThere
 from godwit.teamwork.team import Team
 
 __all__ = ["COMMANDS", "run"]
@@ -38,15 +38,13 @@ COMMANDS: Commands = {
 async def run(team: Team, name: str, arguments: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
     """Carry out a command; its answers, as they come. `Refused` if there is no such command.
 
-    What a new peer refuses, it refuses because it knows nothing of the team yet; the error says so.
+    A new peer knows nothing of the team yet. If something is not there, or the user lacks a role, the error says so.
     """
     try:
         async with aclosing(_answers(team, name, arguments)) as answers:
             async for answer in answers:
                 yield answer
-    except NotReceived:
-        raise
-    except Refused as error:
+    except (NotThere, MissingRole) as error:
         if team.is_new:
             raise NotReceived(str(error)) from error
         raise

@@ -56,8 +56,8 @@ def conversation_of(team: Team, words: Sequence[str]) -> str:
     if len(words) == 1:
         try:
             return community_of(team, words[0])
-        except Refused as error:
-            raise Refused(f"{words[0]!r} is neither a user ({_some(users)}) nor a community: {error}") from None
+        except NotThere as error:
+            raise NotThere(f"{words[0]!r} is neither a user ({_some(users)}) nor a community: {error}") from None
     unknown = next(word for word in words if word not in users)
     raise not_there("user", unknown, users)
 

@@ -18,6 +18,17 @@ NOWHERE = "127.0.0.1:1"
 COMMUNITY = {"description": "", "join": "open", "rule": "", "language": "xql", "sealed": True, "listed": True}
 
 
+ONE_SEARCH: dict[str, Any] = {
+    "query": "//a",
+    "language": "xpath",
+    "words": "",
+    "kinds": ["artefact"],
+    "communities": [],
+    "wait_s": 1.0,
+    "stays_open": False,
+}
+
+
 def alone(folder: Path, scene: Callable[[Team], Coroutine[Any, Any, None]]) -> None:
     """Play a scene at ann's peer, which has no broker."""
 
@@ -46,19 +57,31 @@ def test_a_device_that_has_just_joined_says_that_it_knows_nothing_of_the_team_ye
     async def scene(ann: Team) -> None:
         join_team(tmp_path / "bob", ann.invite("bob"))
         async with opened(tmp_path / "bob", settings_of(tmp_path / "bob")) as bob:
-            asks: list[tuple[str, dict[str, Any]]] = [
-                ("user", {"name": ""}),
-                ("change profile", {"name": "", "fields": ["skill=optics"]}),
-                ("create community", {"name": "Optics", **COMMUNITY}),
-                ("community", {"community": "Optics"}),
+            said = "this device has not received the team's data yet (is a device of the team online?)"
+            asks: list[tuple[str, dict[str, Any], str]] = [
+                ("user", {"name": ""}, f"{said}: there is no user 'bob'; there are ann"),
+                ("change profile", {"name": "", "fields": ["skill=optics"]}, f"{said}: bob is not a member"),
+                ("create community", {"name": "Optics", **COMMUNITY}, f"{said}: bob is not a member"),
+                ("community", {"community": "Optics"}, f"{said}: there is no community 'Optics'"),
+                ("search", ONE_SEARCH, said),
             ]
-            for command, arguments in asks:
+            for command, arguments, text in asks:
                 with pytest.raises(Refused) as refused:
                     await asked(bob, command, **arguments)
-                assert str(refused.value).startswith("this device has not received the team's data yet (is a device")
+                assert str(refused.value) == text
             with pytest.raises(Refused, match="has not received the team's data yet"):
                 bob.search(words="steel")
             assert (await one(bob, "status"))["user"] == "bob"
+            mistakes: list[tuple[str, dict[str, Any], str]] = [
+                ("search", ONE_SEARCH | {"query": "//[["}, r"^line 1, column 3: \[ has no place here"),
+                ("search", ONE_SEARCH | {"language": "latin"}, "^there is no language 'latin'"),
+                ("presence", {"availability": "gone", "status": "", "shown_to": []}, "^availability must be one of"),
+                ("nothing", {}, "^there is no command 'nothing'"),
+                ("community", {"name": "Optics"}, "^the command 'community' has other arguments"),
+            ]
+            for command, arguments, text in mistakes:
+                with pytest.raises(GodwitError, match=text):
+                    await asked(bob, command, **arguments)
         with pytest.raises(Refused, match=r"^there is no community 'Motors'"):
             await one(ann, "community", community="Motors")
 
