@@ -169,7 +169,7 @@ class Grants:
 
 
 def in_short(wish: Any) -> str:
-    """A request for a log: the verb, and the topic or filter. The values of other attributes are not named."""
+    """A request for a log: the verb, and the topic or filter. Of an event, no other attribute is named."""
     match wish:
         case Publish(event=event):
             topic = event.attributes.get(TOPIC)

@@ -63,9 +63,7 @@ class MarkFile:
     def write(self, incarnation: int, number: int, chain: bytes, *, is_synced: bool) -> None:
         """A batch is safe."""
         now = time()
-        mark = self._marks.advance(
-            incarnation, number, chain, now
-        )  # even if the write fails: the next has another slot
+        mark = self._marks.advance(incarnation, number, chain, now)  # even if writing fails: the next has another slot
         try:
             if self._file is None:
                 self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
