@@ -13,12 +13,20 @@ subscriptions that it does not know.
 from collections.abc import Mapping
 from typing import Any
 
-from godwit.broker.messages import Delivery, NodeId, Subscribe, Unsubscribe
+from godwit.broker.messages import Attached, Delivery, NodeId, Subscribe, Unsubscribe
 from godwit.client.request_outbox import Topic
 from godwit.filters.events import Event
 from godwit.filters.references import is_open
 
-__all__ = ["AfterLoss", "wants"]
+__all__ = ["AfterLoss", "follows_loss", "wants"]
+
+RENAMING = ("carry", "explicit")  # modes in which a session has another name at each broker, without any loss
+
+
+def follows_loss(mode: str, session: str, message: Attached) -> bool:
+    """Whether a session that is not resumed goes on after a loss. `session`: the one that its client knew, or ""."""
+    is_renamed = not message.fresh and session != "" and mode not in RENAMING
+    return is_renamed or message.receipt.lost_since is not None
 
 
 def wants(wanted: Mapping[Topic, Any], name: str, event: Event) -> bool:

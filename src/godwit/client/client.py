@@ -64,7 +64,7 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.client.after_loss import AfterLoss, wants
+from godwit.client.after_loss import AfterLoss, follows_loss, wants
 from godwit.client.broker_message_checks import CHECKS
 from godwit.client.brought_wishes import wishes_to_bring
 from godwit.client.client_config import ClientConfig, Refusal
@@ -89,7 +89,6 @@ from godwit.trace import Record
 __all__ = ["Client", "ClientConfig", "Refusal"]
 
 Said = Subscribe | Advertise | Context | SetSessionExpiry
-RENAMING = ("carry", "explicit")  # modes in which a session has another name at each broker, without any loss
 
 
 class Client:
@@ -417,9 +416,8 @@ class Client:
         self._tried.clear()
         self._origin, self._renewed_at = message.origin, message.renewed_at
         self._take_receipt(message.receipt)
-        if not resumed:  # under another name it may hold what has been ended since
-            is_renamed = not message.fresh and self.session != "" and self.config.mode not in RENAMING
-            self._after_loss.begin(is_on=is_renamed or message.receipt.lost_since is not None)
+        if not resumed:
+            self._after_loss.begin(is_on=follows_loss(self.config.mode, self.session, message))
         if resumed:
             self._acknowledged(message.accepted)
             effects = self._heed_quench()  # which came before this, and after whatever was accepted
