@@ -268,6 +268,11 @@ class Arrival:
         """The client is elsewhere, as the broker `by` says."""
         self.superseded_by = by
 
+    def is_over(self, name: str, now: float) -> bool:
+        """Whether a subscription that the client brings has expired: what comes now is not for it."""
+        subscribe = self.subscriptions.get(name)
+        return subscribe is not None and subscribe.expires is not None and subscribe.expires <= now
+
     def keep(self, event: Event, names: tuple[str, ...]) -> bool:
         """Keep what has come for these subscriptions; False: there is no room."""
         if len(self.buffer) >= BUFFER_MAX:

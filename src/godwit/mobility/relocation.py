@@ -285,7 +285,7 @@ class Relocation:
         """Keep what comes for a client whose session is not here yet. [rebeca §4.1: "B1 has buffered"]"""
         names: dict[NodeId, tuple[str, ...]] = {}
         for client, name in ids:
-            if client in self.arrivals:
+            if client in self.arrivals and not self.arrivals[client].is_over(name, now):
                 names[client] = (*names.get(client, ()), name)
         for client, wanting in names.items():
             if not self.arrivals[client].keep(event, wanting):

@@ -7,6 +7,7 @@ subscription may expire, by the clock of the client's broker.
 *Rules.*
 1. Every request of a run goes through this module, so the ledger has all of them.
 2. A context has parts, each declared by itself; the client's own context is all of them together.
+3. A subscription of a client that roams ends when the clock of one of its brokers says so, and nobody knows which one.
 """
 
 from dataclasses import replace
@@ -52,6 +53,8 @@ class ClientRequests:
     ) -> None:
         self.context_changes = 0
         self._sessions = scenario.sessions
+        roaming = scenario.clients.roaming
+        self._roaming = frozenset(population.members(roaming.who) if roaming.is_on else ())
         self._payload = bytes(scenario.clients.payload_bytes) or None
         self._tracks_contexts = scenario.contexts.is_on or scenario.fire.is_on
         self._world = world
@@ -78,8 +81,8 @@ class ClientRequests:
             world = self._world
             expires = world.now + world.nodes[name].skew_s + self._sessions.subscription_expires_s
             self._expires[name, subscription] = expires
-            ends_at = expires - world.nodes[self._population.homes[name]].skew_s
-            world.clock.call_at(ends_at - ROUNDING_S, self._expire, name, subscription, self._subscribed)
+            first_at, last_at = self._expires_between(name, expires)
+            world.clock.call_at(first_at, self._expire, name, subscription, self._subscribed, last_at)
         self._open_filters.pop((name, subscription), None)
         if is_open(filter):
             self._open_filters[name, subscription] = filter
@@ -107,12 +110,18 @@ class ClientRequests:
         """The subscriptions of a client that have expired by then, by its own clock."""
         return {entry for (client, entry), expires in self._expires.items() if client == name and expires <= at}
 
-    def _expire(self, name: str, subscription: str, number: int) -> None:
+    def _expires_between(self, name: str, expires: float) -> tuple[float, float]:
+        """The first and the last moment at which its broker may end a subscription. (rule 3)"""
+        brokers = self._network.overlay.brokers if name in self._roaming else (self._population.homes[name],)
+        moments = [expires - self._world.nodes[broker].skew_s for broker in brokers]
+        return min(moments) - ROUNDING_S, max(moments) + ROUNDING_S
+
+    def _expire(self, name: str, subscription: str, number: int, last_at: float) -> None:
         history = self._ledger.subscriptions[name, subscription]
         if (filter := history.filter) is None:
             return
         if self._numbers.get((name, subscription)) == number:
-            self.note("subscription", name, subscription, None, self._world.now + 2 * ROUNDING_S)
+            self.note("subscription", name, subscription, None, last_at)
         elif not history.is_down and not is_answered(self._network.client(name)):
             # its broker may not have the replacement yet, and ends it: a gap, until the replacement arrives
             self.note("subscription", name, subscription, None)

@@ -18,6 +18,7 @@ from godwit.broker.messages import (
     Attached,
     ChannelStart,
     Context,
+    Delivery,
     Frame,
     Hello,
     LinkState,
@@ -396,3 +397,23 @@ def test_a_question_for_what_a_client_wants_that_only_this_broker_could_answer_i
     assert broker.component(Relocation).arrivals["ann"].attach.home == "here"
     effects = broker.handle(Arrived("left", Frame(1, 0, cast(Any, AskInterests("ann", "here", "left", 3)))), 1.0)
     assert not any(isinstance(effect, Close) for effect in effects)
+
+
+def test_what_comes_for_a_subscription_that_has_expired_while_its_session_is_on_its_way_is_not_delivered() -> None:
+    broker = joined()
+    wishes = (Subscribe(("ann", "short"), TRUE, expires=5.0), Subscribe(("ann", "long"), TRUE))
+    broker.handle(Opened("ann's"), 0.0)
+    broker.handle(Heard("ann's", Attach("ann", session="left/1/1", home="left", attempt=2, wanted=wishes)), 0.0)
+    broker.handle(Opened("bob's"), 0.0)
+    broker.handle(Heard("bob's", Attach("bob")), 0.0)
+    for number, at in ((1, 4.9), (2, 5.0)):
+        said = event({"x": number}, publisher="bob", sequence=number)
+        broker.handle(Heard("bob's", Request(number, Publish(said))), at)
+    state = session_state(client="ann", name="left/1/1", subscriptions=wishes)
+    replay: Any = Replay("ann", "here", 2, state, (), is_last=True, to_incarnation=broker.incarnation)
+    effects = broker.handle(Arrived("left", Frame(1, 0, replay)), 5.1)
+    told = [effect.message for effect in effects if isinstance(effect, Tell)]
+    assert [(each.event.sequence, each.subscriptions) for each in told if isinstance(each, Delivery)] == [
+        (1, ("long", "short")),
+        (2, ("long",)),
+    ]
