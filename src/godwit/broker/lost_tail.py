@@ -133,7 +133,9 @@ class LostTail:
             session = self.host.sessions.session(client)
             if session is not None and session.connection is not None and session.losses_heard < losses.count:
                 session.hear_of(losses, session.losses_heard)
-                effects.append(Tell(session.connection, ReceiptUpdate(session.receipt(session_lost=False))))
+                effects.append(
+                    Tell(session.connection, ReceiptUpdate(session.receipt(session_lost=False, greets=False)))
+                )
         return [*effects, StartTimer((LOSSES_TIMER,), now)] if self._untold else effects
 
     def _begin_life(self, incarnation: int, since: float, by: NodeId, now: float) -> list[Effect]:

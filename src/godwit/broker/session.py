@@ -10,6 +10,9 @@ figures of that one settled.
 2. `replayed` is what was not confirmed when the client came back, sent before or not: it counts an event again each
    time that it has to be sent again.
 3. A refusal is kept until a receipt told after it has come, the last `REFUSALS_KEPT` of them.
+4. A client that brings its name alone cannot say which receipt it has. It counts as having got the last one, but for
+   what it must not miss: refusals, and that something may be lost. These are told again until it has made a request
+   since, which it does only after `Attached`.
 
 *Paper.* [mobile §4.3] queue purging: the receipt is ours.
 """
@@ -188,7 +191,7 @@ class Session:
         self.losses_heard = losses_heard  # the last loss, by its number here, that is in `lost_since` or need not be
         self._settled = NO_RECEIPT  # all that receipts which came have said, added up
         self._told = NO_RECEIPT  # the same with the last receipt, which may have come or not
-        self._accepted_then = 0  # when the last receipt was written
+        self._accepted_then = 0  # when the last `Attached` was written
 
     def is_meant_by(self, attach: Attach) -> bool:
         """Whether a client that greets means this session: it knows the name, or has heard of none since it came here.
@@ -440,6 +443,9 @@ class Session:
             self._settled = told
             del self.lost[: len(told.lost)]
             self.lost_more -= told.lost_more
+            if self.named and self.accepted == self._accepted_then:  # rule 4
+                self.lost_since = _earlier(self.lost_since, told.lost_since)
+                return
             while self.refusals and self.refusals[0].number <= self._accepted_then:
                 del self.refusals[0]
 
@@ -449,8 +455,8 @@ class Session:
         self.lost_since = _earlier(self.lost_since, since)
         self.losses_heard = losses.count
 
-    def receipt(self, *, session_lost: bool) -> Receipt:
-        """What happened to events since the last receipt that came."""
+    def receipt(self, *, session_lost: bool, greets: bool = True) -> Receipt:
+        """What happened to events since the last receipt that came; `greets`: it comes with `Attached`."""
         queue, before = self.queue, self._settled
         purged = {rule: count - before.purged.get(rule, 0) for rule, count in queue.purged.items()}
         number, lost = self._told.number + 1, tuple(self.lost)
@@ -466,7 +472,8 @@ class Session:
             number=number,
             lost_since=lost_since,
         )
-        self._accepted_then = self.accepted
+        if greets:
+            self._accepted_then = self.accepted
         return Receipt(
             replayed=len(queue),
             suppressed=self.suppressed - before.suppressed,

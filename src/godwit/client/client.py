@@ -405,8 +405,7 @@ class Client:
         resumed = not message.fresh and message.session == self.session
         if message.accepted < self._numbered - len(self._under_way):  # the broker has lost its last inputs
             resumed = False
-        for refused in self._early if resumed else ():
-            self.on_refused(refused, now)
+        effects = [each for refused in self._early for each in self.on_refused(refused, now)] if resumed else []
         self._early.clear()
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
             raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
@@ -420,7 +419,7 @@ class Client:
             self._after_loss.begin(is_on=follows_loss(self.config.mode, self.session, message))
         if resumed:
             self._acknowledged(message.accepted)
-            effects = self._heed_quench()  # which came before this, and after whatever was accepted
+            effects += self._heed_quench()  # which came before this, and after whatever was accepted
             connection = cast(str, self.connection)
             effects += [Tell(connection, request) for request in self._under_way]
             return effects + self._sent(self.config.in_flight_max)

@@ -283,6 +283,40 @@ def test_a_refusal_that_may_have_been_missed_is_told_again_before_attached() -> 
     ] == [Attached]
 
 
+def test_a_client_without_memory_is_told_refusals_and_losses_again_until_it_has_asked_for_something() -> None:
+    """It cannot say that it got them, and its last connection may have broken before `Attached` came."""
+    sessions = subscribed()
+    session = sessions.session("ann")
+    assert session is not None
+    [refused] = ask(sessions, Unsubscribe(Y))
+    session.lost_since = 3.0
+
+    def come_back(connection: str) -> list[Any]:
+        sessions.detach("c1", 0.0)
+        greeting = Attach("ann", session="harbour/1/1", receipt=session.last_receipt(), mode="named")
+        return told(sessions.attach(connection, greeting, 0.0), connection)
+
+    for connection in ("c2", "c3"):
+        assert [each if type(each) is Refused else each.receipt.lost_since for each in come_back(connection)] == [
+            refused,
+            3.0,
+        ]
+    ask(sessions, Unsubscribe(X), connection="c3")
+    assert [each.receipt.lost_since for each in come_back("c4")] == [None]
+
+
+def test_what_is_told_while_a_client_is_connected_does_not_count_as_a_greeting() -> None:
+    """A request may cross a receipt that comes without one, and then says nothing about the refusals before it."""
+    sessions = subscribed()
+    session = sessions.session("ann")
+    assert session is not None
+    [refused] = ask(sessions, Unsubscribe(Y))
+    session.receipt(session_lost=False, greets=False)
+    ask(sessions, Unsubscribe(X))
+    greeting = Attach("ann", session="harbour/1/1", receipt=session.last_receipt(), mode="named")
+    assert told(sessions.attach("c2", greeting, 0.0), "c2")[0] == refused
+
+
 def test_a_filter_is_replaced_in_one_step() -> None:
     sessions = subscribed(subscriptions_max=1)
     assert ask(sessions, Subscribe(X, FALSE)) == [Accepted(2)]

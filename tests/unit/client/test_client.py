@@ -216,6 +216,16 @@ def test_a_refusal_is_taken_notice_of_once_also_when_it_comes_before_attached() 
     assert client.wanted == {}
 
 
+def test_a_refusal_that_came_before_attached_is_recorded_when_its_session_is_known() -> None:
+    client = there(mode="named")
+    client.publish({"x": 1}, 0.0)
+    client.handle(Opened("b"), 0.0)
+    assert hear(client, Refused(1, "no")) == []  # it may be of another session
+    effects = hear(client, Attached(1, False, Receipt(number=2), "b/1/1"))
+    records = [effect.record for effect in effects if isinstance(effect, Trace)]
+    assert [(record.kind, record.sequence, record.detail) for record in records] == [("refused", 1, "no")]
+
+
 # ------------------------------------------------------------ a session that is gone
 
 
