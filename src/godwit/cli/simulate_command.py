@@ -150,10 +150,10 @@ def _chosen(scenario: str, changes: list[str]) -> "Scenario":
 
 
 def _drawn(seed: int, number: int | None, changes: list[str]) -> "tuple[Scenario, int]":
-    from godwit.simulator.random_scenarios import drawn
+    from godwit.simulator.rare_draws import widely_drawn
     from godwit.simulator.scenario import with_changes
 
-    found, run_seed = drawn(seed, number or 0)
+    found, run_seed = widely_drawn(seed, number or 0)
     return (with_changes(found, changes) if changes else found), run_seed
 
 

@@ -8,7 +8,7 @@ nodes, minus those that the other end has accepted and not acknowledged yet, are
 2. Nothing here changes a machine.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Container, Iterable, Iterator, Sized
 from itertools import chain, islice
 from typing import Any, Protocol
 
@@ -222,8 +222,11 @@ def is_settled(broker: Broker) -> bool:
     return broker.routing.is_settled()
 
 
-def unfinished(broker: Broker, overlay: Overlay, others: "Others") -> list[str]:
-    """Descriptions of everything that `broker` has not finished, including unacknowledged messages."""
+def unfinished(broker: Broker, overlay: Overlay, others: "Others", copies: Container[str] = ()) -> list[str]:
+    """Descriptions of everything that `broker` has not finished, including unacknowledged messages.
+
+    `copies`: clients whose session at `broker` nobody will resume, so that what waits in it stays.
+    """
     found = [
         f"{type(message).__name__} {f'for {peer}' if peer else 'held back'}"
         for peer, message in waiting(broker, overlay, taken=lambda *_: 0)
@@ -231,8 +234,8 @@ def unfinished(broker: Broker, overlay: Overlay, others: "Others") -> list[str]:
     found += [f"the session of {client} is not here yet" for client in broker.component(Relocation).arrivals]
     collecting = broker.component(CarryPolicy).collecting
     found += [f"{', '.join(asked.brokers)} about {client}" for client, asked in collecting.items()]
-    found += [f"event {id} for client {client}" for client, id in events_queued(broker, others)]
-    return found
+    queued = [(client, id) for client, id in events_queued(broker, others) if client not in copies]
+    return found + [f"event {id} for client {client}" for client, id in queued]
 
 
 def left_behind(broker: Broker) -> dict[str, int]:

@@ -69,6 +69,7 @@ class ClientRequests:
         self._subscribed = 0
         self._numbers: dict[tuple[str, str], int] = {}  # the request that a subscription's time is counted from
         self._expires: dict[tuple[str, str], float] = {}  # by its client's clock
+        self._ending: dict[tuple[str, str], float] = {}  # subscriptions that may have ended: when all brokers say so
 
     # ------------------------------------------------------------ subscriptions
 
@@ -86,6 +87,7 @@ class ClientRequests:
         self._open_filters.pop((name, subscription), None)
         if is_open(filter):
             self._open_filters[name, subscription] = filter
+        self._ending.pop((name, subscription), None)
         self.note("subscription", name, subscription, filter)
         self._numbers[name, subscription] = self._subscribed
         rules = self._sessions.rules()
@@ -97,6 +99,7 @@ class ClientRequests:
 
     def unsubscribe(self, name: str, subscription: str) -> None:
         """A client ends a subscription."""
+        self._ending.pop((name, subscription), None)
         self.note("subscription", name, subscription, None)
         self._world.command(name, lambda client, now: client.unsubscribe(subscription, now))
 
@@ -121,6 +124,7 @@ class ClientRequests:
         if (filter := history.filter) is None:
             return
         if self._numbers.get((name, subscription)) == number:
+            self._ending[name, subscription] = last_at
             self.note("subscription", name, subscription, None, last_at)
         elif not history.is_down and not is_answered(self._network.client(name)):
             # its broker may not have the replacement yet, and ends it: a gap, until the replacement arrives
@@ -196,7 +200,11 @@ class ClientRequests:
             events = self._in_flight.events()
             self._ledger.context_declared(name, self.context_of(name), self._world.now, events)
         for (client, subscription), filter in self._open_filters.items():
-            stands = client == name and self._ledger.subscriptions[name, subscription].filter is not None
             # what has expired by its own clock may be left out after a disk was lost
-            if stands and self._is_wanted(name, subscription):
+            if client != name or not self._is_wanted(name, subscription):
+                continue
+            if self._ledger.subscriptions[name, subscription].filter is not None:
                 self.note("subscription", name, subscription, filter)
+            elif (last_at := self._ending.get((name, subscription), 0.0)) > self._world.now:  # it may still stand
+                self.note("subscription", name, subscription, filter)
+                self.note("subscription", name, subscription, None, last_at)

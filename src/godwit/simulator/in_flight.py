@@ -50,6 +50,7 @@ class InFlight:
         self._lost_disks = lost_disks
         self._ledger = ledger
         self._is_judged = scenario.run.judge
+        self._has_copies = scenario.faults.lose_tails
         self._taken_lasts = not scenario.faults.lose_disks  # otherwise what was taken may be sent again
 
     def events(self) -> list[EventId]:
@@ -105,9 +106,14 @@ class InFlight:
         return sessions_at(self._network.broker(name), self._other)
 
     def unfinished(self, name: str) -> list[str]:
-        """Descriptions of everything that a broker has not finished, including unacknowledged messages."""
+        """Descriptions of everything that a broker has not finished, including unacknowledged messages.
+
+        Except in copies of sessions that went elsewhere. (rule 3 of `final_checks.py`)
+        """
         broker = self._network.broker(name)
-        return unfinished(broker, self._network.overlay, self._other)
+        homes = self._population.homes
+        copies = {session.client for session in broker.sessions if homes[session.client] != name}
+        return unfinished(broker, self._network.overlay, self._other, copies if self._has_copies else ())
 
     def _taken(self, sender: str, receiver: str) -> int:
         """The number of the last message that a broker has accepted durably from another."""

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from godwit.cli import main, simulate_command
 from godwit.simulator import Scenario, Summary, Violation, drawn
+from godwit.simulator.rare_draws import widely_drawn
 from godwit.simulator.scenario import names
 from godwit.trace import Record, TraceSink, read
 
@@ -186,7 +187,7 @@ def test_a_swarm_runs_what_is_drawn_and_adds_it_up(put: Callable[[StandIn], Stan
         140,
     )
     assert (data["moves"], data["walked"], data["context_changes"]) == (8, 0, 28)
-    assert stand_in.ran == [drawn(7, number) for number in range(4)]
+    assert stand_in.ran == [widely_drawn(7, number) for number in range(4)]
 
 
 def test_a_swarm_stops_at_the_first_that_breaks_a_law_and_says_how_to_replay_it(
