@@ -12,10 +12,11 @@ from godwit.broker.lost_tail import LostTail
 from godwit.broker.messages import Frame, Hello, Publish
 from godwit.broker.tree import TreeRouting
 from godwit.filters.events import Event
-from godwit.simulator.broker_inspection import early_and_taken
+from godwit.simulator.broker_inspection import early_and_taken, unfinished
 from godwit.simulator.final_checks import FinalChecks
 from godwit.simulator.in_flight import InFlight
 from godwit.simulator.random_scenarios import drawn
+from godwit.simulator.rare_draws import widely_drawn
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, named, with_changes
 from tests.seeds import slow
@@ -101,6 +102,30 @@ def test_a_judge_that_forgets_what_came_early_with_lost_inputs_is_caught(monkeyp
 def test_a_disk_that_is_rolled_back_twice_within_seconds_begins_two_lives() -> None:
     scenario, seed = drawn(13, 136)  # until the second one, what was published would not know its way
     assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_a_disk_that_is_rolled_back_behind_a_life_that_it_began_is_not_taken_for_one_that_knows_more() -> None:
+    scenario, seed = widely_drawn(3_005, 155)
+    assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_what_a_past_life_was_about_to_send_again_hop_by_hop_is_sent_by_the_next_one() -> None:
+    scenario, seed = widely_drawn(3_003, 23)
+    assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_what_waits_in_a_session_that_is_there_again_after_it_has_moved_is_not_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = with_changes(drawn(2_004, 74)[0], ["workload={kind='publications'}"])
+    seed = drawn(2_004, 74)[1]
+    assert Simulation(scenario, seed).run().violations == ()
+    monkeypatch.setattr(InFlight, "unfinished", unfinished_with_copies)
+    assert laws_broken(Simulation(scenario, seed).run()).keys() == {"settles"}
+
+
+def unfinished_with_copies(self: InFlight, name: str) -> list[str]:
+    return unfinished(self._network.broker(name), self._network.overlay, self._other)
 
 
 def test_a_client_ends_what_it_had_ended_in_a_session_that_goes_on_under_another_name() -> None:

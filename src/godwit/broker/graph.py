@@ -73,7 +73,7 @@ from godwit.broker.messages import (
 from godwit.broker.packet_checks import Further, check_packet
 from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, EntryWatch, Forward, RelayedMessage
 from godwit.broker.state_types import AnyState
-from godwit.broker.stream_messages import HopPacket, event_message
+from godwit.broker.stream_messages import HopPacket, SentAgain, event_message
 from godwit.broker.topology import BROKERS_MAX, INCARNATION_MAX, Topology, TopologyState
 from godwit.errors import PeerFault
 from godwit.filters.events import Attributes, Event
@@ -524,12 +524,12 @@ class GraphRouting:
         answers += self._on_view_changed(now)
         for broker in sorted(incarnations):
             answers += self._meet(broker, incarnations[broker], in_new_life=True)
-        for targets, again in streamed:
-            answers += self.tell(targets, again)
         for packet in past:  # sent under the wrong number: its targets have dropped it
             message: Any = packet.message
-            if isinstance(message, Publish) or type(message) in self.further:
+            if isinstance(message, Publish | SentAgain) or type(message) in self.further:
                 answers += self.channels.send(sorted(packet.targets), message)
+        for targets, again in streamed:  # later than what went through channels
+            answers += self.tell(targets, again)
         return answers
 
     def _on_links_gone(self, ends: Sequence[NodeId]) -> list[Answer]:

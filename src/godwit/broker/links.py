@@ -160,13 +160,17 @@ class Link:
 
     def knows_more(self, hello: Hello) -> bool:
         """Whether the peer knows of something between us that we do not: then we have lost our last inputs."""
-        if not self.connected or not _is_well_formed(hello):
+        if not self.connected or not _is_well_formed(hello) or self._is_of_past_life(hello):
             return False
         if hello.knows != self.incarnation:  # or of a later life of ours, in which we have met
             return hello.knows > self.incarnation and self.peer_incarnation != 0
         has_forgotten = self.peer_incarnation not in (0, hello.incarnation)  # or we, that we met this life of it
         sent, received = (0, 0) if has_forgotten else (max(self.sent, self.first - 1), self.received)
         return hello.received > sent or hello.acknowledged > received
+
+    def _is_of_past_life(self, hello: Hello) -> bool:
+        """Whether the peer has lost its last inputs, and with them its present life; it learns so from our greeting."""
+        return hello.knows != 0 and hello.incarnation < self.peer_incarnation
 
     def begin_life(self, incarnation: int, reason: str, now: float) -> tuple[list[Effect], list[Message]]:
         """Be an end that never met its peer, in another life of ours; what the peer may not have got."""
@@ -184,6 +188,8 @@ class Link:
         """
         if not self.connected or not _is_well_formed(hello):
             raise PeerFault(f"a Hello that no broker sends: {hello}")
+        if self._is_of_past_life(hello):
+            return ([] if hello.heard else [Send(self.peer, self._hello(heard=True))]), False, None
         has_forgotten = self.peer_incarnation not in (0, hello.incarnation)
         if hello.knows == self.incarnation:
             _check_sent(hello.received, 0 if has_forgotten else max(self.sent, self.first - 1))

@@ -221,6 +221,23 @@ def test_another_life_sends_again_what_its_past_one_had_not_had_confirmed() -> N
     assert net.numbers("c") == [1, 2]
 
 
+def test_another_life_sends_once_more_what_its_past_one_was_about_to_send_again() -> None:
+    net = Net()
+    net.subscribe("c", ID, TRUE)
+    net.settle()
+    net.take_down(("a", "b"))
+    net.publish("a", x=1)
+    net.publish("a", x=2)
+    net.carry_out("a", net.stream("a").send_again())
+    net.publish("a", x=3)
+    undelivered = {"b": net.wires.undelivered("a", "b")}
+    assert [type(message) for message in undelivered["b"]] == [HopPacket, HopPacket, Packet, Packet, HopPacket]
+    net.carry_out("a", net.brokers["a"].begin_life(2, undelivered, net.now))
+    net.bring_up(("a", "b"))
+    net.settle()
+    assert net.numbers("c") == [1, 2, 3]
+
+
 # ------------------------------------------------------------ what no honest broker sends
 
 

@@ -125,6 +125,38 @@ def test_a_hello_to_a_past_life_does_not_open_the_link() -> None:
     assert (is_open, numbers(effects)) == (True, [1])
 
 
+def test_a_peer_that_has_lost_its_present_life_is_told_so_and_changes_nothing() -> None:
+    """It knows more than we do of its earlier life, but it is its disk that has lost something, and not ours."""
+    link = Link("peer", 1, CONFIG)
+    link.on_up(0.0)
+    link.on_hello(Hello(7, 0, 0, 1, True), 0.0)  # that life has met nobody yet
+    send(link, 1, 2)
+    link.on_down(1.0)
+    link.on_up(2.0)
+    late = Hello(5, 1, 3, 4, False, 3)
+    assert not link.knows_more(late)
+    effects, is_open, undelivered = link.on_hello(late, 2.0)
+    assert (frames(effects), is_open, link.open, undelivered) == ([Hello(1, 7, 0, 1, True)], False, False, None)
+    assert (link.peer_incarnation, len(link.outbox)) == (7, 2)
+    [answer] = frames(effects)
+    past = Link("us", 5, CONFIG)
+    past.on_up(2.0)
+    past.peer_incarnation = 1
+    assert past.knows_more(answer)
+    _, is_open, undelivered = link.on_hello(Hello(9, 0, 0, 1, False), 3.0)
+    assert (is_open, [number_of(message) for message in undelivered or ()]) == (True, [1, 2])
+
+
+def test_a_peer_without_memory_may_have_a_lower_number_than_before() -> None:
+    """Its clock may have been set back."""
+    link = opened()
+    link.on_up(1.0)
+    link.on_hello(Hello(7, 0, 0, 1, True), 1.0)
+    link.on_up(2.0)
+    _, is_open, _ = link.on_hello(Hello(5, 0, 0, 1, True), 2.0)
+    assert (is_open, link.peer_incarnation) == (True, 5)
+
+
 def test_of_a_peer_without_memory_exactly_what_it_never_acknowledged_is_reported() -> None:
     link = opened()
     send(link, 1, 2, 3, 4, 5, 6)
