@@ -1,4 +1,6 @@
-"""What may leave a queue, how long a subscription stands, and receipts: by HTTP, MQTT and the command line."""
+"""What may leave a queue, how long a subscription stands, receipts, and modes of publishers: by HTTP, WebSocket, MQTT
+and the command line.
+"""
 
 import json
 from time import time
@@ -6,10 +8,15 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.messages import Accepted, Advertise, Attach, Attached, Delivery, QueueRules, Request, Subscribe
+from godwit.filters.language import parse
+from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.runtime.connecting import connect
+from godwit.runtime.wire import Intro
 from tests.network.cli_broker import broker_apart, godwit, lines
 from tests.network.http_broker import broker, listening
 from tests.network.mqtt_devices import Device, one_broker, properties
+from tests.network.test_http_sockets import at, heard, say
 from tests.network.waiting import run, until
 
 HOUR_S = 3_600
@@ -41,6 +48,48 @@ def test_a_stream_says_what_may_leave_its_queue_and_gets_a_receipt() -> None:
                 answer = await client.get("/events", params=wrong)
                 assert answer.status_code == 400
                 assert text in answer.text
+
+    run(scene)
+
+
+def test_a_websocket_says_it_in_its_messages() -> None:
+    async def scene() -> None:
+        until_s = time() + HOUR_S
+        wanted = Subscribe(("map", "s"), parse("n >= 0"), queue=QueueRules(newest_per="vehicle"), expires=until_s)
+        async with broker() as (running, _), connect(running.native, name="van") as van:
+            async with at(running, "/ws") as socket:
+                await say(socket, Intro(), Attach("map"), Request(1, wanted))
+                attached = await heard(socket)
+                assert isinstance(attached, Attached)
+                assert await heard(socket) == Accepted(1)
+                assert session_of(running.node, "map").subscriptions["s"].expires == until_s
+            await until(lambda: session_of(running.node, "map").connection is None, "it is away")
+            for n in range(3):
+                await van.publish({"n": n, "vehicle": 7})
+            async with at(running, "/ws") as socket:
+                await say(socket, Intro(), Attach("map", session=attached.session, attempt=1))
+                back = await heard(socket)
+                assert isinstance(back, Attached)
+                assert (back.receipt.replayed, back.receipt.purged) == (1, {"newest_per": 2})
+                delivery = await heard(socket)
+                assert isinstance(delivery, Delivery)
+                assert delivery.event.attributes["n"] == 2
+
+    run(scene)
+
+
+def test_a_publisher_names_its_mode_over_a_websocket() -> None:
+    """Its broker goes on advertising for it after it has gone."""
+
+    async def scene() -> None:
+        async with broker() as (running, _):
+            held = running.machine.component(PublisherPresence).holdings
+            async with at(running, "/ws") as socket:
+                await say(socket, Intro(), Attach("van", mode="delayed"))
+                assert isinstance(await heard(socket), Attached)
+                await say(socket, Request(1, Advertise(("van", "a"), parse("n >= 0"))))
+                assert await heard(socket) == Accepted(1)
+            await until(lambda: "van" in held and held["van"].kind == "delayed", "its broker advertises for it")
 
     run(scene)
 
