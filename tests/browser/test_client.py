@@ -10,6 +10,7 @@ import pytest
 
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.limits import Limits
+from godwit.mobility.publisher_presence import PublisherPresence
 from godwit.runtime.rights_watch import RightsWatch
 from tests.browser.kept_browser import run
 from tests.browser.stations import ClientError, Station, in_node, in_page
@@ -470,5 +471,32 @@ def test_a_subscription_names_its_senders_and_an_advertisement_ends() -> None:
             assert list(session.advertisements) == ["all"]
             await at.call("call", "p", "unadvertise")
             assert list(session.advertisements) == []
+
+    run(scene)
+
+
+def test_a_publisher_names_its_mode_and_its_old_broker_advertises_while_it_moves() -> None:
+    async def scene() -> None:
+        config = BrokerConfig(advertisements="required")
+        async with (
+            broker("b1", {"b2": None}, config=config) as (b1, _),
+            broker("b2", {"b1": b1.native}, config=config) as (b2, _),
+            in_node() as at,
+        ):
+            await b1.ready()
+            await b2.ready()
+            await connected(at, b1, name="van", mode="delayed")
+            await at.call("call", "c", "advertise", "n > 0")
+            await at.call("call", "c", "publish", {"n": 1})
+            await at.call("call", "c", "moveTo")
+            held = b1.machine.component(PublisherPresence).holdings
+            await until(lambda: "van" in held and held["van"].kind == "delayed", "its broker advertises for it")
+            await at.call("call", "c", "moveTo", b2.url)
+            await at.call("call", "c", "attached", 20_000)
+            await at.call("call", "c", "drained", 20_000)
+            assert list(b2.machine.sessions.session("van").advertisements) == ["all"]
+            await at.call("call", "c", "publish", {"n": 2})
+            with pytest.raises(ClientError, match=r"Refused.*none of your advertisements"):
+                await at.call("call", "c", "publish", {"n": 0})
 
     run(scene)

@@ -105,7 +105,7 @@ export function connect(urls: string | readonly string[] = [], options: ConnectO
   const watchers = new Set<() => void>();
 
   const sequenceStart = options.name ? Date.now() * 1_000 : 0; // who had the name before has used lower numbers
-  const machine = makeMachine(name, sequenceStart, {
+  const machine = makeMachine(name, sequenceStart, options.mode, {
     send: (message) => connection?.send(message),
 
     deliver(wire, names, number) {

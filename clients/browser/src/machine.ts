@@ -16,9 +16,10 @@
  * 4. Events are published in the order of their numbers, each of which is used once.
  * 5. At most one context is under way (context.ts); later requests wait with it.
  *
- * This is `client/client.py` of the Python package in the mode `relocate`, without quenching. A departure: after a
- * broker has lost its last inputs, this client cannot test filters. So it may get events of a filter that it had
- * replaced, until the broker has heard again what replaced it.
+ * This is `client/client.py` of the Python package, without quenching, in the mode `relocate` and, with `mode`, in those
+ * of publishers, in which each connection begins a session. A departure: after a broker has lost its last inputs, this
+ * client cannot test filters. So it may get events of a filter that it had replaced, until the broker has heard again
+ * what replaced it.
  */
 
 import { type Parts, whole, withoutRefused, withPart } from "./context.js";
@@ -63,7 +64,12 @@ interface Ask {
 
 export type Machine = ReturnType<typeof makeMachine>;
 
-export function makeMachine(client: string, sequenceStart: number, { send, deliver }: MachineOutput) {
+export function makeMachine(
+  client: string,
+  sequenceStart: number,
+  mode: string | undefined,
+  { send, deliver }: MachineOutput,
+) {
   let isAttached = false;
   let session = "";
   let home = ""; // the broker that has the session
@@ -348,7 +354,7 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
     onOpened(broker: string): void {
       attempt++;
       hasStrayed ||= broker !== home;
-      const said = session && hasStrayed ? [...granted.values(), ...underWay] : []; // what another broker may need
+      const said = session && (hasStrayed || mode) ? [...granted.values(), ...underWay] : []; // for another session
       const mayHold = ({ topic, wish: { type } }: Ask) => /^(Subscribe|Advertise)$/.test(type) && wanted.has(topic);
       brought = said.filter(mayHold).map((ask) => ask.wish as Subscribe | Advertise);
       tried.delete(broker);
@@ -364,6 +370,7 @@ export function makeMachine(client: string, sequenceStart: number, { send, deliv
         home,
         since,
         wanted: brought,
+        mode,
         context: (said.filter((ask) => ask.parts).at(-1)?.wish ?? null) as Context | null,
         tried: others,
         origin,

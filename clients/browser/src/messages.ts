@@ -74,6 +74,7 @@ export type ToBroker =
       home: string;
       since: number;
       wanted: (Subscribe | Advertise)[];
+      mode: string | undefined;
       context: Context | null;
       tried: string[];
       origin: string;

@@ -33,6 +33,9 @@ export interface ConnectOptions {
   retryMaxS?: number;
   /** The class of sockets. Default: the global WebSocket, which Node has from version 22 on. */
   WebSocket?: SocketClass;
+  /** Who advertises for a publisher while it is on its way. Each connection begins a new session.
+   * Default: the session follows the client, and no event is lost. */
+  mode?: "standard" | "delayed" | "prefetching" | "prefetching+delayed" | "proxy";
   onState?: (state: State) => void;
   /** Called when the client is back: what happened to events while it was away. */
   onReceipt?: (receipt: Receipt) => void;
