@@ -69,6 +69,11 @@ class AnalysedRun:
         return self.figures.entries
 
     @property
+    def mean_entries(self) -> float:
+        """On average over all brokers."""
+        return sum(self.entries.values()) / len(self.entries)
+
+    @property
     def entries_by_depth(self) -> dict[int, float]:
         """By distance from the root, on average over the brokers there."""
         return self.figures.entries_by_depth(self.scenario.overlay.degree or 1)

@@ -46,6 +46,7 @@ STYLE: Any = {
 MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":")  # one set of colours each
 COLOURS = 10
+MARKED_MAX = 40  # points of a line; with more they are not marked
 LEGEND_INCHES = 1.9  # the width that a legend takes beside the axes
 NAME_WIDTH = 26  # letters of a name in the legend, in a line
 TICKS_MAX = 10  # at the points themselves; with more, at round numbers
@@ -268,14 +269,14 @@ def _look(number: int, label: str, points: int, looks: Mapping[str, Look] | None
             "color": look.colour,
             "linewidth": look.width,
             "linestyle": look.dashes,
-            "marker": look.marker,
+            "marker": look.marker if points <= MARKED_MAX else None,
             "markersize": 4.0 + look.width / 2,
             "markerfacecolor": "white",
         }
     return {  # lower layers show at the edges
         "linestyle": DASHES[number // COLOURS % len(DASHES)],
         "linewidth": max(4.0 - 0.7 * number, 0.8) if few else 1.2,
-        "marker": MARKERS[number % len(MARKERS)] if points <= 40 else None,
+        "marker": MARKERS[number % len(MARKERS)] if points <= MARKED_MAX else None,
         "markersize": max(8.0 - number, 3.0) if few else 4.0,
         "markerfacecolor": "none",
     }

@@ -1,4 +1,5 @@
-"""The conditions of the claims P2, P3 and P4 of `pubmob` on four runs with the most publishers.
+"""The conditions of the claims P2, P3 and P4 of `pubmob` on four runs with the most publishers, and of P1 on the state
+of brokers.
 
 *Theory.* A claim is a conjunction of conditions, each with a bound from the paper's words. `pubmob.py` decides a claim
 by them; `pubmob_search.py` also uses the distance of a setting from each (`Condition.shortfall`), to choose the next
@@ -13,8 +14,10 @@ setting.
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
+import numpy as np
 
 from godwit.reproduce.pubmob_metrics import ProbeCounts
 
@@ -22,13 +25,17 @@ __all__ = [
     "ABOUT_A_THIRD_S",
     "ALL_THERE",
     "FAR_MORE",
+    "LINEAR",
     "MODES",
     "NEARLY_FOUR_S",
+    "SAME_STATE",
     "Condition",
     "cost_conditions",
     "first_ratios",
+    "linearity",
     "probe_conditions",
     "stands_after",
+    "state_conditions",
     "time_conditions",
 ]
 
@@ -39,6 +46,8 @@ ABOUT_A_THIRD_S = (0.15, 0.6)  # "about 0.3 seconds", half to twice
 ALL_THERE = 0.995  # the share of a probe's deliveries at which we say that its trees stand
 MOST = 0.9  # of DELAYED's first probes; STANDARD delivers fewer
 EVERY_S = 0.2
+LINEAR = 0.9  # of the variation: "approximately linearly"
+SAME_STATE = 1.25  # times the least: "about the same state", and "slightly more"
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -63,6 +72,34 @@ def stands_after(probes: ProbeCounts) -> float:
 def first_ratios(probes: Mapping[str, ProbeCounts]) -> dict[str, float]:
     """By mode, the share of first probes that was delivered."""
     return {mode: dict(each.ratios()).get(1, float("nan")) for mode, each in probes.items()}
+
+
+def linearity(points: Sequence[tuple[float, float]], is_proportional: bool = False) -> float:
+    """The share of the variation that the best straight line explains; a proportional one goes through the origin."""
+    x, y = np.array(points, dtype=float).T
+    line = x * (x @ y) / (x @ x) if is_proportional else np.polyval(np.polyfit(x, y, 1), x)
+    left, all_there_is = float(((y - line) ** 2).sum()), float(((y - y.mean()) ** 2).sum())
+    return 1 - left / all_there_is if all_there_is else float(left == 0)
+
+
+def state_conditions(
+    by_publishers: Mapping[str, Mapping[int, float]], by_depth: Mapping[str, Mapping[int, float]]
+) -> Sequence[Condition]:
+    """P1, by mode the mean number of entries of a broker: by number of publishers, and at the most by depth."""
+    most = {mode: by[max(by)] for mode, by in by_publishers.items()}
+    growths = [linearity(list(by.items())) for by in by_publishers.values()]
+    rises = all(by[max(by)] > by[min(by)] for by in by_publishers.values())
+    others = max(entries for mode, entries in most.items() if mode != "proxy")
+    levels = [[by[depth] for depth in sorted(by)] for by in by_depth.values()]
+    fall = min(near - far for each in levels for near, far in pairwise(each))
+    return (
+        Condition("P1", "the state grows about linearly", _above(min(growths), LINEAR) if rises else 1.0),
+        Condition(
+            "P1", "all keep about the same state", _at_least(SAME_STATE * min(most.values()), max(most.values()))
+        ),
+        Condition("P1", "PROXY keeps slightly more", _above(most["proxy"], others)),
+        Condition("P1", "brokers closer to the root keep more", float(fall <= 0)),
+    )
 
 
 def cost_conditions(each: Mapping[str, float]) -> Sequence[Condition]:

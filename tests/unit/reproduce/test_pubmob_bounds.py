@@ -1,4 +1,4 @@
-"""Conditions of P2, P3 and P4: a run that meets a claim is seen to, and so is each way to miss it."""
+"""Conditions of P1 to P4: a run that meets a claim is seen to, and so is each way to miss it."""
 
 import pytest
 
@@ -6,8 +6,10 @@ from godwit.reproduce.pubmob_bounds import (
     MODES,
     Condition,
     cost_conditions,
+    linearity,
     probe_conditions,
     stands_after,
+    state_conditions,
     time_conditions,
 )
 from godwit.reproduce.pubmob_metrics import POINTS, ProbeCounts
@@ -79,6 +81,37 @@ def test_a_run_in_which_nothing_arrives_meets_nothing_of_p4_by_chance() -> None:
         "PREFETCHING is fastest",
         "STANDARD is slowest",
     ]
+
+
+STATE = {mode: {50: 60.0, 100: 80.0, 150: 99.0} for mode in MODES} | {"proxy": {50: 61.0, 100: 81.0, 150: 101.0}}
+LEVELS = {mode: {0: 200.0, 1: 150.0, 2: 120.0, 3: 90.0} for mode in MODES}
+
+
+def test_state_as_in_the_paper_meets_every_condition() -> None:
+    assert missed(tuple(state_conditions(STATE, LEVELS))) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "levels", "text"),
+    [
+        ({"delayed": {50: 60.0, 100: 120.0, 150: 60.0, 200: 98.0}}, {}, "the state grows about linearly"),
+        ({"delayed": {50: 99.0, 100: 80.0, 150: 60.0, 200: 98.9}}, {}, "the state grows about linearly"),
+        ({"delayed": {50: 45.0, 100: 60.0, 150: 75.0}}, {}, "all keep about the same state"),
+        ({"proxy": {50: 60.0, 100: 80.0, 150: 99.0}}, {}, "PROXY keeps slightly more"),
+        ({}, {"proxy": {0: 200.0, 1: 150.0, 2: 150.0, 3: 90.0}}, "brokers closer to the root keep more"),
+    ],
+)
+def test_each_way_to_miss_the_state_of_p1_is_seen(
+    state: dict[str, dict[int, float]], levels: dict[str, dict[int, float]], text: str
+) -> None:
+    assert missed(tuple(state_conditions(STATE | state, LEVELS | levels))) == [text]
+
+
+def test_a_proportional_line_goes_through_the_origin_and_another_need_not() -> None:
+    beside = [(50.0, 60.0), (100.0, 61.0), (150.0, 62.0)]
+    assert linearity(beside) == pytest.approx(1)
+    assert linearity(beside, is_proportional=True) < 0
+    assert linearity([(1.0, 2.0), (2.0, 4.0)], is_proportional=True) == pytest.approx(1)
 
 
 def test_costs_that_are_equal_are_not_more() -> None:
