@@ -51,17 +51,26 @@ def test_clients_queues_and_retained_events_are_administered(tmp_path: Path) -> 
                 assert (await client.post("/administration/end-session", json={"client": "x"})).status_code == 404
             _, rows = await ask(broker, "admin", "queue", "ann")
             assert [row["attributes"]["n"] for row in rows] == [1, 2]
+            said = await broker.log("administration")
+            assert {"action": "queue", "client": "ann"}.items() <= said.items()
             _, [row] = await ask(broker, "admin", "retained", "--filter", "topic = 'k/1'")
             assert row["key"] == "k/1"
+            said = await broker.log("administration")
+            assert {"action": "retained", "filter": "topic = 'k/1'"}.items() <= said.items()
             assert (await ask(broker, "admin", "clear-retained", "k/1"))[1] == [{"key": "k/1", "cleared": True}]
             assert (await ask(broker, "admin", "retained"))[1] == []
             assert (await ask(broker, "admin", "drop-queue", "ann"))[1][0]["dropped"] == 2
+            assert (await ask(broker, "explain", rows[0]["event"], "ann"))[1][0]["verdict"] == (
+                "an administrator dropped it from the client's queue"
+            )
             assert (await ask(broker, "admin", "end-session", "ann"))[1][0]["ended"] is True
             assert (await ask(broker, "sessions", "ann"))[0] == 2
             await ask(broker, "admin", "log-level", "debug")
+            assert (await broker.log("administration", action="log-level"))["new_level"] == "debug"
             status, error = await ask(broker, "admin", "log-level", "loud")
             assert (status, "allowed are debug, info, warning, error" in error) == (2, True)
             assert (await ask(broker, "reload"))[1] == [{"in_force": [], "after_restart": []}]
+            await broker.log("administration", action="reload")
 
     run(scene())
 

@@ -131,6 +131,8 @@ def test_each_listener_logs_and_counts_refused_logins_and_requests(tmp_path: Pat
             assert seen['godwit_refused_requests_total{cause="rights",listener="http"}'] == 1
             assert seen['godwit_refused_requests_total{cause="rights",listener="native"}'] == 1
             assert seen['godwit_refused_connections_total{cause="protocol",listener="mqtt"}'] == 1
+            assert seen['godwit_refused_connections_total{cause="login",listener="mqtt"}'] == 1
+            assert seen['godwit_refused_connections_total{cause="login",listener="native"}'] >= 1
             await broker.stop()
             assert "wrong-by" not in str(broker.logged)
 

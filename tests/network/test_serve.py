@@ -216,7 +216,7 @@ def test_a_journal_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
     why = "its table about cannot be read (file is not a database); restore it from a copy, or start with an empty one"
     assert (status, errors) == (
         2,
-        f"error: godwit-data/b1/journal.sqlite is damaged: {why}: set another journal.folder\n",
+        f"error: godwit-data/b1/journal.sqlite is not a journal, or its first page is damaged: {why}: set another journal.folder\n",
     )
 
 

@@ -67,6 +67,12 @@ ENDS = {
 }
 """Other ends of an event for a client, by the kind of its record."""
 
+PURGED_BY = {
+    "administrator": "an administrator dropped it from the client's queue",
+    "rights": "it was removed from the client's queue because the rights of its user have ended",
+}
+"""What has purged an event, if it was no rule of a subscription."""
+
 OF_CLIENTS = ("revoked", "suspended", "session_ended", "relocating", "relocated", "replayed")
 """Records that concern a client whatever the event."""
 
@@ -251,6 +257,8 @@ class EventExplanations:
     def _end(self, told: dict[str, Any], record: dict[str, Any]) -> str:
         """The recorded end of the event, with the reason if it is known."""
         kind, detail = record["kind"], record["detail"]
+        if kind == "purged" and detail in PURGED_BY:
+            return PURGED_BY[detail]
         words = f"{ENDS[kind]}: {detail}" if detail and kind != "not_addressed" else ENDS[kind]
         session = self._machine.sessions.session(told["client"])
         if session is None:

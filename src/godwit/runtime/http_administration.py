@@ -51,16 +51,19 @@ class AdministrationRoutes:
     async def retained(self, principal: Principal, request: Request) -> Response:
         """Retained events."""
         asked = request.query_params
-        return json_response(self.actions.retained(asked.get("filter", ""), shown_rows(asked)))
+        rows = self.actions.retained(asked.get("filter", ""), shown_rows(asked))
+        self._log(principal, request, "retained", filter=asked.get("filter", ""))
+        return json_response(rows)
 
     async def queue(self, principal: Principal, request: Request) -> Response:
         """The queue of a client."""
+        client = request.query_params.get("client", "")
         try:
-            return json_response(
-                self.actions.queue(request.query_params.get("client", ""), shown_rows(request.query_params))
-            )
+            rows = self.actions.queue(client, shown_rows(request.query_params))
         except NotFound as error:
             raise Problem(404, str(error)) from None
+        self._log(principal, request, "queue", client=client)
+        return json_response(rows)
 
     async def backup(self, principal: Principal, request: Request) -> Response:
         """A copy of the present journal, in one file."""

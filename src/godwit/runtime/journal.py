@@ -462,8 +462,10 @@ def about(file: Path) -> dict[str, Any]:
         with TemporaryDirectory() as folder:  # it may still be in the write-ahead file
             return _about(f"{copied(file, Path(folder)).as_uri()}?mode=rw")
     except sqlite3.Error as error:
+        is_foreign = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB
+        fault = "is not a journal, or its first page is damaged" if is_foreign else "is damaged"
         raise JournalError(
-            f"{file} is damaged: its table about cannot be read ({error}); "
+            f"{file} {fault}: its table about cannot be read ({error}); "
             "restore it from a copy, or start with an empty one: set another journal.folder"
         ) from None
     except OSError as error:

@@ -268,7 +268,7 @@ class MqttConnection:
 
     async def _admit(self, credentials: Credentials) -> None:
         try:
-            principal = await self.gateway.authenticator.admit(credentials)
+            principal = await self.gateway.admit(self, credentials)
             if self._is_open:
                 self.gateway.enter(self, principal.user)
                 self.user = principal.user

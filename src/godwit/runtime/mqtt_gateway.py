@@ -21,13 +21,13 @@ from time import time
 from typing import cast
 
 from godwit.broker.messages import Attach
-from godwit.errors import NotAdmitted
+from godwit.errors import NotAdmitted, PeerFault
 from godwit.filters.contexts import checked_context_filter
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX, ParsedTexts
 from godwit.mqtt import MqttSettings, ReasonCode
-from godwit.runtime.authentication import Authenticator, LocalAuthenticator
+from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
 from godwit.runtime.client_rates import ClientRates
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.memory_account import MemoryAccount, memory_account
@@ -125,6 +125,14 @@ class MqttGateway:
             self.connections[connection] = None
             self.audit.accepted[LISTENER] += 1
         return connection
+
+    async def admit(self, connection: MqttConnection, credentials: Credentials) -> Principal:
+        """The principal of a client. PeerFault: its login is refused."""
+        try:
+            return await self.authenticator.admit(credentials)
+        except PeerFault as fault:
+            self.audit.connection(LISTENER, connection.host, str(fault), "login", credentials.user)
+            raise
 
     def enter(self, connection: MqttConnection, user: str) -> None:
         """A user has logged in over a connection. NotAdmitted if it has too many."""

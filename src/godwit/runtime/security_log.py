@@ -60,6 +60,9 @@ HOSTS_MAX = 1_000
 SHOWN_CHARS_MAX = 200
 BEYOND = "beyond "  # of a host, where a request did not name this machine (`http.py`, rule 3)
 
+OF_THE_LINE = {"level": "new_level"}
+"""Fields of actions that a line has for itself, and their names in it."""
+
 Write = Callable[..., Any]
 
 
@@ -108,7 +111,8 @@ class SecurityLog:
 
     def done(self, action: str, host: str, user: str, **fields: str) -> None:
         """An administrator has carried out an action. Such lines are not limited."""
-        shown = {name: value[:SHOWN_CHARS_MAX] for name, value in {"user": user, **fields}.items() if value}
+        named = {OF_THE_LINE.get(name, name): value for name, value in fields.items()}
+        shown = {name: value[:SHOWN_CHARS_MAX] for name, value in {"user": user, **named}.items() if value}
         self._write("administration", host=host.removeprefix(BEYOND), action=action, **shown)
 
     def _line(self, event: str, host: str, **fields: str) -> None:

@@ -59,6 +59,14 @@ def test_a_refused_login_is_counted_and_logged_without_its_secrets() -> None:
     assert "secret" not in str(kept.lines)
 
 
+def test_the_new_level_of_the_log_is_told_beside_the_level_of_the_line() -> None:
+    kept = Kept()
+    kept.log.done("log-level", "192.0.2.7", "ann", level="debug")
+    assert kept.lines == [
+        {"event": "administration", "host": "192.0.2.7", "action": "log-level", "user": "ann", "new_level": "debug"}
+    ]
+
+
 def test_who_is_let_in_is_known_by_where_it_came_from() -> None:
     kept = Kept()
     principal = asyncio.run(AuditedAuthenticator(LocalAuthenticator(), "http", kept.log).admit(Credentials()))
