@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What a newcomer does: install Godwit into an empty folder, run a broker, publish and subscribe. Nothing of the checkout
 # is used but the wheel that is built from it. Then the same as another user, with read-only libraries and without HOME,
-# and once more where no folder can be written. It fails if the core is larger than `installed_mb_max`.
+# and once more where no folder can be written, and with uvx and pipx. It fails if the core is larger than `installed_mb_max`.
 # Usage: scripts/newcomer.sh [PYTHON]    A Python with hatchling builds the wheel (default: .venv/bin/python).
 set -euo pipefail
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 builder=${1:-$checkout/.venv/bin/python}
 folder=$(mktemp -d)
-installed_mb_max=130 # beside Python; NumPy alone takes 72
+installed_mb_max=120 # MiB beside Python; NumPy alone takes 73
 broker=
 finish() {
     [ -z "$broker" ] || kill "$broker" 2>/dev/null || true
@@ -28,7 +28,7 @@ say "install it"
 python3 -m venv venv
 sed -n 's/^\([A-Za-z0-9_.-]*==.*[^ \\]\) *\\$/\1/p' "$checkout/requirements.lock" >constraints.txt # the versions that were tested
 venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt "$wheel"
-for library in numba pyarrow pyspark matplotlib dd; do
+for library in numba pyarrow pyspark matplotlib dd rich; do
     ! venv/bin/python -c "import $library" 2>/dev/null || fail "the core brings $library"
 done
 packages=$(venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
@@ -74,6 +74,14 @@ clean=(env -i PATH=/usr/bin:/bin LANG=C.UTF-8)
 "${clean[@]}" venv/bin/godwit filter covers 'price < 10' 'price < 5' | grep -q '"covers": true' || fail "godwit filter"
 "${clean[@]}" venv/bin/godwit simulate city --seed 1 --set clients.publishers=5 >/dev/null || fail "godwit simulate"
 try "clean environment" "${clean[@]}"
+
+say "install it with uvx and pipx"
+python3 -m venv tools
+tools/bin/python -m pip install -q --disable-pip-version-check uv pipx
+export UV_CACHE_DIR="$folder/tools/cache" UV_TOOL_DIR="$folder/tools/uv" PIPX_HOME="$folder/tools/pipx" PIPX_BIN_DIR="$folder/tools/ways"
+tools/bin/uvx -q --python "$(command -v python3)" --from "$wheel" godwit --version >/dev/null || fail "uvx"
+tools/bin/pipx install -q --python "$(command -v python3)" "$wheel" >/dev/null || fail "pipx"
+tools/ways/godwit --version >/dev/null || fail "the command that pipx has installed"
 
 chmod -R a-w venv
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then # to root nothing is read-only

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator
 
 import pytest
-import typer
 
 from godwit.cli.main import app
 from tests.conventions.repository import ROOT, documents
@@ -19,7 +18,7 @@ from tests.network.pages_played import PLAYED
 
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in documents()}
 PAGES = {name: text for name, text in TEXTS.items() if "```sh" in text}
-KNOWN = dict(commands(typer.main.get_command(app), "godwit"))
+KNOWN = dict(commands(app, "godwit"))
 GODWIT = re.compile(r"(?:^|[|;&] *|\b[A-Z_]+=\S+ )(?P<words>godwit(?=\s|$)(?: +(?:'[^']*'|\"[^\"]*\"|[^\s|;&#>]+))*)")
 
 
@@ -67,7 +66,7 @@ def wrong_words(page: str) -> Iterator[str]:
                 name = " ".join(words[:length])
                 try:
                     KNOWN[name].make_context(name, words[length:])
-                except Exception as error:  # typer's own, whose classes are not public
+                except Exception as error:  # click's own
                     if type(error).__name__ != "BadParameter":  # such as a file that is not here
                         yield f"line {block.line}: {found['words']}: {error}"
 

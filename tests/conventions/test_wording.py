@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 
 from godwit.cli.main import app
 from tests.conventions.repository import ROOT, documents, files, modules
@@ -213,7 +212,7 @@ def test_a_banned_phrase_is_caught_in_a_file_its_comments_and_across_lines() -> 
 
 
 def test_help_is_in_plain_english_and_has_an_example() -> None:
-    for name, command in commands(typer.main.get_command(app), "godwit"):
+    for name, command in commands(app, "godwit"):
         shown = command.help or ""
         assert list(banned(shown)) == [], name
         assert getattr(command, "commands", None) or f"Example: {name}" in shown, f"{name}: no example in its help"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli.main import app
 from tests.network import warm

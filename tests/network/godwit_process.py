@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 import uvloop  # noqa: F401 (what `godwit serve` loads when it runs)
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import godwit.teamwork.team_server  # noqa: F401 (and what `godwit team` does)
 from godwit.cli.main import app

@@ -11,7 +11,7 @@ from time import time
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli import event_logs
 from godwit.cli.event_logs import LogCapture

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli import main
 from godwit.filters.events import Event

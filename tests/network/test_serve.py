@@ -213,10 +213,13 @@ def test_a_journal_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "journal.sqlite").write_bytes(b"no database" * 1_000)
     status, errors = asyncio.run(fails("serve", *ANY_PORT, folder=tmp_path))
-    why = "its table about cannot be read (file is not a database); restore it from a copy, or start with an empty one"
+    why = (
+        "is not a journal, or its first page is damaged: its table about cannot be read (file is not a database); "
+        "restore it from a copy, or start with an empty one"
+    )
     assert (status, errors) == (
         2,
-        f"error: godwit-data/b1/journal.sqlite is not a journal, or its first page is damaged: {why}: set another journal.folder\n",
+        f"error: godwit-data/b1/journal.sqlite {why}: set another journal.folder\n",
     )
 
 

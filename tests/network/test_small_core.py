@@ -22,6 +22,9 @@ EXTRAS = (
     "re2",
     "uvloop",
     "cryptography",
+    "typer",
+    "rich",
+    "pygments",
 )
 BLOCKING = f"import sys\nfor name in {EXTRAS!r}:\n    sys.modules[name] = None\n"  # its import then fails
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from msgspec import structs
-from typer.testing import CliRunner
 
 from godwit.broker import retained
 from godwit.broker.authorisation import Authorisation

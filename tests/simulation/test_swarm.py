@@ -4,8 +4,8 @@ import json
 import shlex
 
 import pytest
+from click.testing import CliRunner, Result
 from msgspec import structs
-from typer.testing import CliRunner, Result
 
 from godwit.cli import main
 from godwit.simulator import world

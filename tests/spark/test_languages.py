@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli.pipeline import app, dryrun_command, match_table_command, stream_command
 from godwit.errors import PipelineError

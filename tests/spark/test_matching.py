@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli.pipeline import app, match_table_command
 from godwit.errors import PipelineError

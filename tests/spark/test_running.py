@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from typer import Exit
-from typer.testing import CliRunner, Result
+from click.exceptions import Exit
+from click.testing import CliRunner, Result
 
 from godwit.cli import main
 from godwit.cli.pipeline.spark_runner import one_line_errors, progress_of, sentence, stage_of, tell

@@ -7,9 +7,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli.pipeline import app, stream_command
 from godwit.event_log import EventLog
@@ -80,7 +80,7 @@ def test_an_event_log_is_matched_without_saying_what_it_holds(
     @contextmanager
     def session(*_: object) -> "Iterator[SparkSession]":
         yield spark
-        typer.echo('{"events": "over"}')  # the bar is drawn until then
+        click.echo('{"events": "over"}')  # the bar is drawn until then
 
     monkeypatch.setattr(stream_command, "session", session)
     found, filters = streams.events(60), streams.filters()

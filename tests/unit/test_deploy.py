@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from godwit.cli.main import app
 
@@ -41,6 +40,6 @@ def test_the_command_of_the_unit_has_only_options_that_exist() -> None:
     (line,) = (line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart="))
     program, command, *words = shlex.split(line.partition("=")[2])
     assert Path(program).name == "godwit"
-    serve = vars(typer.main.get_command(app))["commands"][command]
+    serve = vars(app)["commands"][command]
     context: Any = serve.make_context(command, words)
     assert context.params["file"] == "/etc/godwit/broker.toml"

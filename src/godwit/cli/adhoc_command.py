@@ -6,10 +6,10 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.broker_connection import CaFile, Password, Tls, Token, User, is_terminal, run, trusting
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -37,39 +37,39 @@ TOLD = {
 
 
 def adhoc(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Device name: letters, digits, dot, dash, underscore.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Device name: letters, digits, dot, dash, underscore.")],
     filter: Annotated[
-        str, typer.Argument(metavar="FILTER", help="Events to print, such as \"kind = 'alarm'\" (default: none).")
+        str, Argument(metavar="FILTER", help="Events to print, such as \"kind = 'alarm'\" (default: none).")
     ] = "",
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address at which other devices connect; port 0: any free port.")
+        str, Option(metavar="HOST:PORT", help="Address at which other devices connect; port 0: any free port.")
     ] = ANYWHERE,
     peers: Annotated[
         list[str] | None,
-        typer.Option("--peer", metavar="HOST:PORT", help="Device to connect to; repeatable. Works without multicast."),
+        Option("--peer", metavar="HOST:PORT", help="Device to connect to; repeatable. Works without multicast."),
     ] = None,
     multicast: Annotated[
-        bool, typer.Option("--multicast/--no-multicast", help="Find other devices by UDP multicast.")
+        bool, Option("--multicast/--no-multicast", help="Find other devices by UDP multicast.")
     ] = True,
     group: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Multicast group for announcements.")
+        str, Option(metavar="HOST:PORT", help="Multicast group for announcements.")
     ] = "239.255.71.87:7187",
     interface: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="IPv4 address of the interface for multicast; 0.0.0.0: any.")
+        str, Option(metavar="ADDRESS", help="IPv4 address of the interface for multicast; 0.0.0.0: any.")
     ] = "0.0.0.0",
     network: Annotated[
-        str, typer.Option(metavar="NAME", help="Network name: devices of other networks are ignored.")
+        str, Option(metavar="NAME", help="Network name: devices of other networks are ignored.")
     ] = "godwit",
-    priority: Annotated[float, typer.Option(min=0, max=1, help="Fitness to host the event broker, from 0 to 1.")] = 0.5,
+    priority: Annotated[float, Option(min=0, max=1, help="Fitness to host the event broker, from 0 to 1.")] = 0.5,
     meeting: Annotated[
-        str, typer.Option(metavar="WHAT", help="What event brokers do when islands meet: merge or coordinate.")
+        str, Option(metavar="WHAT", help="What event brokers do when islands meet: merge or coordinate.")
     ] = "merge",
     lease: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, help="Time after which an absent device is forgotten.")
+        float, Option(metavar="SECONDS", min=1, help="Time after which an absent device is forgotten.")
     ] = 30.0,
     beacon: Annotated[
         float,
-        typer.Option(
+        Option(
             metavar="SECONDS",
             min=BEACON_MIN_S,
             max=BEACON_MAX_S,
@@ -78,7 +78,7 @@ def adhoc(
     ] = 1.0,
     folder: Annotated[
         str,
-        typer.Option(
+        Option(
             "--state",
             metavar="DIR",
             help="Folder for the device's key and journal (default: ~/.local/state/godwit/adhoc/NAME).",
@@ -86,7 +86,7 @@ def adhoc(
     ] = "",
     durability: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="WHAT",
             help="What survives of the events and sessions that the device holds: full (all), relaxed (all, but for "
             "the last seconds when the power fails) or memory (nothing).",
@@ -94,17 +94,17 @@ def adhoc(
     ] = "relaxed",
     allow: Annotated[
         str,
-        typer.Option(metavar="FILE", help="TOML list of allowed devices and keys (default: first key seen is kept)."),
+        Option(metavar="FILE", help="TOML list of allowed devices and keys (default: first key seen is kept)."),
     ] = "",
     skew: Annotated[
         float,
-        typer.Option(
+        Option(
             metavar="SECONDS", min=0, help="Time by which clocks of devices may differ; 0: clocks are not compared."
         ),
     ] = 300.0,
     brokers: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--broker",
             metavar="HOST:PORT",
             help="Fixed broker, where the events of the island are published when it is reachable; repeatable.",
@@ -112,7 +112,7 @@ def adhoc(
     ] = None,
     down: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="FILTER",
             help="Events of the fixed broker to publish in the island; it queues them while the device is away.",
         ),
@@ -122,13 +122,13 @@ def adhoc(
     password: Password = "",
     tls: Tls = False,
     ca: CaFile = "",
-    show_key: Annotated[bool, typer.Option("--show-key", help="Print the line for --allow lists, and exit.")] = False,
+    show_key: Annotated[bool, Option("--show-key", help="Print the line for --allow lists, and exit.")] = False,
     count: Annotated[
-        int | None, typer.Option("--count", "-C", metavar="COUNT", help="Stop after this number of events.", min=1)
+        int | None, Option("--count", "-C", metavar="COUNT", help="Stop after this number of events.", min=1)
     ] = None,
     wait: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--wait",
             "-W",
             metavar="SECONDS",
@@ -137,7 +137,7 @@ def adhoc(
         ),
     ] = None,
     until_eof: Annotated[
-        bool, typer.Option("--until-eof", help="Stop when standard input is closed and other devices have its events.")
+        bool, Option("--until-eof", help="Stop when standard input is closed and other devices have its events.")
     ] = False,
 ) -> None:
     """Run a device of an ad hoc network, without a fixed broker.
@@ -164,19 +164,17 @@ def adhoc(
     In another terminal: echo '{"kind": "alarm", "floor": 3}' | godwit adhoc carl --until-eof
     """
     if not NAME.fullmatch(name):
-        raise typer.BadParameter(
-            f"NAME {name!r}: a device's name has 1 to 64 letters, digits, dots, dashes, underscores"
-        )
+        raise BadParameter(f"NAME {name!r}: a device's name has 1 to 64 letters, digits, dots, dashes, underscores")
     if meeting not in ("merge", "coordinate"):
-        raise typer.BadParameter(f"--meeting {meeting}: allowed are merge and coordinate")
+        raise BadParameter(f"--meeting {meeting}: allowed are merge and coordinate")
     if durability not in ("full", "relaxed", "memory"):
-        raise typer.BadParameter(f"--durability {durability}: allowed are full, relaxed and memory")
+        raise BadParameter(f"--durability {durability}: allowed are full, relaxed and memory")
     if down and not brokers:
-        raise typer.BadParameter("--down needs --broker")
+        raise BadParameter("--down needs --broker")
     if count is not None and not filter:
-        raise typer.BadParameter("--count needs a FILTER")
+        raise BadParameter("--count needs a FILTER")
     if not multicast and not peers and listen == ANYWHERE:
-        raise typer.BadParameter("--no-multicast needs --peer, or --listen with the port that others dial")
+        raise BadParameter("--no-multicast needs --peer, or --listen with the port that others dial")
     where = _folder(folder, name)
     if show_key:
         _show_key(name, where)
@@ -218,7 +216,7 @@ def _folder(said: str, name: str) -> "Path":
 def _show_key(name: str, where: "Path") -> None:
     from godwit.runtime.adhoc_keys import DeviceFolder
 
-    typer.echo(f'[devices."{name}"]\nkey = "{DeviceFolder(where).key().text}"')
+    echo(f'[devices."{name}"]\nkey = "{DeviceFolder(where).key().text}"')
 
 
 def _settings(name: str, where: "Path", **said: Any) -> "DeviceSettings":
@@ -235,7 +233,7 @@ def _settings(name: str, where: "Path", **said: Any) -> "DeviceSettings":
         try:
             return address_of(text)
         except ValueError as error:
-            raise typer.BadParameter(f"{option} {text}: {error}") from None
+            raise BadParameter(f"{option} {text}: {error}") from None
 
     beacon = said["beacon"]
     base = AdHocConfig()
@@ -244,7 +242,7 @@ def _settings(name: str, where: "Path", **said: Any) -> "DeviceSettings":
         for field in ("beacon_s", "lost_s", "search_s", "spread_s", "gather_s", "poll_s", "merge_s", "fetch_s")
     }
     if said["lease"] < 3 * times["poll_s"]:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"--lease {said['lease']:g}: it must be {3 * times['poll_s']:g} at least, with this --beacon"
         )
     machine = AdHocConfig(priority=said["priority"], meeting=said["meeting"], lease_s=said["lease"], **times)
@@ -308,7 +306,7 @@ async def _run(settings: "DeviceSettings", filter: str, count: int | None, wait:
     finally:
         await device.close()
     if count is not None and printed < count:
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
 def _printer() -> "Callable[[Event], None]":
@@ -318,11 +316,10 @@ def _printer() -> "Callable[[Event], None]":
         from godwit.filters.json_lines import line_of
 
         return lambda event: print(json.dumps(line_of(event), ensure_ascii=False), flush=True)
-    from rich.console import Console
 
     from godwit.cli.event_display import text_of
 
-    console = Console(highlight=False)
+    console = Console()
 
     def show(event: "Event") -> None:
         with suppress(OSError):  # the terminal has closed, and SIGHUP is on its way
@@ -336,7 +333,7 @@ def _tell(text: str) -> None:
     from godwit.cli.event_display import safe
 
     with suppress(OSError):  # the terminal has closed, and SIGHUP is on its way
-        typer.echo(safe(text), err=True)
+        echo(safe(text), err=True)
 
 
 def _on_record(record: "Record") -> None:

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from typing import Annotated, Any, BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-import typer
-
 from godwit.cli.broker_connection import trusting
+from godwit.cli.signatures import Option
 from godwit.errors import GodwitError
 
 __all__ = ["HTTP", "AdminClient", "Http", "office"]
@@ -24,9 +23,7 @@ ANSWER_BYTES_MAX = 256 * 2**20
 
 Http = Annotated[
     str,
-    typer.Option(
-        "--http", metavar="HOST:PORT", envvar="GODWIT_HTTP", help="HTTP address of the broker, or a URL for TLS."
-    ),
+    Option("--http", metavar="HOST:PORT", envvar="GODWIT_HTTP", help="HTTP address of the broker, or a URL for TLS."),
 ]
 
 

@@ -3,22 +3,21 @@
 import json as json_form
 from typing import Annotated, Any
 
-import typer
-
 from godwit.cli.admin_client import HTTP, Http, office
 from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
 from godwit.cli.inspect_command import list_rows
+from godwit.cli.signatures import Argument, Group, Option, echo
 
 __all__ = ["app", "reload"]
 
-app = typer.Typer(no_args_is_help=True, help="Administer a running broker.", rich_markup_mode=None)
+app = Group(help="Administer a running broker.")
 
-Client = Annotated[str, typer.Argument(metavar="CLIENT", help="Name of the client.")]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason that is sent to the client.")]
-Limit = Annotated[int, typer.Option(metavar="COUNT", help="Largest number of events to show.", min=0, max=100_000)]
+Client = Annotated[str, Argument(metavar="CLIENT", help="Name of the client.")]
+Reason = Annotated[str, Option(metavar="TEXT", help="Reason that is sent to the client.")]
+Limit = Annotated[int, Option(metavar="COUNT", help="Largest number of events to show.", min=0, max=100_000)]
 
 
-@app.command()
+@app.add()
 def disconnect(
     client: Client,
     reason: Reason = "",
@@ -37,7 +36,7 @@ def disconnect(
     _tell(done, f"{client} is disconnected." if done["disconnected"] else f"{client} was not connected.")
 
 
-@app.command("end-session")
+@app.add("end-session")
 def end_session(
     client: Client,
     reason: Reason = "",
@@ -55,7 +54,7 @@ def end_session(
     _tell(done, f"The session of {client} has ended; {done['dropped']:,} events were dropped.")
 
 
-@app.command()
+@app.add()
 def queue(
     client: Client,
     limit: Limit = 1_000,
@@ -72,7 +71,7 @@ def queue(
     list_rows("queue", office(http, token, user, password, ca).ask("/queue", client=client, limit=limit))
 
 
-@app.command("drop-queue")
+@app.add("drop-queue")
 def drop_queue(
     client: Client,
     http: Http = HTTP,
@@ -89,10 +88,10 @@ def drop_queue(
     _tell(done, f"{done['dropped']:,} events were dropped, {done['left']:,} are left.")
 
 
-@app.command()
+@app.add()
 def retained(
     filter: Annotated[
-        str, typer.Option("--filter", metavar="FILTER", help="Show only events that this filter matches.")
+        str, Option("--filter", metavar="FILTER", help="Show only events that this filter matches.")
     ] = "",
     limit: Limit = 1_000,
     http: Http = HTTP,
@@ -108,9 +107,9 @@ def retained(
     list_rows("retained", office(http, token, user, password, ca).ask("/retained", filter=filter, limit=limit))
 
 
-@app.command("clear-retained")
+@app.add("clear-retained")
 def clear_retained(
-    keys: Annotated[list[str], typer.Argument(metavar="KEY", help="Key of the event (MQTT: its topic).")],
+    keys: Annotated[list[str], Argument(metavar="KEY", help="Key of the event (MQTT: its topic).")],
     http: Http = HTTP,
     token: Token = "",
     user: User = "",
@@ -126,9 +125,9 @@ def clear_retained(
         _tell(desk.post("/administration/clear-retained", key=key), f"{key} is cleared.")
 
 
-@app.command("log-level")
+@app.add("log-level")
 def log_level(
-    level: Annotated[str, typer.Argument(metavar="LEVEL", help="Least severe level: debug, info, warning or error.")],
+    level: Annotated[str, Argument(metavar="LEVEL", help="Least severe level: debug, info, warning or error.")],
     http: Http = HTTP,
     token: Token = "",
     user: User = "",
@@ -163,4 +162,4 @@ def reload(
 
 
 def _tell(done: dict[str, Any], text: str) -> None:
-    typer.echo(text if is_terminal() else json_form.dumps(done, ensure_ascii=False))
+    echo(text if is_terminal() else json_form.dumps(done, ensure_ascii=False))

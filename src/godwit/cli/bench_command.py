@@ -6,8 +6,6 @@ The load comes from this one process, through the client library: the figures ar
 
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from godwit.cli.broker_connection import (
     BrokerAddresses,
     CaFile,
@@ -20,6 +18,8 @@ from godwit.cli.broker_connection import (
     run,
     wait_until_attached,
 )
+from godwit.cli.signatures import Option, echo
+from godwit.cli.terminal import Console, Table
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,20 +49,18 @@ class Load(NamedTuple):
 
 def bench(
     events: Annotated[
-        int, typer.Option("--events", "-n", metavar="COUNT", help="Events to publish at full speed.", min=1)
+        int, Option("--events", "-n", metavar="COUNT", help="Events to publish at full speed.", min=1)
     ] = 10_000,
-    publishers: Annotated[int, typer.Option(metavar="COUNT", help="Number of publishing clients.", min=1)] = 1,
-    receivers: Annotated[
-        int, typer.Option(metavar="COUNT", help="Number of clients that receive every event.", min=1)
-    ] = 5,
+    publishers: Annotated[int, Option(metavar="COUNT", help="Number of publishing clients.", min=1)] = 1,
+    receivers: Annotated[int, Option(metavar="COUNT", help="Number of clients that receive every event.", min=1)] = 5,
     subscriptions: Annotated[
-        int, typer.Option(metavar="COUNT", help="Number of further subscriptions, which match no event.", min=0)
+        int, Option(metavar="COUNT", help="Number of further subscriptions, which match no event.", min=0)
     ] = 0,
-    size: Annotated[int, typer.Option(metavar="BYTES", help="Payload size of each event.", min=0)] = 120,
+    size: Annotated[int, Option(metavar="BYTES", help="Payload size of each event.", min=0)] = 120,
     rate: Annotated[
-        float, typer.Option(metavar="EVENTS", help="Events per second while delays are measured.", min=1)
+        float, Option(metavar="EVENTS", help="Events per second while delays are measured.", min=1)
     ] = 500.0,
-    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="How long delays are measured.", min=0.1)] = 3.0,
+    seconds: Annotated[float, Option(metavar="SECONDS", help="How long delays are measured.", min=0.1)] = 3.0,
     brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
@@ -215,10 +213,8 @@ def _show(figures: dict[str, Any]) -> None:
     if not is_terminal():
         import json
 
-        typer.echo(json.dumps(figures))
+        echo(json.dumps(figures))
         return
-    from rich.console import Console
-    from rich.table import Table
 
     table = Table(show_header=False, title=f"godwit bench · {figures.pop('broker')}")
     table.add_column(style="cyan")

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import typer
-
+from godwit.cli.signatures import BadParameter, Exit, Option, echo
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -46,28 +45,26 @@ NAMED_MAX = 20  # events that a report names
 
 BrokerAddresses = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--broker",
         metavar="HOST:PORT",
         envvar="GODWIT_BROKER",
         help=f"Broker to connect to (default: {DEFAULT_BROKER}); repeatable.",
     ),
 ]
-Token = Annotated[str, typer.Option(metavar="TOKEN", envvar="GODWIT_TOKEN", help="Access token.")]
-User = Annotated[str, typer.Option(metavar="NAME", envvar="GODWIT_USER", help="User name, with --password.")]
+Token = Annotated[str, Option(metavar="TOKEN", envvar="GODWIT_TOKEN", help="Access token.")]
+User = Annotated[str, Option(metavar="NAME", envvar="GODWIT_USER", help="User name, with --password.")]
 Password = Annotated[
     str,
-    typer.Option(metavar="TEXT", envvar="GODWIT_PASSWORD", help="Password; safer in the variable GODWIT_PASSWORD."),
+    Option(metavar="TEXT", envvar="GODWIT_PASSWORD", help="Password; safer in the variable GODWIT_PASSWORD."),
 ]
-Replicas = Annotated[
-    bool, typer.Option("--replicas", help="Keep a session at every --broker, instead of at one of them.")
-]
+Replicas = Annotated[bool, Option("--replicas", help="Keep a session at every --broker, instead of at one of them.")]
 Tls = Annotated[
-    bool, typer.Option("--tls", help="Connect over TLS and check the certificate against the system's authorities.")
+    bool, Option("--tls", help="Connect over TLS and check the certificate against the system's authorities.")
 ]
 CaFile = Annotated[
     str,
-    typer.Option(
+    Option(
         "--ca",
         metavar="FILE",
         help="Connect over TLS and check the certificate against the authorities in this PEM file.",
@@ -81,7 +78,7 @@ def check_mode(mode: str, who: Literal["subscribers", "publishers"]) -> None:
 
     suitable = [name for name, known in MODES.items() if known.suits(who)]
     if mode and mode not in suitable:
-        raise typer.BadParameter(f"--mode {mode}: allowed are {', '.join(suitable)}")
+        raise BadParameter(f"--mode {mode}: allowed are {', '.join(suitable)}")
 
 
 class ClientOptions(NamedTuple):
@@ -150,7 +147,7 @@ async def wait_until_attached(client: "NetworkClient | ReplicatedNetworkClient",
                 if state.kind == "attached":
                     if client.is_unchecked:
                         shown = f"the user {visitor.user!r}" if visitor.user else "the token"
-                        typer.echo(f"warning: nobody checked {shown}: this broker has no users", err=True)
+                        echo(f"warning: nobody checked {shown}: this broker has no users", err=True)
                     return
                 if state.reason:
                     failed.append(state.reason)
@@ -179,13 +176,13 @@ def report_missing(receipt: "MergeReceipt") -> None:
     """Report on standard error the events that a replicated client has not displayed, and the replicas that failed."""
     for given_up in receipt.given_up[-NAMED_MAX:]:
         who = f"without {given_up.replica}" if given_up.replica else "without waiting"
-        typer.echo(f"went on {who}: {given_up.reason}", err=True)
+        echo(f"went on {who}: {given_up.reason}", err=True)
     for missing in receipt.missing[-NAMED_MAX:]:
         why = "no replica delivered it" if missing.reason == "gap" else "it came after a later one"
-        typer.echo(f"missing: {missing.publisher}:{missing.sequence}, of {missing.replica}: {why}", err=True)
+        echo(f"missing: {missing.publisher}:{missing.sequence}, of {missing.replica}: {why}", err=True)
     more = receipt.missing_more + max(0, len(receipt.missing) - NAMED_MAX)
     if more:
-        typer.echo(f"missing: {more:,} events more, before these", err=True)
+        echo(f"missing: {more:,} events more, before these", err=True)
 
 
 def end_with_input(limit: "Timeout") -> None:
@@ -212,7 +209,7 @@ def run(scene: Coroutine[Any, Any, None]) -> None:
     try:
         asyncio.run(scene)
     except KeyboardInterrupt:
-        raise typer.Exit from None
+        raise Exit from None
 
 
 def is_terminal() -> bool:

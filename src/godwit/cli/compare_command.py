@@ -4,10 +4,10 @@ import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from godwit.cli.own_modules import allow_modules_here
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console, Table
 
 if TYPE_CHECKING:
     from godwit.reproduce.reduction_comparison import Row
@@ -18,22 +18,22 @@ __all__ = ["compare"]
 def compare(
     reduction: Annotated[
         list[str] | None,
-        typer.Argument(metavar="REDUCTION", help="Your reductions: names of installed ones, or module:Class."),
+        Argument(metavar="REDUCTION", help="Your reductions: names of installed ones, or module:Class."),
     ] = None,
     scenario: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME", help="Scenario name or TOML file; repeatable (default: city and roam, from the papers)."
         ),
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of all scenarios, as in clients.publishers=20."),
+        Option("--set", metavar="KEY=VALUE", help="Set a key of all scenarios, as in clients.publishers=20."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed, the same for all runs.", min=0)] = 1,
-    only: Annotated[bool, typer.Option("--only", help="Run only the named reductions, not the built-in ones.")] = False,
+    seed: Annotated[int, Option(metavar="N", help="Random seed, the same for all runs.", min=0)] = 1,
+    only: Annotated[bool, Option("--only", help="Run only the named reductions, not the built-in ones.")] = False,
     out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder for comparison.json, comparison.png and comparison.svg.")
+        str | None, Option(metavar="DIR", help="Folder for comparison.json, comparison.png and comparison.svg.")
     ] = None,
 ) -> None:
     """Compare routing reductions in simulated networks. The result has messages, table sizes and deliveries.
@@ -52,7 +52,7 @@ def compare(
     from godwit.reproduce import reduction_comparison as comparison
 
     if only and not reduction:
-        raise typer.BadParameter("--only needs the name of a reduction")
+        raise BadParameter("--only needs the name of a reduction")
     if out is not None and find_spec("matplotlib") is None:
         raise GodwitError("--out draws a figure, which needs matplotlib: pip install 'godwit[plots]'")
     allow_modules_here()
@@ -61,7 +61,7 @@ def compare(
 
     def tell(number: int, total: int, name: str) -> None:
         if sys.stderr.isatty():
-            typer.echo(f"run {number} of {total}: {name}", err=True)
+            echo(f"run {number} of {total}: {name}", err=True)
 
     rows = comparison.compare(names, scenario or comparison.PAPER_SCENARIOS, seed, changes or (), tell)
     data = [msgspec.to_builtins(row) for row in rows]
@@ -69,21 +69,19 @@ def compare(
         _show(rows)
     else:
         for row in data:
-            typer.echo(json.dumps(row))
+            echo(json.dumps(row))
     if out is not None:
         comparison.draw(rows, Path(out))
         Path(out, "comparison.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     if not all(row.passed for row in rows):
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
 def _show(rows: "list[Row]") -> None:
     import msgspec
-    from rich.console import Console
-    from rich.table import Table
 
     fields = [field for field in msgspec.to_builtins(rows[0]) if field not in {"bytes_sent", "seconds"}]
-    table = Table(*[field.replace("_", " ") for field in fields], box=None)
+    table = Table(*[field.replace("_", " ") for field in fields])
     for row in rows:
         values = msgspec.to_builtins(row)
         table.add_row(

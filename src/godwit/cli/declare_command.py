@@ -3,8 +3,6 @@
 import json as json_form
 from typing import Annotated, Any
 
-import typer
-
 from godwit.cli.broker_connection import (
     BrokerAddresses,
     CaFile,
@@ -18,22 +16,24 @@ from godwit.cli.broker_connection import (
     run,
     wait_until_attached,
 )
+from godwit.cli.signatures import Argument, BadParameter, Option, echo
+from godwit.cli.terminal import Console, Text
 
 __all__ = ["adv", "ctx"]
 
 
 def adv(
     filter: Annotated[
-        str | None, typer.Argument(metavar="FILTER", help="Filter that all events of the client will match.")
+        str | None, Argument(metavar="FILTER", help="Filter that all events of the client will match.")
     ] = None,
     label: Annotated[
-        str, typer.Option("--as", metavar="LABEL", help="Name of the advertisement; the same name replaces it.")
+        str, Option("--as", metavar="LABEL", help="Name of the advertisement; the same name replaces it.")
     ] = "all",
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the advertisement.")] = False,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the publishing client.")] = "",
+    remove: Annotated[bool, Option("--remove", help="Remove the advertisement.")] = False,
+    name: Annotated[str, Option(metavar="NAME", help="Name of the publishing client.")] = "",
     wait: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--wait",
             "-W",
             metavar="SECONDS",
@@ -56,9 +56,9 @@ def adv(
     Example: godwit adv "kind = 'parking'" --name van-7
     """
     if (filter is None) is not remove:
-        raise typer.BadParameter("give either FILTER or --remove")
+        raise BadParameter("give either FILTER or --remove")
     if remove and not name:
-        raise typer.BadParameter("--remove needs the --name of the client that has advertised")
+        raise BadParameter("--remove needs the --name of the client that has advertised")
     visitor = ClientOptions(brokers, token, user, password, tls, ca)
     run(_advertise(visitor, name, filter, label, wait))
 
@@ -77,18 +77,18 @@ async def _advertise(visitor: ClientOptions, name: str, filter: str | None, labe
         _tell(told, f"{client.name} {'advertises nothing more' if filter is None else 'advertises ' + filter}")
         if not name:
             if is_terminal():
-                typer.echo("· while this runs; Ctrl-C ends it", err=True)
+                echo("· while this runs; Ctrl-C ends it", err=True)
             await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=wait)
 
 
 def ctx(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE", help="Context of the client; NAME:=JSON for any kind of value."),
+        Argument(metavar="NAME=VALUE", help="Context of the client; NAME:=JSON for any kind of value."),
     ] = None,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Client name.")] = "",
-    place: Annotated[str, typer.Option(metavar="PLACE", help="Client's place: the value of myloc.")] = "",
-    clear: Annotated[bool, typer.Option("--clear", help="Remove the context.")] = False,
+    name: Annotated[str, Option(metavar="NAME", help="Client name.")] = "",
+    place: Annotated[str, Option(metavar="PLACE", help="Client's place: the value of myloc.")] = "",
+    clear: Annotated[bool, Option("--clear", help="Remove the context.")] = False,
     brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",
@@ -103,9 +103,9 @@ def ctx(
     Example: godwit ctx role=medic floor=2 --name ann
     """
     if not name:
-        raise typer.BadParameter("--name is missing: the name of the client")
+        raise BadParameter("--name is missing: the name of the client")
     if bool(words or place) is clear:
-        raise typer.BadParameter("give NAME=VALUE or --place, or --clear alone")
+        raise BadParameter("give NAME=VALUE or --place, or --clear alone")
     visitor = ClientOptions(brokers, token, user, password, tls, ca)
     run(_set_context(visitor, name, assigned(words or []), place))
 
@@ -127,12 +127,10 @@ async def _set_context(visitor: ClientOptions, name: str, values: dict[str, Any]
 
 def _tell(told: dict[str, Any], said: str) -> None:
     if not is_terminal():
-        typer.echo(json_form.dumps(told, ensure_ascii=False))
+        echo(json_form.dumps(told, ensure_ascii=False))
         return
-    from rich.console import Console
-    from rich.text import Text
 
     from godwit.cli.event_display import safe
 
     text = Text.assemble(("✓", "green"), " ", (safe(told["broker"]), "bold"), ": ", safe(said))
-    Console(highlight=False).print(text, soft_wrap=True)
+    Console().print(text, soft_wrap=True)

@@ -2,19 +2,19 @@
 
 from typing import Annotated
 
-import typer
-
+from godwit.cli.signatures import Exit, Option, echo
+from godwit.cli.terminal import Console
 from godwit.errors import GodwitError
 
 __all__ = ["demo"]
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(metavar="SECONDS", min=5.0, help="Length of the drive.")] = 45.0,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random events.")] = 1,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the network running at the end, until Ctrl-C.")] = False,
+    seconds: Annotated[float, Option(metavar="SECONDS", min=5.0, help="Length of the drive.")] = 45.0,
+    seed: Annotated[int, Option(metavar="N", help="Seed of the random events.")] = 1,
+    keep: Annotated[bool, Option("--keep", help="Keep the network running at the end, until Ctrl-C.")] = False,
     is_open: Annotated[
-        bool, typer.Option("--open", help="Open the map in a browser, and drive back and forth until Ctrl-C.")
+        bool, Option("--open", help="Open the map in a browser, and drive back and forth until Ctrl-C.")
     ] = False,
 ) -> None:
     """Run a demonstration: five brokers, and cars that roam. One broker is killed and restarts. All run on this
@@ -29,14 +29,12 @@ def demo(
     import webbrowser
     from importlib.util import find_spec
 
-    from rich.console import Console
-
     if find_spec("paho") is None:
         raise GodwitError("the demonstration needs an MQTT client: pip install paho-mqtt")
     from godwit.cli.fleet.demo_run import run
     from godwit.cli.fleet.screen import Screen, account, show_account
 
-    console = Console(highlight=False)
+    console = Console()
     with Screen(console) as screen:
         on_map = webbrowser.open if is_open else None
         try:
@@ -45,5 +43,5 @@ def demo(
             raise KeyboardInterrupt from None
     show_account(console, account(fleet, verdict))
     for each in verdict.wrong[:20]:
-        typer.echo(each, err=True)
-    raise typer.Exit(0 if verdict.is_clean else 1)
+        echo(each, err=True)
+    raise Exit(0 if verdict.is_clean else 1)

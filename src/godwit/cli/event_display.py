@@ -8,9 +8,9 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rich.text import Text
+from godwit.cli.terminal import Text
 
+if TYPE_CHECKING:
     from godwit.filters.events import Event
 
 __all__ = ["safe", "text_of"]
@@ -27,7 +27,6 @@ def safe(text: str) -> str:
 
 def text_of(event: "Event", *, has_day: bool = False) -> "Text":
     """An event as a line: time, publisher, attributes, context. The time of an older event includes the day, in UTC."""
-    from rich.text import Text
 
     text = Text.assemble((_when(event.published_at, has_day), "dim"), "  ", (safe(event.publisher), "bold cyan"), " ")
     sender: list[tuple[str, Any]] = []

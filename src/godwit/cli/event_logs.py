@@ -19,8 +19,8 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import typer
 
+from godwit.cli.signatures import echo
 from godwit.errors import BadEvent, EventLogError, FilterError, GodwitError, Refused
 from godwit.event_log import EventLog, Position, PublishProgress, Retention, lines_from
 from godwit.event_log.log_format import segment_file
@@ -109,7 +109,7 @@ def capturing(folder: str, name: str, user: str, keep: Retention) -> Iterator[Lo
 
 
 def _warn(text: str) -> None:
-    typer.echo(f"warning: {text}", err=True)
+    echo(f"warning: {text}", err=True)
 
 
 # ---------------------------------------------------------------- out of a log

@@ -9,17 +9,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from time import time
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Annotated, Any
 
 from godwit.cli.admin_client import HTTP, AdminClient, Http, office
 from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO, STATUS_UNKNOWN
+from godwit.cli.terminal import Console, Text, Tree
 from godwit.errors import GodwitError
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 __all__ = ["explain"]
 
@@ -32,19 +29,15 @@ UNITS = {"s": 1, "m": 60, "h": 3_600}
 
 def explain(
     event: Annotated[
-        str | None, typer.Argument(metavar="PUBLISHER:NUMBER", help="Event id, as printed by `godwit pub`.")
+        str | None, Argument(metavar="PUBLISHER:NUMBER", help="Event id, as printed by `godwit pub`.")
     ] = None,
-    client: Annotated[str | None, typer.Argument(metavar="CLIENT", help="Name of the receiving client.")] = None,
+    client: Annotated[str | None, Argument(metavar="CLIENT", help="Name of the receiving client.")] = None,
     topic: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Explain the last events of this topic instead of one event.")
+        str, Option(metavar="TOPIC", help="Explain the last events of this topic instead of one event.")
     ] = "",
-    receiver: Annotated[
-        str, typer.Option("--client", metavar="NAME", help="Receiving client, instead of CLIENT.")
-    ] = "",
-    last: Annotated[str, typer.Option(metavar="TIME", help="With --topic: how far back, as 30s, 5m or 1h.")] = "5m",
-    subscription: Annotated[
-        str, typer.Option(metavar="NAME", help="Explain only this subscription of the client.")
-    ] = "",
+    receiver: Annotated[str, Option("--client", metavar="NAME", help="Receiving client, instead of CLIENT.")] = "",
+    last: Annotated[str, Option(metavar="TIME", help="With --topic: how far back, as 30s, 5m or 1h.")] = "5m",
+    subscription: Annotated[str, Option(metavar="NAME", help="Explain only this subscription of the client.")] = "",
     http: Http = HTTP,
     token: Token = "",
     user: User = "",
@@ -65,16 +58,16 @@ def explain(
         client = receiver or client or event  # one argument alone is the client
         events = _published(first, topic, _seconds(last))
         if not events:
-            typer.echo(f"no event of {topic!r} in the last {last} is recorded at any broker that answered", err=True)
-            raise typer.Exit(STATUS_UNKNOWN)
+            echo(f"no event of {topic!r} in the last {last} is recorded at any broker that answered", err=True)
+            raise Exit(STATUS_UNKNOWN)
         if len(events) > EVENTS_SHOWN:
             older = "older ones are left out; ask for one by PUBLISHER:NUMBER, or for less time with --last"
-            typer.echo(f"only the last {EVENTS_SHOWN} events of {topic!r} are explained: {older}", err=True)
+            echo(f"only the last {EVENTS_SHOWN} events of {topic!r} are explained: {older}", err=True)
             events = events[-EVENTS_SHOWN:]
     else:
         client, events = receiver or client, [event or ""]
     if not client:
-        raise typer.BadParameter("no client given: add CLIENT, or --client NAME")
+        raise BadParameter("no client given: add CLIENT, or --client NAME")
     answers = set()
     for each in events:
         publisher, _, number = each.rpartition(":")
@@ -87,9 +80,9 @@ def explain(
             _draw(each, client, hops, answer, basis)
         else:
             for hop in hops:
-                typer.echo(json_form.dumps(hop, ensure_ascii=False))
+                echo(json_form.dumps(hop, ensure_ascii=False))
     if answers != {YES}:
-        raise typer.Exit(STATUS_NO if NO in answers else STATUS_UNKNOWN)
+        raise Exit(STATUS_NO if NO in answers else STATUS_UNKNOWN)
 
 
 def _answer(hops: list[dict[str, Any]]) -> tuple[str, str]:
@@ -104,7 +97,7 @@ def _seconds(said: str) -> float:
     """A time such as 30s, 5m or 1h."""
     number, unit = said[:-1], UNITS.get(said[-1:])
     if unit is None or not number.isdecimal():
-        raise typer.BadParameter(f"--last {said}: it must be a number with s, m or h, as 5m")
+        raise BadParameter(f"--last {said}: it must be a number with s, m or h, as 5m")
     return int(number) * unit
 
 
@@ -167,9 +160,6 @@ HEADS = {
 
 
 def _draw(event: str, client: str, hops: list[dict[str, Any]], answer: str, basis: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-    from rich.tree import Tree
 
     from godwit.cli.event_display import safe
     from godwit.runtime.explanations import is_delivered
@@ -186,7 +176,7 @@ def _draw(event: str, client: str, hops: list[dict[str, Any]], answer: str, basi
         branch = tree.add(Text.assemble((safe(str(hop["broker"])), "bold"), "  ", (safe(verdict), style), mark))
         for line in _lines(hop):
             branch.add(line)
-    Console(highlight=False).print(tree)
+    Console().print(tree)
 
 
 def _marked(basis: str) -> str:
@@ -196,7 +186,6 @@ def _marked(basis: str) -> str:
 
 def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
     """The findings of a broker, one line each."""
-    from rich.text import Text
 
     from godwit.cli.event_display import safe
 

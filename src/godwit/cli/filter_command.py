@@ -9,14 +9,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.query_options import NATIVE, LanguageName, OperatorModules, load_operators, read_query
+from godwit.cli.signatures import Argument, BadParameter, Exit, Group, Option, echo
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console, Drawing, Stacked, Table, Text, Tree
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from godwit.filters.events import Attributes
     from godwit.filters.filters import Filter
     from godwit.filters.reasons import CoveringExplanation, IntersectionExplanation
@@ -27,21 +25,23 @@ CASES_SHOWN_MAX = 8
 EXCESS_DIGITS = 4
 STANDARD_INPUT = "-"
 
-app = typer.Typer(help="Check, explain and compare filters.", no_args_is_help=True)
+app = Group(
+    help="Check, explain and compare filters.",
+)
 
-One = Annotated[str, typer.Argument(metavar="FILTER", help="A filter, as text or JSON; - reads standard input.")]
-Wide = Annotated[str, typer.Argument(metavar="WIDE", help="Covering filter; - reads standard input.")]
-Narrow = Annotated[str, typer.Argument(metavar="NARROW", help="Covered filter; - reads standard input.")]
-Left = Annotated[str, typer.Argument(metavar="A", help="First filter; - reads standard input.")]
-Right = Annotated[str, typer.Argument(metavar="B", help="Second filter; - reads standard input.")]
+One = Annotated[str, Argument(metavar="FILTER", help="A filter, as text or JSON; - reads standard input.")]
+Wide = Annotated[str, Argument(metavar="WIDE", help="Covering filter; - reads standard input.")]
+Narrow = Annotated[str, Argument(metavar="NARROW", help="Covered filter; - reads standard input.")]
+Left = Annotated[str, Argument(metavar="A", help="First filter; - reads standard input.")]
+Right = Annotated[str, Argument(metavar="B", help="Second filter; - reads standard input.")]
 
 Context = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Subscriber's context: the values of my.x, such as limit=3; repeatable."),
+    Option(metavar="NAME=VALUE", help="Subscriber's context: the values of my.x, such as limit=3; repeatable."),
 ]
 
 
-@app.command()
+@app.add()
 def check(source: One, language: LanguageName = NATIVE, operators: OperatorModules = None) -> None:
     """Check the syntax of a filter or query. Shows the filter that brokers route a query by.
 
@@ -61,7 +61,7 @@ def check(source: One, language: LanguageName = NATIVE, operators: OperatorModul
     _answer(answer, lambda: _said(True, "well formed", to_text(filter)))
 
 
-@app.command()
+@app.add()
 def explain(source: One, context: Context = None) -> None:
     """Show the tree, normal form and negation of a filter. Conditions on the sender are shown separately.
 
@@ -89,7 +89,7 @@ def explain(source: One, context: Context = None) -> None:
     _answer(answer, lambda: _explained(filter, answer))
 
 
-@app.command()
+@app.add()
 def covers(wide: Wide, narrow: Narrow) -> None:
     """Test whether WIDE matches every event that NARROW matches. Prints the reason.
 
@@ -114,7 +114,7 @@ def covers(wide: Wide, narrow: Narrow) -> None:
     _leave(found.answer)
 
 
-@app.command()
+@app.add()
 def intersects(left: Left, right: Right) -> None:
     """Test whether some event can match both A and B. Prints the reason or an example.
 
@@ -131,13 +131,13 @@ def intersects(left: Left, right: Right) -> None:
     _leave(found.answer)
 
 
-@app.command()
+@app.add()
 def merge(
     left: Left,
     right: Right,
     excess: Annotated[
         float,
-        typer.Option(
+        Option(
             metavar="SHARE",
             min=0.0,
             max=1.0,
@@ -156,14 +156,14 @@ def merge(
     found = merged(f, g, excess_max=excess)
     if found is None:
         _answer({"merged": None}, lambda: _said(False, "they cannot be merged", ""))
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
     text = to_text(found.filter)
     cost = "exactly" if found.perfect else f"with about {found.excess:.0%} further matches"
     answer = {"merged": text, "perfect": found.perfect, "excess": round(found.excess, EXCESS_DIGITS)}
     _answer(answer, lambda: _said(True, f"merged {cost}", text))
 
 
-@app.command("json")
+@app.add("json")
 def json_form(source: One) -> None:
     """Print a filter in its JSON form.
 
@@ -175,10 +175,10 @@ def json_form(source: One) -> None:
     _answer(data, lambda: json.dumps(data, ensure_ascii=False, indent=2))
 
 
-@app.command("format")
+@app.add("format")
 def format_text(
     source: One,
-    width: Annotated[int, typer.Option(metavar="CHARS", min=1, help="Line width in characters.")] = 100,
+    width: Annotated[int, Option(metavar="CHARS", min=1, help="Line width in characters.")] = 100,
     context: Context = None,
 ) -> None:
     """Print a filter as text, on several lines where it is long.
@@ -187,7 +187,7 @@ def format_text(
     """
     from godwit.filters.language import pretty
 
-    typer.echo(pretty(bound(_read(source), context), width))
+    echo(pretty(bound(_read(source), context), width))
 
 
 # ---------------------------------------------------------------- in and out
@@ -255,26 +255,25 @@ def _of_sender(filter: "Filter") -> dict[str, str]:
 
 def _read_two(one: str, other: str) -> tuple["Filter", "Filter"]:
     if one == other == STANDARD_INPUT:
-        raise typer.BadParameter("only one of the two filters can be standard input")
+        raise BadParameter("only one of the two filters can be standard input")
     return _read(one), _read(other)
 
 
-def _answer(data: Any, draw: Callable[[], "RenderableType"]) -> None:
+def _answer(data: Any, draw: Callable[[], Drawing | str]) -> None:
     """Print one line of JSON, or on a terminal the result of `draw`; markup in a string is not interpreted."""
-    from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console()
     if not console.is_terminal:
-        typer.echo(json.dumps(data, ensure_ascii=False))
+        echo(json.dumps(data, ensure_ascii=False))
     elif isinstance(drawn := draw(), str):
-        typer.echo(drawn)
+        echo(drawn)
     else:
         console.print(drawn)
 
 
 def _leave(answer: bool) -> None:
     if not answer:
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
 def _event_data(attributes: "Attributes") -> dict[str, Any]:
@@ -293,17 +292,14 @@ def _example(attributes: "Attributes | None") -> dict[str, Any]:
 # ---------------------------------------------------------------- drawn for people
 
 
-def _said(answer: bool, words: str, text: str) -> "RenderableType":
-    from rich.text import Text
+def _said(answer: bool, words: str, text: str) -> Drawing:
 
     return Text.assemble(
         (("✓ " if answer else "✗ ") + words, "bold green" if answer else "bold red"), "  " if text else "", text
     )
 
 
-def _routed(answer: dict[str, Any]) -> "RenderableType":
-    from rich.table import Table
-    from rich.text import Text
+def _routed(answer: dict[str, Any]) -> Drawing:
 
     rest = "the client, or its border broker, tests the query itself" if answer["has_exact_part"] else "nothing more"
     rows = {
@@ -312,26 +308,23 @@ def _routed(answer: dict[str, Any]) -> "RenderableType":
         "exact part": rest,
         **({"note": "no event can match it"} if answer["never_matches"] else {}),
     }
-    table = Table.grid(padding=(0, 3))
+    table = Table.grid(gap=3)
     for name, shown in rows.items():
         table.add_row(Text(name, style="bold"), Text(shown))
     return _stacked([_said(True, "well formed", answer["language"]), table])
 
 
-def _stacked(pieces: Iterable["RenderableType"]) -> "RenderableType":
-    from rich.console import Group
+def _stacked(pieces: Iterable[Drawing]) -> Drawing:
 
-    return Group(*pieces)
+    return Stacked(*pieces)
 
 
-def _covering(f: "Filter", g: "Filter", found: "CoveringExplanation") -> "RenderableType":
-    from rich.table import Table
-    from rich.text import Text
+def _covering(f: "Filter", g: "Filter", found: "CoveringExplanation") -> Drawing:
 
     from godwit.filters.filters import all_of
     from godwit.filters.language import to_text
 
-    lines: list[RenderableType] = [_said(found.answer, "covers" if found.answer else "does not cover", "")]
+    lines: list[Drawing] = [_said(found.answer, "covers" if found.answer else "does not cover", "")]
     lines.append(Text.assemble("  ", (to_text(f), "cyan"), "  over  ", (to_text(g), "cyan")))
     if f == g:
         lines.append(Text("  the two are the same filter"))
@@ -340,7 +333,7 @@ def _covering(f: "Filter", g: "Filter", found: "CoveringExplanation") -> "Render
     for case in sorted(found.cases, key=lambda case: case.holds)[:CASES_SHOWN_MAX]:
         if len(found.cases) > 1:
             lines.append(Text.assemble("\n  when ", (to_text(all_of(*case.conjunction)), "cyan")))
-        table = Table.grid(padding=(0, 2))
+        table = Table.grid(gap=2)
         for step in case.steps:
             given = "nothing" if step.given is None else to_text(step.given)
             mark = Text("✗", style="red") if step.given is None else Text("✓", style="green")
@@ -352,14 +345,11 @@ def _covering(f: "Filter", g: "Filter", found: "CoveringExplanation") -> "Render
     return _stacked(lines)
 
 
-def _meeting(f: "Filter", g: "Filter", found: "IntersectionExplanation") -> "RenderableType":
-    from rich.text import Text
+def _meeting(f: "Filter", g: "Filter", found: "IntersectionExplanation") -> Drawing:
 
     from godwit.filters.language import to_text
 
-    lines: list[RenderableType] = [
-        _said(found.answer, "they intersect" if found.answer else "they do not intersect", "")
-    ]
+    lines: list[Drawing] = [_said(found.answer, "they intersect" if found.answer else "they do not intersect", "")]
     lines.append(Text.assemble("  ", (to_text(f), "cyan"), "  and  ", (to_text(g), "cyan")))
     lines += [
         Text.assemble("  ", ("✗ ", "red"), to_text(a), ("  excludes  ", "dim"), to_text(b))
@@ -369,17 +359,14 @@ def _meeting(f: "Filter", g: "Filter", found: "IntersectionExplanation") -> "Ren
     return _stacked(lines)
 
 
-def _shown_event(words: str, attributes: "Attributes | None") -> list["RenderableType"]:
-    from rich.text import Text
+def _shown_event(words: str, attributes: "Attributes | None") -> list[Drawing]:
 
     if attributes is None:
         return []
     return [Text.assemble((f"  {words}: ", "dim"), json.dumps(_event_data(attributes), ensure_ascii=False))]
 
 
-def _explained(filter: "Filter", answer: dict[str, Any]) -> "RenderableType":
-    from rich.table import Table
-    from rich.text import Text
+def _explained(filter: "Filter", answer: dict[str, Any]) -> Drawing:
 
     ways = answer["normal_form"]
     left_out = [f"… {len(ways) - CASES_SHOWN_MAX} more"] if len(ways) > CASES_SHOWN_MAX else []
@@ -392,15 +379,13 @@ def _explained(filter: "Filter", answer: dict[str, Any]) -> "RenderableType":
         "not": answer["not"],
         **{part.replace("_", " "): answer[part] for part in ("of_the_sender", "of_the_event") if part in answer},
     }
-    table = Table.grid(padding=(0, 3))
+    table = Table.grid(gap=3)
     for name, shown in rows.items():
         table.add_row(Text(name, style="bold"), Text(shown))
     return _stacked([_tree(filter), Text(), table])
 
 
-def _tree(filter: "Filter") -> "RenderableType":
-    from rich.text import Text
-    from rich.tree import Tree
+def _tree(filter: "Filter") -> Drawing:
 
     from godwit.filters.filters import And, Or
     from godwit.filters.language import to_text

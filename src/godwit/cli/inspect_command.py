@@ -4,15 +4,12 @@ import json as json_form
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Annotated, Any
 
 from godwit.cli.admin_client import HTTP, Http, office
 from godwit.cli.broker_connection import CaFile, Password, Token, User, is_terminal
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from godwit.cli.signatures import Argument, Exit, Option, echo
+from godwit.cli.terminal import Console, Table, Text
 
 __all__ = ["list_rows", "routes", "sessions", "trace"]
 
@@ -22,9 +19,7 @@ TIMES = {"at", "since", "ends_at", "expires", "away_since", "published_at"}
 
 
 def sessions(
-    client: Annotated[
-        str | None, typer.Argument(metavar="CLIENT", help="Show the session of this client in full.")
-    ] = None,
+    client: Annotated[str | None, Argument(metavar="CLIENT", help="Show the session of this client in full.")] = None,
     http: Http = HTTP,
     token: Token = "",
     user: User = "",
@@ -43,7 +38,7 @@ def sessions(
 
 
 def routes(
-    links: Annotated[bool, typer.Option("--links", help="List the links to neighbours instead.")] = False,
+    links: Annotated[bool, Option("--links", help="List the links to neighbours instead.")] = False,
     http: Http = HTTP,
     token: Token = "",
     user: User = "",
@@ -60,10 +55,10 @@ def routes(
 
 
 def trace(
-    client: Annotated[str, typer.Option(metavar="NAME", help="Show only records of this client.")] = "",
-    event: Annotated[str, typer.Option(metavar="PUBLISHER:NUMBER", help="Show only records of this event.")] = "",
+    client: Annotated[str, Option(metavar="NAME", help="Show only records of this client.")] = "",
+    event: Annotated[str, Option(metavar="PUBLISHER:NUMBER", help="Show only records of this event.")] = "",
     count: Annotated[
-        int | None, typer.Option("--count", "-C", metavar="COUNT", help="Stop after this number of records.", min=1)
+        int | None, Option("--count", "-C", metavar="COUNT", help="Stop after this number of records.", min=1)
     ] = None,
     http: Http = HTTP,
     token: Token = "",
@@ -84,7 +79,7 @@ def trace(
             if shown == count:
                 return
     except KeyboardInterrupt:
-        raise typer.Exit from None
+        raise Exit from None
 
 
 # ---------------------------------------------------------------- showing
@@ -111,19 +106,18 @@ def list_rows(what: str, answer: Any, short: Callable[[Mapping[str, Any]], dict[
     rows = rows_in(what, answer)
     if not is_terminal():
         for row in rows:
-            typer.echo(json_form.dumps(row, ensure_ascii=False))
+            echo(json_form.dumps(row, ensure_ascii=False))
         return
-    from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console()
     if not rows:
-        console.print(f"[dim]no {what}[/]")
+        console.print(Text(f"no {what}", "dim"))
         return
     console.print(table_of([short(row) for row in rows]))
     more = answer.get("more") if isinstance(answer, Mapping) else 0
     is_cut = isinstance(answer, Mapping) and answer.get("is_cut")
     cut = f", and {more:,} more" if more else ", and more" if is_cut else ""
-    console.print(f"[dim]{len(rows):,} {what if len(rows) > 1 else what.removesuffix('s')}{cut}[/]")
+    console.print(Text(f"{len(rows):,} {what if len(rows) > 1 else what.removesuffix('s')}{cut}", "dim"))
 
 
 def rows_in(what: str, answer: Any) -> list[dict[str, Any]]:
@@ -137,23 +131,20 @@ def rows_in(what: str, answer: Any) -> list[dict[str, Any]]:
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> "Table":
     """A table with a column for each field that is not empty in all rows."""
-    from rich.table import Table
-    from rich.text import Text
 
     names = [
         name
         for name in dict.fromkeys(name for row in rows for name in row)
         if any(row.get(name) not in NOTHING for row in rows)
     ]
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    table = Table()
     for place, name in enumerate(names):
         is_number = name in NUMBERS or all(type(row.get(name, 0)) in (int, float) for row in rows)
-        style = "cyan" if place == 0 else None
+        style = "cyan" if place == 0 else ""
         table.add_column(
             name.replace("_", " "),
             justify="right" if is_number and name not in TIMES else "left",
             style=style,
-            overflow="fold",
             no_wrap=place == 0,
         )
     for row in rows:
@@ -189,20 +180,17 @@ def shown(name: str, value: Any) -> str:
 def _tell(title: str, answer: Any) -> None:
     """Print an object, one field a line."""
     if not is_terminal():
-        typer.echo(json_form.dumps(answer, ensure_ascii=False))
+        echo(json_form.dumps(answer, ensure_ascii=False))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     from godwit.cli.event_display import safe
 
-    console = Console(highlight=False)
+    console = Console()
     console.print(Text(safe(title), style="bold cyan"))
     sides = answer.items() if isinstance(answer, Mapping) else [("answer", answer)]
-    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid = Table(show_header=False)
     grid.add_column(style="dim")
-    grid.add_column(overflow="fold")
+    grid.add_column()
     below: list[tuple[str, Any]] = []
     for name, value in sides:
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -211,7 +199,7 @@ def _tell(title: str, answer: Any) -> None:
             grid.add_row(name.replace("_", " "), Text(shown(name, value)))
     console.print(grid)
     for name, rows in below:
-        console.print(f"\n[bold]{name.replace('_', ' ')}[/]")
+        console.print(Text(f"\n{name.replace('_', ' ')}", "bold"))
         console.print(table_of(rows))
 
 
@@ -220,10 +208,8 @@ def _show_record(record: Any) -> None:
         sys.stdout.write(json_form.dumps(record, ensure_ascii=False) + "\n")
         sys.stdout.flush()
         return
-    from rich.console import Console
-    from rich.text import Text
 
-    Console(highlight=False).print(_record_text(record, Text()), soft_wrap=True)
+    Console().print(_record_text(record, Text()), soft_wrap=True)
 
 
 def _record_text(record: Mapping[str, Any], text: Any) -> Any:

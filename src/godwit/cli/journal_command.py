@@ -5,22 +5,21 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from godwit.cli.admin_client import HTTP, Http, office
 from godwit.cli.broker_connection import CaFile, Password, Token, User
+from godwit.cli.signatures import Argument, Exit, Group, Option, echo
 from godwit.cli.statuses import STATUS_NO
 from godwit.errors import GodwitError
 
 __all__ = ["app", "backup", "restore"]
 
-app = typer.Typer(no_args_is_help=True, help="Look into a broker's journal.", rich_markup_mode=None)
+app = Group(help="Look into a broker's journal.")
 
-Folder = Annotated[Path, typer.Argument(metavar="JOURNAL", help="Folder of a journal, or a backup file.")]
+Folder = Annotated[Path, Argument(metavar="JOURNAL", help="Folder of a journal, or a backup file.")]
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not exist.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="File to write; it must not exist.")],
     http: Http = HTTP,
     token: Token = "",
     user: User = "",
@@ -57,13 +56,11 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup file.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="Backup file.")],
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the journal (default: godwit-data/NAME).")
+        Path | None, Option(metavar="DIR", help="Folder of the journal (default: godwit-data/NAME).")
     ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Move an existing journal to a folder replaced-….")
-    ] = False,
+    replace: Annotated[bool, Option("--replace", help="Move an existing journal to a folder replaced-….")] = False,
 ) -> None:
     """Restore the journal of a stopped broker from a backup.
 
@@ -76,7 +73,7 @@ def restore(
     _tell(done, f"{done['folder']} is the journal of {done['broker']} up to batch {done['batch']}.")
 
 
-@app.command()
+@app.add()
 def inspect(journal: Folder) -> None:
     """Show the contents of a journal. The journal of a running broker may be inspected, too.
 
@@ -84,10 +81,10 @@ def inspect(journal: Folder) -> None:
     """
     from godwit.runtime.journal_files import inspected
 
-    typer.echo(json.dumps(inspected(journal), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    echo(json.dumps(inspected(journal), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 
 
-@app.command()
+@app.add()
 def verify(journal: Folder) -> None:
     """Check every batch and snapshot of a journal by its checksum. Exit status 1 if something is damaged or missing.
 
@@ -98,8 +95,8 @@ def verify(journal: Folder) -> None:
     damage = why_damaged(journal)
     _tell({"journal": str(journal), "valid": not damage, "damage": damage}, damage or f"{journal} is whole.")
     if damage:
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
 def _tell(answer: dict[str, Any], text: str) -> None:
-    typer.echo(text if sys.stdout.isatty() else json.dumps(answer, ensure_ascii=False))
+    echo(text if sys.stdout.isatty() else json.dumps(answer, ensure_ascii=False))

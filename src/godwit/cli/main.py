@@ -10,10 +10,9 @@ import sys
 from godwit.cli.statuses import STATUS_ERROR, STATUS_INTERRUPTED
 
 try:
-    from typing import Annotated, Any
+    from typing import Any
 
-    import typer
-    from typer.core import TyperGroup
+    import click
 
     from godwit import __version__
     from godwit.cli import (
@@ -39,6 +38,7 @@ try:
         tour_command,
         user_command,
     )
+    from godwit.cli.signatures import Exit, Group, echo
     from godwit.errors import GodwitError
 except KeyboardInterrupt:  # it takes some tenths of a second, which a mistyped command need not wait for
     sys.stderr.write("stopped\n")
@@ -96,8 +96,15 @@ Exit status: 0 for yes or done, 1 for no, 2 for an error.
 """
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The root group: an error that Godwit raises on purpose becomes one message and an exit status."""
+
+    def __call__(self, *arguments: Any, **more: Any) -> Any:
+        """Run the command line."""
+        try:
+            return super().__call__(*arguments, **more)
+        except KeyboardInterrupt:
+            sys.exit(_stopped().exit_code)
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
         """Parse the command line."""
@@ -107,7 +114,7 @@ class Commands(TyperGroup):
             raise _stopped() from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command by its name. Typer does not suggest `sub` for `subscribe`."""
+        """Find the command by its name. Click does not suggest `sub` for `subscribe`."""
         name = args[0]
         if name not in self.commands and len(name) > 1:
             meant = [repr(each) for each in self.commands if name.startswith(each) or each.startswith(name)]
@@ -120,92 +127,66 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except GodwitError as error:
-            typer.echo(f"error: {error}", err=True)
-            raise typer.Exit(STATUS_ERROR) from None
+            echo(f"error: {error}", err=True)
+            raise Exit(STATUS_ERROR) from None
         except ModuleNotFoundError as error:
             library = (error.name or "").partition(".")[0]
             if library not in EXTRA_OF:
                 raise
-            typer.echo(
+            echo(
                 f"error: this needs {library}, which is not installed: pip install 'godwit[{EXTRA_OF[library]}]'",
                 err=True,
             )
-            raise typer.Exit(STATUS_ERROR) from None
+            raise Exit(STATUS_ERROR) from None
         except KeyboardInterrupt:  # where the command does not handle it
             raise _stopped() from None
         except BrokenPipeError:  # the reader of the pipe has closed it, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
-            raise typer.Exit from None
+            raise Exit from None
 
 
-def _stopped() -> typer.Exit:
-    typer.echo("stopped", err=True)
-    return typer.Exit(STATUS_INTERRUPTED)
+def _stopped() -> Exit:
+    echo("stopped", err=True)
+    return Exit(STATUS_INTERRUPTED)
 
 
-class App(typer.Typer):
-    """Import the commands; an interrupt during the import ends the process, too."""
-
-    def __call__(self, *arguments: Any, **more: Any) -> Any:
-        """Run the command line."""
-        try:
-            return super().__call__(*arguments, **more)
-        except KeyboardInterrupt:
-            sys.exit(_stopped().exit_code)
+def _show_version(ctx: click.Context, option: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted:
+        echo(f"godwit {__version__}")
+        raise Exit
 
 
-app = App(
-    name="godwit",
-    cls=Commands,
-    help=HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,  # a password may be among them
-    rich_markup_mode=None,  # plain help: the same text everywhere, in half the time
-    context_settings={"help_option_names": ["-h", "--help"]},
+VERSION = click.Option(
+    ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Print the version."
 )
 
+app = Commands("godwit", help=HELP, params=[VERSION], context_settings={"help_option_names": ["-h", "--help"]})
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"godwit {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    _version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
-    ] = False,
-) -> None:
-    pass
-
-
-app.command("demo")(demo_command.demo)
-app.command("tour")(tour_command.tour)
-app.command("match")(match_command.match)
-app.command("serve")(serve_command.serve)
-app.command("check-config")(serve_command.check_config)
-app.command("pub")(pub_command.pub)
-app.command("sub")(sub_command.sub)
-app.command("adhoc")(adhoc_command.adhoc)
-app.command("adv")(declare_command.adv)
-app.command("ctx")(declare_command.ctx)
-app.command("sessions")(inspect_command.sessions)
-app.command("routes")(inspect_command.routes)
-app.command("trace")(inspect_command.trace)
-app.command("explain")(explain_command.explain)
-app.command("reload")(administration_command.reload)
-app.command("backup")(journal_command.backup)
-app.command("restore")(journal_command.restore)
-app.command("bench")(bench_command.bench)
-app.command("simulate")(simulate_command.simulate)
-app.command("compare")(compare_command.compare)
-app.command("plan")(plan_command.plan)
-app.command("reproduce")(reproduce_command.reproduce)
-app.add_typer(filter_command.app, name="filter")
-app.add_typer(pipeline.app, name="pipeline")
-app.add_typer(team.app, name="team")
-app.add_typer(user_command.app, name="user")
-app.add_typer(administration_command.app, name="admin")
-app.add_typer(journal_command.app, name="journal")
+app.add("demo")(demo_command.demo)
+app.add("tour")(tour_command.tour)
+app.add("match")(match_command.match)
+app.add("serve")(serve_command.serve)
+app.add("check-config")(serve_command.check_config)
+app.add("pub")(pub_command.pub)
+app.add("sub")(sub_command.sub)
+app.add("adhoc")(adhoc_command.adhoc)
+app.add("adv")(declare_command.adv)
+app.add("ctx")(declare_command.ctx)
+app.add("sessions")(inspect_command.sessions)
+app.add("routes")(inspect_command.routes)
+app.add("trace")(inspect_command.trace)
+app.add("explain")(explain_command.explain)
+app.add("reload")(administration_command.reload)
+app.add("backup")(journal_command.backup)
+app.add("restore")(journal_command.restore)
+app.add("bench")(bench_command.bench)
+app.add("simulate")(simulate_command.simulate)
+app.add("compare")(compare_command.compare)
+app.add("plan")(plan_command.plan)
+app.add("reproduce")(reproduce_command.reproduce)
+app.add_command(filter_command.app, name="filter")
+app.add_command(pipeline.app, name="pipeline")
+app.add_command(team.app, name="team")
+app.add_command(user_command.app, name="user")
+app.add_command(administration_command.app, name="admin")
+app.add_command(journal_command.app, name="journal")

@@ -14,13 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.query_options import OperatorModules, load_operators
+from godwit.cli.signatures import BadParameter, Option, echo
+from godwit.cli.terminal import Console, Progress, Table
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from godwit.cli.input_files import BadLines, Lines, Named
     from godwit.filters.events import Attributes, Event
     from godwit.filters.filters import Filter
@@ -68,23 +66,21 @@ class Totals:
 def match(
     subscriptions: Annotated[
         str,
-        typer.Option(metavar="FILE", help='JSON lines such as {"id": 7, "filter": "price < 10"}; - is standard input.'),
+        Option(metavar="FILE", help='JSON lines such as {"id": 7, "filter": "price < 10"}; - is standard input.'),
     ],
     events: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="FILE",
             help='JSON lines such as {"id": 3, "attributes": {"price": 4}}, or a table whose name ends in .csv; '
             "- is standard input.",
         ),
     ],
-    csv: Annotated[bool, typer.Option("--csv", help="Read events as CSV, whatever the file name.")] = False,
-    count: Annotated[bool, typer.Option("--count", help="Print totals and speed instead of the matches.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
+    csv: Annotated[bool, Option("--csv", help="Read events as CSV, whatever the file name.")] = False,
+    count: Annotated[bool, Option("--count", help="Print totals and speed instead of the matches.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Stop at the first bad line.")] = False,
     operators: OperatorModules = None,
-    matcher: Annotated[
-        MatcherName, typer.Option(help="Matching algorithm; all give the same answers.")
-    ] = MatcherName.INDEX,
+    matcher: Annotated[MatcherName, Option(help="Matching algorithm; all give the same answers.")] = MatcherName.INDEX,
 ) -> None:
     """List the subscriptions that each event of a file matches.
 
@@ -103,7 +99,7 @@ def match(
     from godwit.filters.events import Event
 
     if subscriptions == events == PIPE:
-        raise typer.BadParameter("only one of --subscriptions and --events can be standard input")
+        raise BadParameter("only one of --subscriptions and --events can be standard input")
     load_operators(operators)
     with progress() as bar:
         faults = input_files.BadLines(partial(report, bar), strict)
@@ -127,9 +123,9 @@ def match(
             if not count:
                 raise
     if not totals.events and faults.skipped > before:
-        typer.echo(f"{events} has no events: it must be JSON lines, or a table whose name ends in .csv", err=True)
+        echo(f"{events} has no events: it must be JSON lines, or a table whose name ends in .csv", err=True)
     if faults.skipped:
-        typer.echo(f"skipped {faults.skipped} bad {'line' if faults.skipped == 1 else 'lines'}", err=True)
+        echo(f"skipped {faults.skipped} bad {'line' if faults.skipped == 1 else 'lines'}", err=True)
     if count:
         _show_totals(totals, faults.skipped)
 
@@ -243,10 +239,8 @@ def _show_totals(totals: Totals, skipped: int) -> None:
     if not sys.stdout.isatty():
         import json
 
-        typer.echo(json.dumps(rows))
+        echo(json.dumps(rows))
         return
-    from rich.console import Console
-    from rich.table import Table
 
     table = Table(show_header=False, title="godwit match")
     table.add_column(style="cyan")
@@ -256,30 +250,15 @@ def _show_totals(totals: Totals, skipped: int) -> None:
     Console().print(table)
 
 
-def report(bar: "Progress", message: str) -> None:
+def report(bar: Progress, message: str) -> None:
     """Print a line on standard error, above the progress bar if there is one."""
-    from rich.text import Text
-
-    if bar.disable:
-        typer.echo(message, err=True)
-    else:
-        bar.console.print(Text(message), soft_wrap=True)
+    bar.print(message)
 
 
 @contextmanager
-def progress(*, is_shown: bool = True) -> Iterator["Progress"]:
+def progress(*, is_shown: bool = True) -> Iterator[Progress]:
     """A progress bar on standard error if that is a terminal and `is_shown`; it is removed at the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description:>13}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-    )
-    hidden = not (is_shown and sys.stderr.isatty())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
+    with Progress(disable=not (is_shown and sys.stderr.isatty())) as bar:
         yield bar
 
 

@@ -7,14 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session
+from godwit.cli.signatures import Argument, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console, Table, Text
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from godwit.planning.plan import Plan, PlanSettings
 
 __all__ = ["plan"]
@@ -26,45 +24,43 @@ BROKERS_SHOWN = 30
 def plan(
     fixes: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="FIXES",
             help="Traces: CSV or Parquet files with time, id, lon and lat, folders of these, or tables of fixes.",
         ),
     ],
     brokers: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="FILE", help="Positions of brokers: CSV with broker, lon, lat, and optionally radius_m and address."
         ),
     ],
-    radius: Annotated[float | None, typer.Option(metavar="METRES", help="Range of brokers without radius_m.")] = None,
+    radius: Annotated[float | None, Option(metavar="METRES", help="Range of brokers without radius_m.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder for plan.json, the configuration files and the simulated scenario."),
+        Option(metavar="DIR", help="Folder for plan.json, the configuration files and the simulated scenario."),
     ] = None,
-    rate: Annotated[float, typer.Option(metavar="NUMBER", help="Events that a client publishes per second.")] = 1.0,
-    wanted: Annotated[float, typer.Option(metavar="SHARE", help="Share of all events that a client receives.")] = 0.1,
+    rate: Annotated[float, Option(metavar="NUMBER", help="Events that a client publishes per second.")] = 1.0,
+    wanted: Annotated[float, Option(metavar="SHARE", help="Share of all events that a client receives.")] = 0.1,
     mode: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Mode of moving to simulate; repeatable (default: the four complete ones)."),
+        Option(metavar="NAME", help="Mode of moving to simulate; repeatable (default: the four complete ones)."),
     ] = None,
     reduction: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Routing reduction to simulate; repeatable (default: flooding, identity, covering, merging).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the simulation.", min=0)] = 1,
+    seed: Annotated[int, Option(metavar="N", help="Random seed of the simulation.", min=0)] = 1,
     speed_max: Annotated[
-        float, typer.Option(metavar="KMH", help="Highest plausible speed; positions that imply more are left out.")
+        float, Option(metavar="KMH", help="Highest plausible speed; positions that imply more are left out.")
     ] = 200.0,
-    gap: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Longest gap between two positions of one trip.")
-    ] = 300.0,
+    gap: Annotated[float, Option(metavar="SECONDS", help="Longest gap between two positions of one trip.")] = 300.0,
     engine: Annotated[
         str,
-        typer.Option(metavar="NAME", help="What reads the traces: local, spark, or auto, by their size and form."),
+        Option(metavar="NAME", help="What reads the traces: local, spark, or auto, by their size and form."),
     ] = "auto",
     master: Master = "local[*]",
     debug: Debug = False,
@@ -101,8 +97,8 @@ def plan(
         made = _local(fixes, brokers, radius, settings, out, debug)
     _show(made, out)
     if made.choice is None:
-        typer.echo("no simulated setting is safe: see the evidence; no configuration was written", err=True)
-        raise typer.Exit(STATUS_NO)
+        echo("no simulated setting is safe: see the evidence; no configuration was written", err=True)
+        raise Exit(STATUS_NO)
 
 
 def _local(
@@ -149,7 +145,7 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
         def tell(word: str, done: float) -> None:
             bar.update(task, completed=done, description=word)
             if not sys.stderr.isatty():
-                typer.echo(f"{100 * done:.0f} % {word}", err=True)
+                echo(f"{100 * done:.0f} % {word}", err=True)
 
         yield tell
 
@@ -163,7 +159,7 @@ def _show(made: "Plan", out: Path | None) -> None:
         _draw(made, out)
         return
     for line in lines_of(made.to_data()):
-        typer.echo(json.dumps(line, ensure_ascii=False))
+        echo(json.dumps(line, ensure_ascii=False))
 
 
 def lines_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -182,8 +178,6 @@ def lines_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _draw(made: "Plan", out: Path | None) -> None:
-    from rich.console import Console
-    from rich.text import Text
 
     console = Console()
     found = made.assessment
@@ -231,7 +225,6 @@ def _draw(made: "Plan", out: Path | None) -> None:
 
 
 def _draw_evidence(made: "Plan", console: "Console", out: Path | None) -> None:
-    from rich.text import Text
 
     setup, choice = made.evidence.setup, made.choice
     if setup is not None:
@@ -268,10 +261,8 @@ def _ms(value: float | None) -> str:
 
 
 def _table(console: "Console", title: str, head: list[str], rows: list[list[str]], shown_max: int) -> None:
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=title)
     for number, name in enumerate(head):
         table.add_column(name, justify="left" if number == 0 else "right")
     for row in rows[:shown_max]:

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.broker_connection import (
     BrokerAddresses,
     CaFile,
@@ -23,6 +21,8 @@ from godwit.cli.broker_connection import (
     run,
     wait_until_attached,
 )
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
+from godwit.cli.terminal import Console, Text
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -40,65 +40,55 @@ HAND_OVER_S = 30.0  # after the last event, until brokers have accepted all
 def pub(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE", help="Attributes of the event; NAME:=JSON for any kind of value."),
+        Argument(metavar="NAME=VALUE", help="Attributes of the event; NAME:=JSON for any kind of value."),
     ] = None,
-    json: Annotated[str, typer.Option("--json", metavar="JSON", help="Event as a JSON object.")] = "",
+    json: Annotated[str, Option("--json", metavar="JSON", help="Event as a JSON object.")] = "",
     file: Annotated[
-        str, typer.Option("--file", "-f", metavar="FILE", help="Events as JSON lines; - is standard input.")
+        str, Option("--file", "-f", metavar="FILE", help="Events as JSON lines; - is standard input.")
     ] = "",
     xml: Annotated[
         list[str] | None,
-        typer.Option("--xml", metavar="FILE", help="XML document to publish; - is standard input. Repeatable."),
+        Option("--xml", metavar="FILE", help="XML document to publish; - is standard input. Repeatable."),
     ] = None,
     cloudevent: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--cloudevent",
             metavar="FILE",
             help="CloudEvent in JSON, or a batch of them; - is standard input. Repeatable.",
         ),
     ] = None,
-    payload: Annotated[
-        str, typer.Option(metavar="TEXT", help="Payload of the event; @FILE for the content of a file.")
-    ] = "",
-    content_type: Annotated[
-        str, typer.Option(metavar="TYPE", help="Media type of the payload, such as text/plain.")
-    ] = "",
-    to: Annotated[str, typer.Option(metavar="FILTER", help="Filter on the receivers' contexts.")] = "",
+    payload: Annotated[str, Option(metavar="TEXT", help="Payload of the event; @FILE for the content of a file.")] = "",
+    content_type: Annotated[str, Option(metavar="TYPE", help="Media type of the payload, such as text/plain.")] = "",
+    to: Annotated[str, Option(metavar="FILTER", help="Filter on the receivers' contexts.")] = "",
     context: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--context", metavar="NAME=VALUE", help="Publisher's context, visible to filters as sender.x; repeatable."
         ),
     ] = None,
     expires: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Event lifetime in seconds (default: unlimited).", min=0)
+        float | None, Option(metavar="SECONDS", help="Event lifetime in seconds (default: unlimited).", min=0)
     ] = None,
-    retain: Annotated[
-        str, typer.Option(metavar="KEY", help="Retain the event under this key for later subscribers.")
-    ] = "",
-    clear: Annotated[
-        bool, typer.Option("--clear", help="With --retain: remove the retained event of this key.")
-    ] = False,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Client name (default: generated).")] = "",
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")] = False,
-    log: Annotated[
-        str, typer.Option("--log", metavar="DIR", help="Publish the events of an event log, each once.")
-    ] = "",
+    retain: Annotated[str, Option(metavar="KEY", help="Retain the event under this key for later subscribers.")] = "",
+    clear: Annotated[bool, Option("--clear", help="With --retain: remove the retained event of this key.")] = False,
+    name: Annotated[str, Option(metavar="NAME", help="Client name (default: generated).")] = "",
+    strict: Annotated[bool, Option("--strict", help="Stop at the first bad line.")] = False,
+    log: Annotated[str, Option("--log", metavar="DIR", help="Publish the events of an event log, each once.")] = "",
     skip_removed: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--skip-removed",
             help="With --log: continue if events were removed before they were published.",
         ),
     ] = False,
     until_eof: Annotated[
         bool,
-        typer.Option("--until-eof", help="With --log: stop when standard input is closed."),
+        Option("--until-eof", help="With --log: stop when standard input is closed."),
     ] = False,
     mode: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="MODE",
             help="How brokers follow the publisher: relocate, named, standard, delayed, prefetching, proxy or "
             "prefetching+delayed (default: named with --name, else relocate).",
@@ -107,7 +97,7 @@ def pub(
     replicas: Replicas = False,
     through: Annotated[
         str,
-        typer.Option(metavar="NAME", help="With --replicas: publish through all (default) or one at a time."),
+        Option(metavar="NAME", help="With --replicas: publish through all (default) or one at a time."),
     ] = "",
     brokers: BrokerAddresses = None,
     token: Token = "",
@@ -127,26 +117,26 @@ def pub(
     documents = bool(xml or cloudevent)
     if not words and not json and not file and not clear and not log and not documents:
         if sys.stdin.isatty():
-            raise typer.BadParameter("no event given: use NAME=VALUE, --json, --file, --xml or --cloudevent")
+            raise BadParameter("no event given: use NAME=VALUE, --json, --file, --xml or --cloudevent")
         file = PIPE
     if (bool(words) and not xml) + bool(json) + bool(file) + bool(log) + bool(xml) + bool(cloudevent) > 1:
-        raise typer.BadParameter("use only one of NAME=VALUE, --json, --file, --xml, --cloudevent and --log")
+        raise BadParameter("use only one of NAME=VALUE, --json, --file, --xml, --cloudevent and --log")
     if clear and not retain:
-        raise typer.BadParameter("--clear needs --retain KEY")
+        raise BadParameter("--clear needs --retain KEY")
     if (file or log or documents) and payload:
-        raise typer.BadParameter("--payload is for one event: in a file each event has its own payload")
+        raise BadParameter("--payload is for one event: in a file each event has its own payload")
     if cloudevent and content_type:
-        raise typer.BadParameter("--content-type cannot be used with --cloudevent: the event has its own")
+        raise BadParameter("--content-type cannot be used with --cloudevent: the event has its own")
     if log and (retain or expires is not None):
-        raise typer.BadParameter("--retain and --expires cannot be used with --log: events are published as logged")
+        raise BadParameter("--retain and --expires cannot be used with --log: events are published as logged")
     if until_eof and not log:
-        raise typer.BadParameter("--until-eof needs --log: otherwise standard input may contain the events")
+        raise BadParameter("--until-eof needs --log: otherwise standard input may contain the events")
     if skip_removed and not log:
-        raise typer.BadParameter("--skip-removed needs --log")
+        raise BadParameter("--skip-removed needs --log")
     if through and not replicas:
-        raise typer.BadParameter("--through needs --replicas")
+        raise BadParameter("--through needs --replicas")
     if replicas and (log or retain or mode):
-        raise typer.BadParameter("--log, --retain and --mode cannot be used with --replicas")
+        raise BadParameter("--log, --retain and --mode cannot be used with --replicas")
     check_mode(mode, "publishers")
     visitor = ClientOptions(
         *(brokers, token, user, password, tls, ca),
@@ -208,7 +198,7 @@ def _documents(files: list[str], bytes_max: int) -> Iterator[tuple[str, bytes]]:
     from godwit.cli.match_command import opened
 
     if files.count(PIPE) > 1:
-        raise typer.BadParameter("standard input can be read once")
+        raise BadParameter("standard input can be read once")
     for file in files:
         with opened(file) as (stream, name, _):
             yield name, stream.read(bytes_max + 1)
@@ -220,7 +210,7 @@ def _xml_events(files: list[str], attributes: dict[str, Any], content_type: str)
 
     kind = content_type or CONTENT_TYPE
     if not is_xml(kind):
-        raise typer.BadParameter(f"--content-type {kind}: XML has {CONTENT_TYPE}, or a type that ends in +xml")
+        raise BadParameter(f"--content-type {kind}: XML has {CONTENT_TYPE}, or a type that ends in +xml")
     event(attributes)
     found = []
     for name, data in _documents(files, DOCUMENT_BYTES_MAX):
@@ -308,15 +298,15 @@ async def _many(
         seconds, refusals = perf_counter() - started, list(client.machine.refusals)
         if is_terminal():
             rate = f"{count / seconds:,.0f} a second" if seconds else ""
-            typer.echo(f"published {count:,} events to {client.state.broker} in {seconds:.1f} s, {rate}")
+            echo(f"published {count:,} events to {client.state.broker} in {seconds:.1f} s, {rate}")
         for refusal in refusals[:5]:
-            typer.echo(f"refused: {refusal.reason}", err=True)
+            echo(f"refused: {refusal.reason}", err=True)
         if not count:
-            typer.echo(f"nothing was published: {source} has no events", err=True)
+            echo(f"nothing was published: {source} has no events", err=True)
         if faults.skipped:
-            typer.echo(f"skipped {faults.skipped} bad {'line' if faults.skipped == 1 else 'lines'}", err=True)
+            echo(f"skipped {faults.skipped} bad {'line' if faults.skipped == 1 else 'lines'}", err=True)
         if refusals or faults.skipped:
-            raise typer.Exit(1)
+            raise Exit(1)
 
 
 async def _log(
@@ -345,10 +335,10 @@ async def _log(
         except TimeoutError:
             raise GodwitError("standard input has ended, and not all events are published") from None
         if is_terminal():
-            typer.echo(f"published {count:,} events to {client.state.broker} as {state.publisher}")
+            echo(f"published {count:,} events to {client.state.broker} as {state.publisher}")
     if refused:
-        typer.echo(f"{refused} of {count} events were refused", err=True)
-        raise typer.Exit(1)
+        echo(f"{refused} of {count} events were refused", err=True)
+        raise Exit(1)
 
 
 def _batches(lines: Any, faults: Any, expires: float | None) -> Iterator[list[tuple["Event", int]]]:
@@ -384,13 +374,11 @@ def _tell(client: "NetworkClient | ReplicatedNetworkClient", event: "Event") -> 
     if not is_terminal():
         _print(event)
         return
-    from rich.console import Console
-    from rich.text import Text
 
     from godwit.cli.event_display import safe
 
     id, broker = f"{safe(event.publisher)}:{event.sequence}", safe(client.state.broker)
-    Console(highlight=False).print(Text.assemble("published ", (id, "bold cyan"), " at ", (broker, "bold")))
+    Console().print(Text.assemble("published ", (id, "bold cyan"), " at ", (broker, "bold")))
 
 
 def _print(event: "Event") -> None:

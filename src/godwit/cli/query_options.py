@@ -8,8 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from godwit.cli.signatures import Option
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -21,13 +20,13 @@ NATIVE = "filter"  # as in `languages/query.py`, which takes longer to load
 
 LanguageName = Annotated[
     str,
-    typer.Option(
+    Option(
         "--language", metavar="NAME", help="Language of the query: filter, xql, xpath, cesql, cql2-text, cql2-json, …"
     ),
 ]
 OperatorModules = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--operators",
         metavar="MODULE",
         help="Python module or file.py that defines operators for queries, or one function: module:name. Repeatable.",

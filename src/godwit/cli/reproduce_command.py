@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit import __version__
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console, Indented, Table, Text
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -31,41 +31,39 @@ SEEDS_FULL = 5
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile, spcf, motion, or all.")],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small runs; all papers take under 5 minutes (default).")
-    ] = False,
+    paper: Annotated[str, Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile, spcf, motion, or all.")],
+    quick: Annotated[bool, Option("--quick", help="Small runs; all papers take under 5 minutes (default).")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="The papers' parameters, 5 seeds; all papers take about an hour on 2 cores.")
+        bool, Option("--full", help="The papers' parameters, 5 seeds; all papers take about an hour on 2 cores.")
     ] = False,
     out: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder for figures and traces; each paper has a subfolder.")
+        str, Option(metavar="DIR", help="Folder for figures and traces; each paper has a subfolder.")
     ] = "reproduced",
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.", min=0)] = 1,
+    seed: Annotated[int, Option(metavar="N", help="Random seed.", min=0)] = 1,
     seeds: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="N",
             help="Number of seeds, from --seed on (default: 5 with --full, else 1); a claim's grade is its worst.",
             min=1,
         ),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes at once (default: number of processors).", min=1)
+        int | None, Option(metavar="N", help="Processes at once (default: number of processors).", min=1)
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run in --out: run only what is missing.")
+        bool, Option("--resume", help="Continue an interrupted run in --out: run only what is missing.")
     ] = False,
     confirm: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--confirm",
             help="pubmob: only repeat the settings that tell most about P3 and P4, with --seeds seeds (default: 5).",
         ),
     ] = False,
     repeated: Annotated[
         str,
-        typer.Option(
+        Option(
             "--setting",
             metavar="KEY",
             help="pubmob: run all claims in one of the settings that --confirm repeats, A to I "
@@ -74,7 +72,7 @@ def reproduce(
     ] = "",
     search: Annotated[
         int,
-        typer.Option(
+        Option(
             metavar="N",
             help="pubmob: try at most N settings of what the paper leaves open, and look for one in which "
             "P2, P3 and P4 hold at once (0: no search). With --full, then run all claims in the best one.",
@@ -96,18 +94,18 @@ def reproduce(
     from godwit.reproduce.report import grades
 
     if quick and full:
-        raise typer.BadParameter("use only one of --quick and --full")
+        raise BadParameter("use only one of --quick and --full")
     papers = list(PAPERS) if paper == ALL else [paper]
     for each in papers:
         check_paper(each)
     for option, is_given in (("--search", bool(search)), ("--confirm", confirm), ("--setting", bool(repeated))):
         if is_given and papers != [SEARCHED]:
-            raise typer.BadParameter(f"{option} is for {SEARCHED}, whose settings are searched; not for {paper}")
+            raise BadParameter(f"{option} is for {SEARCHED}, whose settings are searched; not for {paper}")
     if confirm:
         _confirmed(_made(Path(out) / SEARCHED), range(seed, seed + (seeds or SEEDS_FULL)))
         return
     if repeated and search:
-        raise typer.BadParameter("use only one of --setting and --search")
+        raise BadParameter("use only one of --setting and --search")
     changes = _changes_of(repeated) if repeated else {}
     if search:
         changes = _searched(_made(Path(out) / SEARCHED), seed, search)
@@ -120,7 +118,7 @@ def reproduce(
     else:
         found = _run_jobs(Path(out), papers, full, chosen, changes, jobs, resume)
     if "does not hold" in grades(found).values():
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
 def _changes_of(key: str) -> dict[str, Any]:
@@ -129,7 +127,7 @@ def _changes_of(key: str) -> dict[str, Any]:
 
     known = {each.key: each.choice.changes() for each in SETTINGS}
     if key not in known:
-        raise typer.BadParameter(f"--setting {key}: allowed are {', '.join(known)}")
+        raise BadParameter(f"--setting {key}: allowed are {', '.join(known)}")
     return known[key]
 
 
@@ -137,8 +135,8 @@ def _report(out: Path, found: "dict[str, dict[int, list[Claim]]]", full: bool, t
     from godwit.reproduce.report import write_report
 
     for paper in found:
-        typer.echo(f"{_contents(out / paper)}: {out / paper}", err=True)
-    typer.echo(f"report: {write_report(out, found, full, __version__, took)}", err=True)
+        echo(f"{_contents(out / paper)}: {out / paper}", err=True)
+    echo(f"report: {write_report(out, found, full, __version__, took)}", err=True)
 
 
 def _run_jobs(
@@ -182,7 +180,7 @@ def _run_jobs(
         for paper, runs in found.items():
             for seed, claims in runs.items():
                 _show(paper if len(seeds) == 1 else f"{paper}, seed {seed}", claims)
-    typer.echo(took, err=True)
+    echo(took, err=True)
     _report(out, found, full, took)
     return found
 
@@ -217,11 +215,11 @@ def _confirmed(folder: Path, seeds: range) -> None:
             bar.update(task, description=what, completed=share)
 
         def tell(trial: pubmob_confirm.SeedTrial) -> None:
-            typer.echo(json.dumps(msgspec.to_builtins(trial), ensure_ascii=False))
+            echo(json.dumps(msgspec.to_builtins(trial), ensure_ascii=False))
 
         found = pubmob_confirm.confirm(Setting(folder=folder, progress=advance), seeds, told=tell)
     pubmob_confirm.show(folder, found)
-    typer.echo(f"confirmed.json and figures: {folder}", err=True)
+    echo(f"confirmed.json and figures: {folder}", err=True)
 
 
 def _searched(folder: Path, seed: int, choices_max: int) -> dict[str, Any]:
@@ -238,19 +236,17 @@ def _searched(folder: Path, seed: int, choices_max: int) -> dict[str, Any]:
             bar.update(task, description=what, completed=share)
 
         def tell(trial: pubmob_search.Trial) -> None:
-            typer.echo(json.dumps(msgspec.to_builtins(trial), ensure_ascii=False))
+            echo(json.dumps(msgspec.to_builtins(trial), ensure_ascii=False))
 
         setting = Setting(folder=folder, seed=seed, progress=advance)
         trials = pubmob_search.search(setting, choices_max, tell)
     pubmob_search.show(folder, trials)
     best = pubmob_search.best(trials)
     met = [claim for claim in ("P2", "P3", "P4") if best.holds(claim)]
-    typer.echo(
-        f"best setting: {best.choice}, counted {best.counted}; claims that hold: {', '.join(met) or 'none'}", err=True
-    )
+    echo(f"best setting: {best.choice}, counted {best.counted}; claims that hold: {', '.join(met) or 'none'}", err=True)
     for one, other in pubmob_search.conflicts(trials):
-        typer.echo(f"never met together: {one}; {other}", err=True)
-    typer.echo(f"search.json and figures: {folder}", err=True)
+        echo(f"never met together: {one}; {other}", err=True)
+    echo(f"search.json and figures: {folder}", err=True)
     return best.choice.changes()
 
 
@@ -289,7 +285,7 @@ def _tell_claims(paper: str, seed: int, claims: "list[Claim]") -> None:
         return
     more = {"paper_key": paper, "seed": seed} if paper else {}
     for claim in claims:
-        typer.echo(json.dumps({**claim_data(claim), **more}, ensure_ascii=False))
+        echo(json.dumps({**claim_data(claim), **more}, ensure_ascii=False))
 
 
 @contextmanager
@@ -334,16 +330,12 @@ def _contents(folder: Path) -> str:
 
 def _show(paper: str, found: "list[Claim]") -> None:
     """Print the claims as a table, and the remarks on each below it."""
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(title=f"{paper}: what the paper claims, and what we found", show_lines=True, expand=True)
+    table = Table(title=f"{paper}: what the paper claims, and what we found", show_lines=True)
     table.add_column("", no_wrap=True)
     for column, ratio in {"claim": 4, "paper": 3, "ours": 7}.items():
-        table.add_column(column, overflow="fold", ratio=ratio)
-    table.add_column("grade", overflow="fold", width=8)
+        table.add_column(column, ratio=ratio)
+    table.add_column("grade", width=8)
     for claim in found:
         verdict = Text(claim.grade, style=STYLES[claim.grade])
         what = Text.assemble((f"[{paper} {claim.where}] ", "dim"), claim.claim)
@@ -357,4 +349,4 @@ def _show(paper: str, found: "list[Claim]") -> None:
             console.print(Text(claim.key, style="bold cyan"))
         for name, text in said.items():
             if text:
-                console.print(Padding(Text(f"{name}: {text}" if name else text), (0, 0, 0, 4)))
+                console.print(Indented(f"{name}: {text}" if name else text, 4))

@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit import __version__
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console, Table, Text
 from godwit.errors import ConfigurationError, GodwitError
 
 if TYPE_CHECKING:
@@ -25,61 +25,59 @@ SET = "--set"
 OWN_FILES = 200  # files that a broker has open besides connections, at most
 SWITCH_S = 0.000_5  # a busy event loop yields to the journal's thread after this time: deliveries wait for the journal
 
-File = Annotated[str | None, typer.Argument(metavar="FILE", help="Configuration file in TOML.")]
+File = Annotated[str | None, Argument(metavar="FILE", help="Configuration file in TOML.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(SET, metavar="KEY=VALUE", help="Set a configuration key, as in limits.window=16; repeatable."),
+    Option(SET, metavar="KEY=VALUE", help="Set a configuration key, as in limits.window=16; repeatable."),
 ]
 
 
 def serve(
     file: File = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Broker name (default: b1).")] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="Broker name (default: b1).")] = None,
     native: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="HOST:PORT",
             help="Address for brokers and native clients; '' for none (default: 127.0.0.1:7077).",
         ),
     ] = None,
     mqtt: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Address for MQTT clients; '' for none (default: 127.0.0.1:1883)."),
+        Option(metavar="HOST:PORT", help="Address for MQTT clients; '' for none (default: 127.0.0.1:1883)."),
     ] = None,
     http: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="HOST:PORT",
             help="Address for HTTP and WebSocket clients; '' for none (default: 127.0.0.1:7080).",
         ),
     ] = None,
     neighbours: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--neighbour",
             metavar="NAME[=HOST:PORT]",
             help="Neighbour broker; without an address it connects to this one. Repeatable.",
         ),
     ] = None,
     folder: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder of the journal (default: godwit-data/NAME).")
+        str | None, Option(metavar="DIR", help="Folder of the journal (default: godwit-data/NAME).")
     ] = None,
     durability: Annotated[
         str | None,
-        typer.Option(metavar="memory|relaxed|full", help="Which crashes the journal survives (default: relaxed)."),
+        Option(metavar="memory|relaxed|full", help="Which crashes the journal survives (default: relaxed)."),
     ] = None,
     accept_loss: Annotated[
         bool,
-        typer.Option(
-            "--accept-loss", help="Start even though the journal has lost data; neighbours and clients are told."
-        ),
+        Option("--accept-loss", help="Start even though the journal has lost data; neighbours and clients are told."),
     ] = False,
     log_level: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", help="Least severe level to log: debug, info, warning or error (default: info)."),
+        Option(metavar="LEVEL", help="Least severe level to log: debug, info, warning or error (default: info)."),
     ] = None,
     log_format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="Log format: auto, text or json (default: auto).")
+        str | None, Option(metavar="FORMAT", help="Log format: auto, text or json (default: auto).")
     ] = None,
     changes: Changes = None,
 ) -> None:
@@ -116,9 +114,9 @@ def serve(
 
 
 def check_config(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Configuration file in TOML.")],
+    file: Annotated[str, Argument(metavar="FILE", help="Configuration file in TOML.")],
     printed: Annotated[
-        bool, typer.Option("--print", help="Print the resulting configuration with its defaults, as TOML.")
+        bool, Option("--print", help="Print the resulting configuration with its defaults, as TOML.")
     ] = False,
     changes: Changes = None,
 ) -> None:
@@ -137,15 +135,15 @@ def check_config(
     except GodwitError as error:
         faults = list(error.faults) if isinstance(error, ConfigurationError) else [str(error)]
         _answer({"file": file, "valid": False, "faults": faults}, "\n".join(faults))
-        raise typer.Exit(STATUS_NO) from None
+        raise Exit(STATUS_NO) from None
     if printed:
-        typer.echo(configuration.to_toml(), nl=False)
+        echo(configuration.to_toml(), nl=False)
     else:
         _answer({"file": file, "valid": True, "faults": []}, f"{file}: the broker {configuration.name} can be started")
 
 
 def _answer(data: dict[str, Any], text: str) -> None:
-    typer.echo(text if sys.stdout.isatty() else json.dumps(data, ensure_ascii=False))
+    echo(text if sys.stdout.isatty() else json.dumps(data, ensure_ascii=False))
 
 
 def _flags(
@@ -157,12 +155,12 @@ def _flags(
     for said in neighbours:
         peer, equals, address = said.partition("=")
         if not equals and ":" in peer:
-            raise typer.BadParameter(f"--neighbour {said}: give its name before its address, as in b2={said}")
+            raise BadParameter(f"--neighbour {said}: give its name before its address, as in b2={said}")
         found.append(Override(f"--neighbour {said}", ("neighbours", peer), address))
     for said in changes:
         key, equals, text = said.partition("=")
         if not equals or not all(key.split(".")):
-            raise typer.BadParameter(f"{SET} {said}: it must be KEY=VALUE, as in limits.window=16")
+            raise BadParameter(f"{SET} {said}: it must be KEY=VALUE, as in limits.window=16")
         found.append(Override(f"{SET} {key}", key_path(key), text))
     return found
 
@@ -272,11 +270,8 @@ def _show(broker_server: "BrokerServer") -> None:
         }
         print(json.dumps(data, ensure_ascii=False), flush=True)
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(gap=2)
     for listener, (what, example) in HOW.items():
         address = broker_server.listening.get(listener)
         if address is not None:

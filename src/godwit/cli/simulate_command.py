@@ -12,9 +12,9 @@ from contextlib import contextmanager, nullcontext
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console, Table, Text
 
 if TYPE_CHECKING:
     from godwit.simulator.scenario import Scenario
@@ -49,25 +49,23 @@ EXERCISED = ("moves", "walked", "context_changes")
 
 def simulate(
     scenario: Annotated[
-        str | None, typer.Argument(metavar="SCENARIO", help="A TOML file, or one of the names that --list shows.")
+        str | None, Argument(metavar="SCENARIO", help="A TOML file, or one of the names that --list shows.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.", min=0)] = SEED_DEFAULT,
-    trace: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Write the trace of the run to DIR/trace.parquet.")
-    ] = None,
+    seed: Annotated[int, Option(metavar="N", help="Random seed.", min=0)] = SEED_DEFAULT,
+    trace: Annotated[str | None, Option(metavar="DIR", help="Write the trace of the run to DIR/trace.parquet.")] = None,
     is_opened: Annotated[
-        bool, typer.Option("--open", help="Show the run in a browser, from a server on this machine, until Ctrl-C.")
+        bool, Option("--open", help="Show the run in a browser, from a server on this machine, until Ctrl-C.")
     ] = False,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a scenario key, as in clients.publishers=20; repeatable."),
+        Option("--set", metavar="KEY=VALUE", help="Set a scenario key, as in clients.publishers=20; repeatable."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the scenarios that come with Godwit.")] = False,
+    listed: Annotated[bool, Option("--list", help="List the scenarios that come with Godwit.")] = False,
     swarm: Annotated[
-        int | None, typer.Option(metavar="N", help="Run N small random scenarios, derived from the seed.", min=1)
+        int | None, Option(metavar="N", help="Run N small random scenarios, derived from the seed.", min=1)
     ] = None,
     swarm_number: Annotated[
-        int | None, typer.Option(metavar="K", help="Run only scenario K of the swarm, counted from 0.", min=0)
+        int | None, Option(metavar="K", help="Run only scenario K of the swarm, counted from 0.", min=0)
     ] = None,
 ) -> None:
     """Simulate a network of brokers, and check every delivery.
@@ -78,14 +76,14 @@ def simulate(
     Example: godwit simulate city --seed 1
     """
     if sum((scenario is not None, listed, swarm is not None, swarm_number is not None)) != 1:
-        raise typer.BadParameter("give one of: a scenario, --list, --swarm or --swarm-number")
+        raise BadParameter("give one of: a scenario, --list, --swarm or --swarm-number")
     if is_opened and (listed or swarm is not None):
-        raise typer.BadParameter("--open shows one run: give a scenario or --swarm-number")
+        raise BadParameter("--open shows one run: give a scenario or --swarm-number")
     if listed:
         _show_list()
     elif swarm is not None:
         if trace is not None:
-            raise typer.BadParameter("--trace cannot be used with --swarm: replay one run with --swarm-number")
+            raise BadParameter("--trace cannot be used with --swarm: replay one run with --swarm-number")
         _run_swarm(swarm, seed, changes or [])
     else:
         with nullcontext(trace) if trace or not is_opened else TemporaryDirectory() as folder:
@@ -93,7 +91,7 @@ def simulate(
             if is_opened and folder is not None:
                 _open(folder)
         if status:
-            raise typer.Exit(status)
+            raise Exit(status)
 
 
 def _show_list() -> None:
@@ -102,13 +100,10 @@ def _show_list() -> None:
     described = names()
     if not sys.stdout.isatty():
         for name, description in described.items():
-            typer.echo(json.dumps({"name": name, "description": description}, ensure_ascii=False))
+            echo(json.dumps({"name": name, "description": description}, ensure_ascii=False))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(gap=2)
     for name, description in described.items():
         table.add_row(Text(name, style="bold cyan"), Text(description))
     Console().print(table)
@@ -183,7 +178,7 @@ def _outcome(
         try:
             return run(scenario, seed, advance_to, sink)
         except Exception:
-            typer.echo(f"the simulator failed; replay the run with\n  {replay}", err=True)
+            echo(f"the simulator failed; replay the run with\n  {replay}", err=True)
             raise
 
 
@@ -214,7 +209,7 @@ def _run_swarm(size: int, seed: int, changes: list[str]) -> None:
     _answer(data, lambda: _show_groups(f"swarm of {size}, seed {seed}", {"": rows}))
     if broken is not None:
         _report(broken[0], seed, broken[1])
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
 # ---------------------------------------------------------------- showing
@@ -235,17 +230,17 @@ def _answer(data: dict[str, Any], show: Callable[[], None]) -> None:
     if sys.stdout.isatty():
         show()
     else:
-        typer.echo(json.dumps(data, ensure_ascii=False))
+        echo(json.dumps(data, ensure_ascii=False))
 
 
 def _report(summary: "Summary", seed: int, replay: str) -> None:
     """Print the broken laws and the replay command."""
     for violation in summary.violations[:VIOLATIONS_SHOWN_MAX]:
         place = f" at {violation.node}" if violation.node else ""
-        typer.echo(f"broken: {violation.law} at {violation.at:.6f} s{place}: {violation.text}", err=True)
+        echo(f"broken: {violation.law} at {violation.at:.6f} s{place}: {violation.text}", err=True)
     if len(summary.violations) > VIOLATIONS_SHOWN_MAX:
-        typer.echo(f"… and {len(summary.violations) - VIOLATIONS_SHOWN_MAX} more", err=True)
-    typer.echo(f"seed {seed}; replay it with\n  {replay}", err=True)
+        echo(f"… and {len(summary.violations) - VIOLATIONS_SHOWN_MAX} more", err=True)
+    echo(f"seed {seed}; replay it with\n  {replay}", err=True)
 
 
 def _show(summary: "Summary") -> None:
@@ -278,9 +273,6 @@ def _fire_rows(fire: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_groups(title: str, groups: dict[str, dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(show_header=False, title=title)
     table.add_column(style="cyan")

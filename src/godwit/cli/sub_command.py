@@ -3,8 +3,6 @@
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.broker_connection import (
     LET_IN_S,
     BrokerAddresses,
@@ -24,7 +22,9 @@ from godwit.cli.broker_connection import (
     wait_until_attached,
 )
 from godwit.cli.query_options import NATIVE, LanguageName, OperatorModules, load_operators, read_query
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console, Text
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
@@ -42,17 +42,15 @@ SUBSCRIPTION = "sub"  # the subscription's name in a session that is resumed
 
 
 def sub(
-    filter: Annotated[
-        str, typer.Argument(metavar="FILTER", help="Filter, such as \"kind = 'parking' AND cost < 3\".")
-    ] = "",
+    filter: Annotated[str, Argument(metavar="FILTER", help="Filter, such as \"kind = 'parking' AND cost < 3\".")] = "",
     language: LanguageName = NATIVE,
     operators: OperatorModules = None,
     count: Annotated[
-        int | None, typer.Option("--count", "-C", metavar="COUNT", help="Stop after this number of events.", min=1)
+        int | None, Option("--count", "-C", metavar="COUNT", help="Stop after this number of events.", min=1)
     ] = None,
     wait: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--wait",
             "-W",
             metavar="SECONDS",
@@ -60,44 +58,42 @@ def sub(
             min=0,
         ),
     ] = None,
-    sender: Annotated[str, typer.Option(metavar="FILTER", help="Filter on the publishers' contexts.")] = "",
+    sender: Annotated[str, Option(metavar="FILTER", help="Filter on the publishers' contexts.")] = "",
     context: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--context",
             metavar="NAME=VALUE",
             help="Client's context: the values of my.x, and what --to of publishers is matched with; repeatable.",
         ),
     ] = None,
-    place: Annotated[str, typer.Option(metavar="PLACE", help="Client's place: the value of myloc.")] = "",
+    place: Annotated[str, Option(metavar="PLACE", help="Client's place: the value of myloc.")] = "",
     name: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Client name. A named session collects events while no client is connected."),
+        Option(metavar="NAME", help="Client name. A named session collects events while no client is connected."),
     ] = "",
-    retained: Annotated[bool, typer.Option("--retained", help="Begin with the retained events that match.")] = False,
+    retained: Annotated[bool, Option("--retained", help="Begin with the retained events that match.")] = False,
     share: Annotated[
         str,
-        typer.Option(metavar="GROUP", help="Share the subscription with this group: each event goes to one member."),
+        Option(metavar="GROUP", help="Share the subscription with this group: each event goes to one member."),
     ] = "",
     log: Annotated[
         str,
-        typer.Option(
-            "--log", metavar="DIR", help="Write the events to an event log, each once, instead of printing them."
-        ),
+        Option("--log", metavar="DIR", help="Write the events to an event log, each once, instead of printing them."),
     ] = "",
     keep_bytes: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="BYTES", min=2**20, help="With --log: remove the oldest events when the log is larger than this."
         ),
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(metavar="DAYS", help="With --log: remove events that were written longer ago.")
+        float | None, Option(metavar="DAYS", help="With --log: remove events that were written longer ago.")
     ] = None,
-    until_eof: Annotated[bool, typer.Option("--until-eof", help="Stop when standard input is closed.")] = False,
+    until_eof: Annotated[bool, Option("--until-eof", help="Stop when standard input is closed.")] = False,
     queue: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--queue",
             metavar="RULE=VALUE",
             help="Which events may be dropped while no client is connected: age_s_max, newest_per, high_water, "
@@ -105,17 +101,17 @@ def sub(
         ),
     ] = None,
     expires: Annotated[
-        str, typer.Option(metavar="SECONDS", help="Subscription lifetime in seconds (default: unlimited).")
+        str, Option(metavar="SECONDS", help="Subscription lifetime in seconds (default: unlimited).")
     ] = "",
     receipt: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--receipt", help="Print on standard error, as JSON, what happened to events while no client was connected."
         ),
     ] = False,
     mode: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="MODE",
             help="How brokers follow the client: relocate, ask, junction, named, carry, explicit or presubscribe "
             "(default: named with --name, else relocate).",
@@ -124,7 +120,7 @@ def sub(
     replicas: Replicas = False,
     replica_filter: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="With --replicas: what to print of their deliveries: none, unique, ordered or complete (default).",
         ),
@@ -152,32 +148,30 @@ def sub(
     from godwit.client.own_context import asked
 
     if not filter and language != NATIVE:
-        raise typer.BadParameter(f"--language {language} needs a FILTER in that language")
+        raise BadParameter(f"--language {language} needs a FILTER in that language")
     load_operators(operators)
     query = read_query(filter or EVERYTHING, language)
     asked(query.routable, sender or None)  # an invalid filter is reported before a broker is contacted
     if query.is_impossible:
-        typer.echo("warning: no event can match this filter", err=True)
+        echo("warning: no event can match this filter", err=True)
     wanted: dict[str, Any] = {"sender": sender or None, "retained": retained, "share": share}
     wanted |= _queue_options(queue or [], expires)
     ours = assigned(context or [])
     if replica_filter and not replicas:
-        raise typer.BadParameter("--replica-filter needs --replicas")
+        raise BadParameter("--replica-filter needs --replicas")
     if replicas and (log or retained or share or receipt or mode):
-        raise typer.BadParameter("--log, --retained, --share, --receipt and --mode cannot be used with --replicas")
+        raise BadParameter("--log, --retained, --share, --receipt and --mode cannot be used with --replicas")
     check_mode(mode, "subscribers")
     merging = {"filter": replica_filter or "complete"} if replicas else None
     visitor = ClientOptions(brokers, token, user, password, tls, ca, merging, mode)
     came = EventCount(count)
     if not log and (keep_bytes is not None or keep_days is not None):
-        raise typer.BadParameter("--keep-bytes and --keep-days need --log")
+        raise BadParameter("--keep-bytes and --keep-days need --log")
     if keep_days is not None and not KEEP_DAYS_MIN <= keep_days <= KEEP_DAYS_MAX:
-        raise typer.BadParameter(f"--keep-days is {keep_days:g}: it must be {KEEP_DAYS_MIN:g} to {KEEP_DAYS_MAX:g}")
+        raise BadParameter(f"--keep-days is {keep_days:g}: it must be {KEEP_DAYS_MIN:g} to {KEEP_DAYS_MAX:g}")
     if log:
         if retained:
-            raise typer.BadParameter(
-                "--retained cannot be used with --log: retained events would be written at every start"
-            )
+            raise BadParameter("--retained cannot be used with --log: retained events would be written at every start")
         from godwit.cli.event_logs import capturing
         from godwit.event_log import Retention
 
@@ -187,7 +181,7 @@ def sub(
     else:
         run(_listen(visitor, name, query, wanted, ours, place, wait, came, until_eof, None, receipt))
     if count is not None and came.events < count:
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
 def _queue_options(rules: list[str], expires: str) -> dict[str, Any]:
@@ -258,7 +252,7 @@ async def _listen(
         if shows_receipt and client.receipt is not None:
             from msgspec.json import encode
 
-            typer.echo(encode(client.receipt).decode(), err=True)
+            echo(encode(client.receipt).decode(), err=True)
         _note(f"listening as {client.name}; Ctrl-C ends it")
         try:
             async with asyncio.timeout(wait) as limit:
@@ -291,11 +285,10 @@ def _shower() -> Any:
             sys.stdout.flush()
 
         return print_line
-    from rich.console import Console
 
     from godwit.cli.event_display import text_of
 
-    console = Console(highlight=False)
+    console = Console()
     return lambda event: console.print(text_of(event), soft_wrap=True)
 
 
@@ -307,9 +300,6 @@ def _on_state(state: "State") -> None:
 def _note(text: str) -> None:
     """Print a remark on standard error if it is a terminal."""
     if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.text import Text
-
         from godwit.cli.event_display import safe
 
-        Console(stderr=True, highlight=False).print(Text(f"· {safe(text)}", style="dim"), soft_wrap=True)
+        Console(stderr=True).print(Text(f"· {safe(text)}", style="dim"), soft_wrap=True)

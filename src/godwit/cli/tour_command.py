@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
+from godwit.cli.terminal import Console, Table, Text
 
+if TYPE_CHECKING:
     from godwit.filters.events import Event
     from godwit.filters.filters import Filter, Literal
     from godwit.matching import Matcher
@@ -28,7 +27,6 @@ def tour() -> None:
 
     Example: godwit tour
     """
-    from rich.console import Console
 
     from godwit.cli.match_command import matcher_named
     from godwit.cli.tour_moving import show_moving
@@ -37,7 +35,7 @@ def tour() -> None:
     from godwit.filters.events import event
     from godwit.filters.language import parse
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_ON_A_PIPE)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_ON_A_PIPE)
     filters = {name: parse(text) for name, _, text in SUBSCRIPTIONS}
     events = {name: event(data) for name, data in event_data()}
     matcher = matcher_named("index")
@@ -46,8 +44,10 @@ def tour() -> None:
         receivers: dict[str, list[Any]] = {name: matcher.match(each) for name, each in events.items()}
 
     console.print(
-        f"[bold]A morning in Zürich[/]: six vans, parking spots and alerts ({len(events)} events), "
-        "and who wants what.\n"
+        Text.assemble(
+            ("A morning in Zürich", "bold"),
+            f": six vans, parking spots and alerts ({len(events)} events), and who wants what.\n",
+        )
     )
     _show_subscriptions(console, filters, receivers)
     _show_events(console, filters, events, receivers)
@@ -58,12 +58,10 @@ def tour() -> None:
 
 
 def _show_subscriptions(console: "Console", filters: dict[str, "Filter"], receivers: dict[str, list[Any]]) -> None:
-    from rich import box
-    from rich.table import Table
 
     from godwit.cli.tour_story import SUBSCRIPTIONS
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table()
     table.add_column("who", style="bold cyan", no_wrap=True)
     table.add_column("wants", style="dim")
     table.add_column("filter")
@@ -71,16 +69,16 @@ def _show_subscriptions(console: "Console", filters: dict[str, "Filter"], receiv
     for name, wants, text in SUBSCRIPTIONS:
         table.add_row(name, wants, text, str(sum(name in names for names in receivers.values())))
     console.print(table)
+    console.print()
 
 
 def _show_events(
     console: "Console", filters: dict[str, "Filter"], events: dict[str, "Event"], receivers: dict[str, list[Any]]
 ) -> None:
-    from rich.text import Text
 
     from godwit.cli.tour_story import SHOWN
 
-    console.print("[bold]Some events, who gets them, and why[/]\n")
+    console.print(Text("Some events, who gets them, and why\n", "bold"))
     for name in SHOWN:
         _print_beside(console, Text(f"{name} ", "bold yellow"), Text(_attributes_text(events[name]), "dim"))
         for receiver in sorted(receivers[name], key=list(filters).index):
@@ -91,9 +89,8 @@ def _show_events(
 
 def _print_beside(console: "Console", left: "Text", right: "Text") -> None:
     """Two texts side by side; the second is wrapped below itself."""
-    from rich.table import Table
 
-    grid = Table.grid(padding=(0, 1))
+    grid = Table.grid(gap=1)
     grid.add_column(no_wrap=True)
     grid.add_row(left, right)
     console.print(grid)
@@ -124,15 +121,15 @@ def _reasons(filter: "Filter", event: "Event") -> Iterator[str]:
 
 def _show_relations(console: "Console", filters: dict[str, "Filter"]) -> None:
     """Show which subscriptions a broker need not forward, and a merge of two."""
-    from rich.text import Text
 
     from godwit.filters.language import to_text
     from godwit.filters.merging import merged
 
-    console.print("[bold]What brokers make of it[/]\n")
+    console.print(Text("What brokers make of it\n", "bold"))
     for wide, narrow in permutations(filters, 2):
         if filters[wide].covers(filters[narrow]):
-            console.print(f"  [bold cyan]{wide}[/] covers [bold cyan]{narrow}[/]: forwarding the first serves both")
+            names = ("  ", (wide, "bold cyan"), " covers ", (narrow, "bold cyan"))
+            console.print(Text.assemble(*names, ": forwarding the first serves both"))
     for one, other in combinations(filters, 2):
         found = merged(filters[one], filters[other], excess_max=EXCESS_MAX)
         if found is not None and found.filter not in filters.values():
@@ -154,8 +151,11 @@ def _show_speed(console: "Console", events: list["Event"]) -> None:
             for _ in range(ROUNDS):  # the first event includes deferred work
                 speeds[name] = _events_per_second(matcher, some)
     console.print(
-        f"[bold]Speed[/] with {len(subscriptions):,} subscriptions: naive {speeds['naive']:,.0f} events a second, "
-        f"index [bold green]{speeds['index']:,.0f}[/]"
+        Text.assemble(
+            ("Speed", "bold"),
+            f" with {len(subscriptions):,} subscriptions: naive {speeds['naive']:,.0f} events a second, index ",
+            (f"{speeds['index']:,.0f}", "bold green"),
+        )
     )
 
 

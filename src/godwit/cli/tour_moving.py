@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from godwit.cli.terminal import Console, Table, Text
 
+if TYPE_CHECKING:
     from godwit.simulator.summary import Summary
 
 __all__ = ["WAYS", "moved_by", "show_moving"]
@@ -31,10 +31,8 @@ WAYS = {
 
 def show_moving(console: "Console") -> None:
     """Run the same moves in each mode, and show the events that were missed."""
-    from rich import box
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table()
     table.add_column("way to move", style="bold cyan", no_wrap=True)
     for heading in ("owed", "lost", "twice", "out of order"):
         table.add_column(heading, justify="right")
@@ -47,10 +45,13 @@ def show_moving(console: "Console") -> None:
         shown = [outcome.owed, outcome.lost, outcome.duplicated, outcome.out_of_order]
         table.add_row(name, *(f"{each:,}" for each in shown), what)
     console.print(
-        f"[bold]Things that move[/]: {moves} times a subscriber connects to another broker, while links break and "
-        "brokers crash.\n"
+        Text.assemble(
+            ("Things that move", "bold"),
+            f": {moves} times a subscriber connects to another broker, while links break and brokers crash.\n",
+        )
     )
     console.print(table)
+    console.print()
 
 
 def moved_by(mode: str, announced: float) -> "Summary":

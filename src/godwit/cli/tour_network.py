@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from godwit.cli.terminal import Console, Table, Text
 
+if TYPE_CHECKING:
     from godwit.simulator.summary import Summary
 
 __all__ = ["STRATEGIES", "outcome_of", "show_network"]
@@ -39,10 +39,8 @@ CONTROL = ("Subscribe", "Unsubscribe", "Advertise", "Unadvertise", "Synced", "Li
 
 def show_network(console: "Console") -> None:
     """Run the network once for each strategy, and show what each costs and that none loses anything."""
-    from rich import box
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table()
     table.add_column("strategy", style="bold cyan", no_wrap=True)
     for heading in ("events between brokers", "control", "table entries", "owed", "lost", "twice"):
         table.add_column(heading, justify="right")
@@ -58,10 +56,14 @@ def show_network(console: "Console") -> None:
         table.add_row(name, *(f"{each:,}" for each in shown))
     happened = ", ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in faults.items())
     console.print(
-        f"[bold]A network that breaks[/]: 13 brokers, 6 publishers, 24 subscribers who come and go; {happened}.\n"
-        "The same machines run on sockets in production; here they run on virtual time, and checkers count.\n"
+        Text.assemble(
+            ("A network that breaks", "bold"),
+            f": 13 brokers, 6 publishers, 24 subscribers who come and go; {happened}.\n"
+            "The same machines run on sockets in production; here they run on virtual time, and checkers count.\n",
+        )
     )
     console.print(table)
+    console.print()
 
 
 def outcome_of(changes: list[str]) -> "Summary":

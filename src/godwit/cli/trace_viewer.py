@@ -8,7 +8,6 @@ import socket
 import webbrowser
 from pathlib import Path
 
-import typer
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,6 +18,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from godwit import __version__
+from godwit.cli.signatures import echo
 from godwit.runtime.dashboard_files import dashboard_response
 from godwit.runtime.http_requests import json_response
 from godwit.trace import FILE
@@ -72,7 +72,7 @@ def serve_trace(folder: str | Path) -> None:
     """Serve until Ctrl-C, and open a browser."""
     with socket.create_server((HOST, 0)) as taken:
         address = f"http://{HOST}:{taken.getsockname()[1]}{PAGE}"
-        typer.echo(f"{address} shows the run; Ctrl-C stops it", err=True)
+        echo(f"{address} shows the run; Ctrl-C stops it", err=True)
         webbrowser.open(address)
         config = uvicorn.Config(viewer(folder), log_level="warning", access_log=False, lifespan="off")
         uvicorn.Server(config).run(sockets=[taken])

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Argument, BadParameter, Exit, Group, Option, echo, prompt
 from godwit.cli.statuses import STATUS_NO
+from godwit.cli.terminal import Console, Table, Text
 
 if TYPE_CHECKING:
     from godwit.runtime.users import User
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 __all__ = ["app", "asked_password"]
 
 
-app = typer.Typer(help="Manage users and their rights.", no_args_is_help=True)
+app = Group(
+    help="Manage users and their rights.",
+)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="User name.")]
-File = Annotated[
-    Path, typer.Option("--file", metavar="FILE", envvar="GODWIT_SECURITY__USERS", help="User file in TOML.")
-]
+Name = Annotated[str, Argument(metavar="NAME", help="User name.")]
+File = Annotated[Path, Option("--file", metavar="FILE", envvar="GODWIT_SECURITY__USERS", help="User file in TOML.")]
 DEFAULT_FILE = Path("users.toml")
 
 
 Publish = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILTER", help="Filter on events the user may publish; * is everything. Repeatable."),
+    Option(metavar="FILTER", help="Filter on events the user may publish; * is everything. Repeatable."),
 ]
 Subscribe = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILTER", help="Filter the user may subscribe within; * is everything. Repeatable."),
+    Option(metavar="FILTER", help="Filter the user may subscribe within; * is everything. Repeatable."),
 ]
 Clients = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="NAME", help="Further client name, in addition to those that begin with the user's name. Repeatable."
     ),
 ]
 Context = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="What the server asserts of its context; needs --config. Repeatable."),
+    Option(metavar="NAME=VALUE", help="What the server asserts of its context; needs --config. Repeatable."),
 ]
 Config = Annotated[
-    str, typer.Option("--config", metavar="FILE", help="Broker configuration: its security.asserted names contexts.")
+    str, Option("--config", metavar="FILE", help="Broker configuration: its security.asserted names contexts.")
 ]
 
 
-@app.command()
+@app.add()
 def add(
     name: Name,
     file: File = DEFAULT_FILE,
@@ -60,14 +60,14 @@ def add(
     client: Clients = None,
     context: Context = None,
     config: Config = "",
-    admin: Annotated[bool, typer.Option("--admin", help="Allow administration requests over HTTP.")] = False,
+    admin: Annotated[bool, Option("--admin", help="Allow administration requests over HTTP.")] = False,
     certificate: Annotated[
-        bool, typer.Option("--certificate", help="Accept a trusted certificate with this name instead of a password.")
+        bool, Option("--certificate", help="Accept a trusted certificate with this name instead of a password.")
     ] = False,
     no_password: Annotated[
-        bool, typer.Option("--no-password", help="No password: the user authenticates by token or certificate.")
+        bool, Option("--no-password", help="No password: the user authenticates by token or certificate.")
     ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a user of this name, grants included.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Replace a user of this name, grants included.")] = False,
 ) -> None:
     """Add a user. The password is asked for, or read from standard input. A user that exists is not changed.
 
@@ -96,7 +96,7 @@ def add(
     _write(name, user, file, text, for_good=True)
 
 
-@app.command()
+@app.add()
 def passwd(name: Name, file: File = DEFAULT_FILE) -> None:
     """Change the password of a user. Its rights stay; its connections are closed.
 
@@ -106,7 +106,7 @@ def passwd(name: Name, file: File = DEFAULT_FILE) -> None:
     _write(name, _with_password(user, name), file, text, for_good=True)
 
 
-@app.command("set")
+@app.add("set")
 def set_user(
     name: Name,
     file: File = DEFAULT_FILE,
@@ -114,11 +114,11 @@ def set_user(
     context: Context = None,
     config: Config = "",
     admin: Annotated[
-        bool | None, typer.Option("--admin/--no-admin", help="Allow administration requests over HTTP, or not.")
+        bool | None, Option("--admin/--no-admin", help="Allow administration requests over HTTP, or not.")
     ] = None,
     certificate: Annotated[
         bool | None,
-        typer.Option("--certificate/--no-certificate", help="Accept a trusted certificate with this name, or not."),
+        Option("--certificate/--no-certificate", help="Accept a trusted certificate with this name, or not."),
     ] = None,
 ) -> None:
     """Change some settings of a user; those that are not named stay. `grant` and `revoke` change its grants.
@@ -138,11 +138,11 @@ def set_user(
     if certificate is not None:
         changes["certificate"] = certificate
     if not changes:
-        raise typer.BadParameter("nothing to set: add --client, --context, --admin or --certificate")
+        raise BadParameter("nothing to set: add --client, --context, --admin or --certificate")
     _write(name, structs.replace(user, **changes), file, text, for_good=True)
 
 
-@app.command()
+@app.add()
 def grant(name: Name, file: File = DEFAULT_FILE, publish: Publish = None, subscribe: Subscribe = None) -> None:
     """Add rights to those of a user.
 
@@ -153,20 +153,20 @@ def grant(name: Name, file: File = DEFAULT_FILE, publish: Publish = None, subscr
     text, user = _found(name, file)
     more = {"publish": tuple(publish or ()), "subscribe": tuple(subscribe or ())}
     if not any(more.values()):
-        raise typer.BadParameter("nothing to grant: add --publish FILTER, --subscribe FILTER")
+        raise BadParameter("nothing to grant: add --publish FILTER, --subscribe FILTER")
     changes: dict[str, Any] = {
         kind: tuple(dict.fromkeys((*getattr(user, kind), *filters))) for kind, filters in more.items()
     }
     _write(name, structs.replace(user, **changes), file, text, for_good=True)
 
 
-@app.command()
+@app.add()
 def revoke(
     name: Name,
     file: File = DEFAULT_FILE,
     publish: Publish = None,
     subscribe: Subscribe = None,
-    everything: Annotated[bool, typer.Option("--all", help="Revoke all grants.")] = False,
+    everything: Annotated[bool, Option("--all", help="Revoke all grants.")] = False,
 ) -> None:
     """Revoke grants of a user. A grant must be written as it was granted; `godwit user list` shows them.
 
@@ -179,7 +179,7 @@ def revoke(
     text, user = _found(name, file)
     less = {"publish": publish or [], "subscribe": subscribe or []}
     if not everything and not any(less.values()):
-        raise typer.BadParameter("nothing to revoke: add --publish FILTER, --subscribe FILTER, or --all")
+        raise BadParameter("nothing to revoke: add --publish FILTER, --subscribe FILTER, or --all")
     for kind, filters in less.items():
         for each in filters:
             if each not in getattr(user, kind):
@@ -192,7 +192,7 @@ def revoke(
     _write(name, structs.replace(user, **changes), file, text, for_good=True)
 
 
-@app.command()
+@app.add()
 def remove(name: Name, file: File = DEFAULT_FILE) -> None:
     """Remove a user. Exit status 1 if there is no such user.
 
@@ -205,10 +205,10 @@ def remove(name: Name, file: File = DEFAULT_FILE) -> None:
         write_private(file, with_user(_text(file), name, None, str(file)))
     _answer({"user": name, "removed": name in users}, f"{name} is removed." if name in users else f"No user {name}.")
     if name not in users:
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
-@app.command("list")
+@app.add("list")
 def list_users(file: File = DEFAULT_FILE) -> None:
     """Show the users and what each may do.
 
@@ -217,11 +217,8 @@ def list_users(file: File = DEFAULT_FILE) -> None:
     users = _users(file)
     if not sys.stdout.isatty():
         for name, user in users.items():
-            typer.echo(json.dumps({"user": name, **_shown(user)}, ensure_ascii=False))
+            echo(json.dumps({"user": name, **_shown(user)}, ensure_ascii=False))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table("user", "publish", "subscribe", "clients", "context", "comes by")
     for name, user in users.items():
@@ -233,7 +230,7 @@ def list_users(file: File = DEFAULT_FILE) -> None:
     Console().print(table)
 
 
-@app.command()
+@app.add()
 def check(name: Name, file: File = DEFAULT_FILE) -> None:
     """Check a password. Exit status 1 if it is wrong.
 
@@ -246,7 +243,7 @@ def check(name: Name, file: File = DEFAULT_FILE) -> None:
     right = user is not None and bool(user.password) and is_right(user.password, password)
     _answer({"user": name, "valid": right}, "right" if right else "wrong user or password")
     if not right:
-        raise typer.Exit(STATUS_NO)
+        raise Exit(STATUS_NO)
 
 
 def _context(words: list[str] | None, config: str) -> dict[str, Any]:
@@ -303,7 +300,7 @@ def _with_password(user: "User", name: str) -> "User":
     password = asked_password(confirm=True)
     changed = structs.replace(user, password=hashed(password))  # a refused password is not called weak as well
     if weakness := why_weak(password, name):
-        typer.echo(f"warning: this password is weak: {weakness}", err=True)
+        echo(f"warning: this password is weak: {weakness}", err=True)
     return changed
 
 
@@ -321,7 +318,7 @@ def _write(name: str, user: "User", file: Path, text: str, *, for_good: bool = F
         return
     write_private(file, changed)
     if not user.publish and not user.subscribe:
-        typer.echo(
+        echo(
             f"warning: {name} may neither publish nor subscribe: grant it something with `godwit user grant {name}`",
             err=True,
         )
@@ -346,7 +343,7 @@ def _text(file: Path) -> str:
 def asked_password(*, confirm: bool) -> str:
     """A password from a prompt, or on a pipe the first line of standard input."""
     if sys.stdin.isatty():
-        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=confirm))
+        return str(prompt("Password", hide_input=True, confirmation_prompt=confirm))
     return sys.stdin.readline().rstrip("\r\n")
 
 
@@ -363,4 +360,4 @@ def _shown(user: "User") -> dict[str, Any]:
 
 
 def _answer(answer: dict[str, Any], text: str) -> None:
-    typer.echo(text if sys.stdout.isatty() else json.dumps(answer, ensure_ascii=False))
+    echo(text if sys.stdout.isatty() else json.dumps(answer, ensure_ascii=False))

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli import filter_command, main
 from godwit.filters.language import parse

@@ -4,8 +4,7 @@ import subprocess
 import sys
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit import __version__
 from godwit.cli import main, statuses
@@ -24,13 +23,9 @@ def test_version_is_that_of_the_package() -> None:
 
 
 def test_an_error_raised_on_purpose_is_one_message_and_status_2() -> None:
-    app = typer.Typer(cls=main.Commands)
+    app = main.Commands()
 
-    @app.callback()
-    def root() -> None:
-        pass
-
-    @app.command()
+    @app.add()
     def fail() -> None:
         raise BadValue("NaN is not a value")
 
@@ -52,21 +47,20 @@ from godwit.cli.main import app
 """
 
 
-@pytest.mark.parametrize("name", ["typer", "godwit.cli", "godwit.errors"])
+@pytest.mark.parametrize("name", ["click", "godwit.cli", "godwit.errors"])
 def test_control_c_while_the_command_line_loads_is_a_word_and_status_130(name: str) -> None:
     code = INTERRUPTED_WHILE_IT_LOADS.replace("{name}", name)
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
     assert (ran.returncode, ran.stderr) == (statuses.STATUS_INTERRUPTED, "stopped\n")
 
 
-@pytest.mark.parametrize("place", ["typer.main.get_command", "godwit.cli.main.TyperGroup.make_context"])
 def test_control_c_before_a_command_is_known_is_a_word_and_status_130(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(place, interrupted)
+    monkeypatch.setattr("godwit.cli.main.Group.make_context", interrupted)
     with pytest.raises(SystemExit, match=str(statuses.STATUS_INTERRUPTED)):
         main.app(["--version"])
     assert capsys.readouterr().err == "stopped\n"

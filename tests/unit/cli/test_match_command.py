@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from rich.progress import Progress
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from godwit.cli import input_files, main, match_command, statuses
+from godwit.cli.terminal import Progress
 
 SUBSCRIPTIONS = [
     {"id": 9, "filter": "price < 10"},
@@ -366,9 +365,12 @@ def test_who_stops_reading_the_answers_gets_no_complaint(files: Path) -> None:
     assert (process.returncode, complaint) == (0, b"")
 
 
-def test_a_bad_line_is_reported_above_the_bar_to_the_letter() -> None:
+def test_a_bad_line_is_reported_above_the_bar_to_the_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    with Progress(console=Console(file=screen, force_terminal=True, width=40)) as bar:
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    with Progress() as bar:
         bar.add_task("events", total=None)
         match_command.report(bar, "e.csv:4: [bold] :smile: " + "x" * 80)
     assert "e.csv:4: [bold] :smile: " + "x" * 80 + "\n" in screen.getvalue()

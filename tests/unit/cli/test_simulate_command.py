@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from godwit.cli import main, simulate_command
 from godwit.simulator import Scenario, Summary, Violation, drawn

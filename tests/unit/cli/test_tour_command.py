@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli import main, tour_command, tour_moving, tour_network
 from godwit.cli.tour_moving import WAYS

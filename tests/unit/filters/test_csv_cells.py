@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from godwit.cli.main import app
 from godwit.filters.csv_cells import DIGITS_MAX, cell

@@ -11,9 +11,9 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from godwit.cli.pipeline import app
 from godwit.errors import PipelineError

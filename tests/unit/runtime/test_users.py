@@ -9,9 +9,9 @@ from threading import Event as Gate
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from godwit.cli.main import app
 from godwit.cli.user_command import list_users

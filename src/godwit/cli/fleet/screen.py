@@ -3,7 +3,7 @@
 import sys
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 
@@ -11,11 +11,7 @@ from godwit.cli.fleet.cars import MqttMember
 from godwit.cli.fleet.demo_run import Fleet, percentile
 from godwit.cli.fleet.fleet_ledger import FleetVerdict
 from godwit.cli.fleet.town_map import History, sparkline, town_map
-
-if TYPE_CHECKING:
-    from rich.console import Console, Group
-    from rich.table import Table
-    from rich.text import Text
+from godwit.cli.terminal import Beside, Console, Drawing, Framed, Live, Stacked, Table, Text
 
 __all__ = ["Screen", "account", "show_account"]
 
@@ -29,19 +25,15 @@ FAULTS = ("lost", "duplicated", "out of order", "got by others")
 class Screen:
     """The live table."""
 
-    def __init__(self, console: "Console") -> None:
-        from rich.live import Live
-
-        self._live = Live(console=console, refresh_per_second=4, transient=False) if console.is_terminal else None
+    def __init__(self, console: Console) -> None:
+        self._drawing: Drawing = Text("five brokers start; the first time, their matcher is compiled", "italic")
+        self._live = Live(console, lambda at: self._drawing, transient=False) if console.is_terminal else None
         self._written_at = 0.0
         self._history = History(LOOKS)
         self._looked_at = 0.0
 
     def __enter__(self) -> Self:
         if self._live is not None:
-            from rich.text import Text
-
-            self._live.update(Text("five brokers start; the first time, their matcher is compiled", "italic"))
             self._live.start()
         return self
 
@@ -57,7 +49,7 @@ class Screen:
             if perf_counter() - self._looked_at >= LOOK_EVERY_S:
                 self._looked_at = perf_counter()
                 self._history.look(_totals(fleet))
-            self._live.update(_picture(fleet, self._history))
+            self._drawing = _picture(fleet, self._history)
         elif perf_counter() - self._written_at > LINE_EVERY_S:
             self._written_at = perf_counter()
             said = {"phase": fleet.phase, "map": fleet.map_address, "clock_s": round(fleet.time)}
@@ -78,14 +70,9 @@ def _totals(fleet: Fleet) -> dict[str, int]:
     }
 
 
-def _picture(fleet: Fleet, history: History) -> "Group":
-    from rich.columns import Columns
-    from rich.console import Group
-    from rich.panel import Panel
-    from rich.table import Table
-    from rich.text import Text
+def _picture(fleet: Fleet, history: History) -> Drawing:
 
-    table = Table(box=None, pad_edge=False)
+    table = Table()
     table.add_column("broker")
     table.add_column("", min_width=6)
     table.add_column("cars: native", justify="right")
@@ -107,12 +94,11 @@ def _picture(fleet: Fleet, history: History) -> "Group":
     news = [Text(f"  {each}", "yellow") for each in fleet.news[-NEWS:]]
     address = Text.assemble("map: ", (fleet.map_address, "bold cyan"))
     town = town_map([(car.place, fleet.going.get(car.name, car.at)) for car in fleet.cars.values()], fleet.dead)
-    beside = Columns([Panel.fit(town, title="town", border_style="dim"), Group(table, "", *_sparklines(history))])
-    return Group(Text(fleet.phase, "italic"), address, "", beside, "", line, *news)
+    beside = Beside(Framed(town, title="town"), Stacked(table, "", *_sparklines(history)))
+    return Stacked(Text(fleet.phase, "italic"), address, line, "", beside, "", *news)
 
 
-def _sparklines(history: History) -> "list[Text]":
-    from rich.text import Text
+def _sparklines(history: History) -> list[Text]:
 
     shown = []
     for name in ("published", "delivered"):
@@ -144,7 +130,7 @@ def account(fleet: Fleet, verdict: FleetVerdict) -> dict[str, Any]:
     }
 
 
-def show_account(console: "Console", said: dict[str, Any]) -> None:
+def show_account(console: Console, said: dict[str, Any]) -> None:
     """A table on a terminal, a JSON line on a pipe."""
     if not console.is_terminal:
         _write(said)
@@ -153,10 +139,9 @@ def show_account(console: "Console", said: dict[str, Any]) -> None:
     console.print(_table(said))
 
 
-def _table(said: dict[str, Any]) -> "Table":
-    from rich.table import Table
+def _table(said: dict[str, Any]) -> Table:
 
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")
     for name, value in said.items():

@@ -2,12 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from godwit.cli.fleet.town import BROKERS, LINKS, Place
-
-if TYPE_CHECKING:
-    from rich.text import Text
+from godwit.cli.terminal import Text
 
 __all__ = ["COLUMNS", "ROWS", "History", "sparkline", "town_map"]
 
@@ -28,7 +25,6 @@ def cell(place: Place) -> tuple[int, int]:
 
 def town_map(cars: Iterable[tuple[Place, str]], dead: Iterable[str]) -> "Text":
     """The map: links, cars (a place and a broker each) as dots in the colour of their broker, brokers as names."""
-    from rich.text import Text
 
     signs: dict[tuple[int, int], tuple[str, str]] = {}
     for a, b in LINKS:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.pipeline import spark_runner
+from godwit.cli.signatures import Argument, Option, echo
+from godwit.cli.terminal import Console, Table, Text
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -41,16 +41,14 @@ SHOWN = {
 def analyse(
     traces: Annotated[
         list[str],
-        typer.Argument(metavar="TRACE", help="Folders that contain traces at any depth, or a table of traces."),
+        Argument(metavar="TRACE", help="Folders that contain traces at any depth, or a table of traces."),
     ],
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder for deliveries, runs.json and figures.")
-    ] = None,
+    out: Annotated[str | None, Option(metavar="DIR", help="Folder for deliveries, runs.json and figures.")] = None,
     from_s: Annotated[
         float | None,
-        typer.Option("--from", metavar="SECONDS", help="Start of the measurement (default: end of the warm-up)."),
+        Option("--from", metavar="SECONDS", help="Start of the measurement (default: end of the warm-up)."),
     ] = None,
-    runs: Annotated[str, typer.Option(metavar="A,B", help="Runs to analyse, separated by commas (default: all).")] = "",
+    runs: Annotated[str, Option(metavar="A,B", help="Runs to analyse, separated by commas (default: all).")] = "",
     master: spark_runner.Master = "local[*]",
     debug: spark_runner.Debug = False,
 ) -> None:
@@ -76,7 +74,7 @@ def analyse(
             _write(Path(out), trace, found)
     _show(found)
     if out is not None:
-        typer.echo(f"deliveries, runs.json and figures: {out}", err=True)
+        echo(f"deliveries, runs.json and figures: {out}", err=True)
 
 
 def _chosen(trace: "DataFrame", runs: list[str]) -> "DataFrame":
@@ -103,15 +101,12 @@ def _rounded(value: Any) -> Any:
 def _show(found: Mapping[str, Mapping[str, Any]]) -> None:
     if not sys.stdout.isatty():
         for run, each in found.items():
-            typer.echo(json.dumps({"run": run, **each}, ensure_ascii=False))
+            echo(json.dumps({"run": run, **each}, ensure_ascii=False))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     columns = [key for key in SHOWN if any(each.get(key) for each in found.values())]
-    table = Table(title="runs", title_justify="left")
-    table.add_column("run", overflow="fold")
+    table = Table(title="runs")
+    table.add_column("run")
     for key in columns:
         table.add_column(SHOWN[key], justify="right")
     for run, each in found.items():

@@ -4,15 +4,14 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from godwit.cli.pipeline.spark_runner import Debug, one_line_errors, show_summary
+from godwit.cli.signatures import Argument
 
 __all__ = ["compact"]
 
 
 def compact(
-    out: Annotated[str, typer.Argument(metavar="TABLE", help="Output folder of a stream.")],
+    out: Annotated[str, Argument(metavar="TABLE", help="Output folder of a stream.")],
     debug: Debug = False,
 ) -> None:
     """Merge the files of a stream's output into as few as possible.

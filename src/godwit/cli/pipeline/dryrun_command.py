@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 from godwit.cli.query_options import OperatorModules, load_operators
+from godwit.cli.signatures import Argument, Option, echo
+from godwit.cli.terminal import Console, Text
 
 if TYPE_CHECKING:
     from godwit.pipeline.dryrun import Day, DryRun
@@ -28,18 +28,18 @@ EXAMPLES = {"location": """'location:={"lon": 8.54, "lat": 47.378}'"""}
 
 
 def dryrun(
-    events: Annotated[str, typer.Argument(metavar="EVENTS", help="Folder of a table of events.")],
-    filter: Annotated[str, typer.Option(metavar="FILTER", help="Filter, as text or JSON, or query of --language.")],
+    events: Annotated[str, Argument(metavar="EVENTS", help="Folder of a table of events.")],
+    filter: Annotated[str, Option(metavar="FILTER", help="Filter, as text or JSON, or query of --language.")],
     language: Annotated[
-        str, typer.Option(metavar="NAME", help="Language of the filter: xql, xpath, cesql, cql2-text or cql2-json.")
+        str, Option(metavar="NAME", help="Language of the filter: xql, xpath, cesql, cql2-text or cql2-json.")
     ] = NATIVE,
-    sample: Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Number of matching events to show.")] = 5,
+    sample: Annotated[int, Option(metavar="N", min=0, max=10_000, help="Number of matching events to show.")] = 5,
     context: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Subscriber's context: the values of my.x; repeatable."),
+        Option(metavar="NAME=VALUE", help="Subscriber's context: the values of my.x; repeatable."),
     ] = None,
-    out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for a table of the events that match.")] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
+    out: Annotated[str, Option(metavar="TABLE", help="Folder for a table of the events that match.")] = "",
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace an existing table.")] = False,
     operators: OperatorModules = None,
     master: Master = "local[*]",
     debug: Debug = False,
@@ -142,21 +142,19 @@ def _print_lines(found: "DryRun") -> None:
     from godwit.filters.json_lines import line_of
 
     for day in found.days:
-        typer.echo(json.dumps({"day": day.day and str(day.day), "matched": day.matched, "events": day.events}))
+        echo(json.dumps({"day": day.day and str(day.day), "matched": day.matched, "events": day.events}))
     for event in found.sample:
-        typer.echo(json.dumps({"event": line_of(event)}, ensure_ascii=False))
+        echo(json.dumps({"event": line_of(event)}, ensure_ascii=False))
 
 
 # ---------------------------------------------------------------- on a terminal
 
 
 def _draw(found: "DryRun") -> None:
-    from rich.console import Console
-    from rich.text import Text
 
     from godwit.cli.event_display import text_of
 
-    console = Console(highlight=False)
+    console = Console()
     for line in bars(found.days):
         console.print(Text(line))
     if found.sample:

@@ -4,10 +4,9 @@ import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from godwit.cli.own_modules import allow_modules_here
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
+from godwit.cli.signatures import Argument, Option, echo
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -28,40 +27,40 @@ class Table(StrEnum):
 
 
 def ingest(
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, or folders of files.")],
+    sources: Annotated[list[str], Argument(metavar="SOURCE", help="Files, or folders of files.")],
     format: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="FORMAT",
             help="Format of the files: jsonl, csv, xml, padres, log, fixes, plt, gpx, nmea, ais, trace, "
             "the name of an installed source, or module:Class.",
         ),
     ],
-    out: Annotated[str, typer.Option(metavar="TABLE", help="The folder of the table.")],
+    out: Annotated[str, Option(metavar="TABLE", help="The folder of the table.")],
     table: Annotated[
-        Table | None, typer.Option(help="Kind of table: events or, for jsonl, csv, xml, padres and log, fixes.")
+        Table | None, Option(help="Kind of table: events or, for jsonl, csv, xml, padres and log, fixes.")
     ] = None,
-    time: Annotated[str, typer.Option(metavar="ATTRIBUTE", help="Attribute with the time of publication.")] = "",
+    time: Annotated[str, Option(metavar="ATTRIBUTE", help="Attribute with the time of publication.")] = "",
     time_format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="Format of that time: a strptime format, or s, ms, us, ns since 1970.")
+        str, Option(metavar="FORMAT", help="Format of that time: a strptime format, or s, ms, us, ns since 1970.")
     ] = "",
     map: Annotated[
-        list[str] | None, typer.Option(metavar="OLD=NEW", help="Rename an attribute; OLD= removes it. Repeatable.")
+        list[str] | None, Option(metavar="OLD=NEW", help="Rename an attribute; OLD= removes it. Repeatable.")
     ] = None,
     point: Annotated[
-        list[str] | None, typer.Option(metavar="LON,LAT=NAME", help="Combine two attributes to one point; repeatable.")
+        list[str] | None, Option(metavar="LON,LAT=NAME", help="Combine two attributes to one point; repeatable.")
     ] = None,
-    row: Annotated[str, typer.Option(metavar="ELEMENT", help="XML: name of the element that is a row.")] = "",
-    delimiter: Annotated[str, typer.Option(metavar="CHAR", help="CSV: delimiter between cells.")] = ",",
+    row: Annotated[str, Option(metavar="ELEMENT", help="XML: name of the element that is a row.")] = "",
+    delimiter: Annotated[str, Option(metavar="CHAR", help="CSV: delimiter between cells.")] = ",",
     skip_lines: Annotated[
-        int, typer.Option(metavar="N", min=0, max=10_000, help="CSV: number of lines before the header to skip.")
+        int, Option(metavar="N", min=0, max=10_000, help="CSV: number of lines before the header to skip.")
     ] = 0,
     index_column: Annotated[
-        str, typer.Option(metavar="NAME", help="CSV: name of the first column if the header has none for it.")
+        str, Option(metavar="NAME", help="CSV: name of the first column if the header has none for it.")
     ] = "index",
-    append: Annotated[bool, typer.Option("--append", help="Add to an existing table.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad row, and write nothing.")] = False,
+    append: Annotated[bool, Option("--append", help="Add to an existing table.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace an existing table.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Stop at the first bad row, and write nothing.")] = False,
     master: Master = "local[*]",
     debug: Debug = False,
 ) -> None:
@@ -106,7 +105,7 @@ def ingest(
         report = run(spark, sources, options, out, mode, wanted, tell)
     _show(report, out)
     if report.warning:
-        typer.echo(f"warning: {report.warning}", err=True)
+        echo(f"warning: {report.warning}", err=True)
 
 
 def _journals(sources: list[str]) -> list[str]:
@@ -191,9 +190,7 @@ def _show(report: "Report", out: str) -> None:
     if report.quarantined and sys.stdout.isatty():
         from godwit.cli.event_display import safe
 
-        typer.echo(
-            f"Rows that could not be read are in {out}/_quarantine. The first: {safe(report.first_bad)}", err=True
-        )
+        echo(f"Rows that could not be read are in {out}/_quarantine. The first: {safe(report.first_bad)}", err=True)
 
 
 def _for_people(report: "Report", rows: dict[str, object]) -> dict[str, object]:

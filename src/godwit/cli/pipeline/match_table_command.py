@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.pipeline.sink_options import SinkName, SinkOptions, read_sink
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
 from godwit.cli.query_options import OperatorModules, load_operators
+from godwit.cli.signatures import Option, echo
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -21,13 +20,13 @@ __all__ = ["match"]
 
 
 def match(
-    events: Annotated[str, typer.Option(metavar="TABLE", help="Table of events, made by `ingest`.")],
+    events: Annotated[str, Option(metavar="TABLE", help="Table of events, made by `ingest`.")],
     subscriptions: Annotated[
-        str, typer.Option(metavar="FILE", help="Subscriptions: JSON lines, PADRES filters, or the folder of a table.")
+        str, Option(metavar="FILE", help="Subscriptions: JSON lines, PADRES filters, or the folder of a table.")
     ],
-    out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for the table of matches.")] = "",
-    count: Annotated[bool, typer.Option("--count", help="Count the pairs and write nothing.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table of matches.")] = False,
+    out: Annotated[str, Option(metavar="TABLE", help="Folder for the table of matches.")] = "",
+    count: Annotated[bool, Option("--count", help="Count the pairs and write nothing.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace an existing table of matches.")] = False,
     sink: SinkName = "",
     sink_options: SinkOptions = None,
     operators: OperatorModules = None,
@@ -98,7 +97,7 @@ def match(
     rows["events_per_second"] = round(done.events / matching)
     show_summary("match", rows)
     if done.undecided:
-        typer.echo(f"{done.undecided:,} exact tests could not be decided. The first: {done.reason}", err=True)
+        echo(f"{done.undecided:,} exact tests could not be decided. The first: {done.reason}", err=True)
 
 
 def _start_workers(spark: "SparkSession", file: "IndexFile") -> None:

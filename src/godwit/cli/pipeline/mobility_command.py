@@ -4,9 +4,8 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_summary, tell
+from godwit.cli.signatures import Argument, Option
 from godwit.errors import PipelineError
 
 __all__ = ["mobility"]
@@ -15,34 +14,30 @@ __all__ = ["mobility"]
 def mobility(
     fixes: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="FIXES",
             help="Tables of fixes, CSV files with time, id, lon and lat, cabspotting's text, or folders of these.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")],
-    cells: Annotated[str, typer.Option(metavar="KIND", help="Kind of place: h3:8, or grid:0.01 in degrees.")] = "h3:8",
+    out: Annotated[Path, Option(metavar="DIR", help="Folder for the results.")],
+    cells: Annotated[str, Option(metavar="KIND", help="Kind of place: h3:8, or grid:0.01 in degrees.")] = "h3:8",
     brokers: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="Broker placement to evaluate: CSV with broker, lon, lat and optionally radius_m."
-        ),
+        Option(metavar="FILE", help="Broker placement to evaluate: CSV with broker, lon, lat and optionally radius_m."),
     ] = None,
-    radius: Annotated[float | None, typer.Option(metavar="METRES", help="Range of brokers without radius_m.")] = None,
+    radius: Annotated[float | None, Option(metavar="METRES", help="Range of brokers without radius_m.")] = None,
     speed_max: Annotated[
         float,
-        typer.Option(metavar="KMH", help="Highest plausible speed; positions that imply a higher one are dropped."),
+        Option(metavar="KMH", help="Highest plausible speed; positions that imply a higher one are dropped."),
     ] = 200.0,
-    gap: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Longest gap between two positions of one trip.")
-    ] = 300.0,
-    stay_radius: Annotated[float, typer.Option(metavar="METRES", help="Radius of a stay point.")] = 200.0,
-    stay: Annotated[float, typer.Option(metavar="SECONDS", help="Shortest duration of a stay point.")] = 1_200.0,
+    gap: Annotated[float, Option(metavar="SECONDS", help="Longest gap between two positions of one trip.")] = 300.0,
+    stay_radius: Annotated[float, Option(metavar="METRES", help="Radius of a stay point.")] = 200.0,
+    stay: Annotated[float, Option(metavar="SECONDS", help="Shortest duration of a stay point.")] = 1_200.0,
     steps_min: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Least number of observations for an edge of the movement graph.")
+        int, Option(metavar="NUMBER", help="Least number of observations for an edge of the movement graph.")
     ] = 3,
     proxy_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of a client's time that its proxy set must cover.")
+        float, Option(metavar="SHARE", help="Share of a client's time that its proxy set must cover.")
     ] = 0.9,
     master: Master = "local[*]",
     debug: Debug = False,

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from godwit.cli.own_modules import allow_modules_here
+from godwit.cli.signatures import Option
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -14,11 +13,11 @@ __all__ = ["SinkName", "SinkOptions", "read_sink"]
 
 SinkName = Annotated[
     str,
-    typer.Option(metavar="NAME", help="Sink that also gets the matches: an installed one, or module:Class."),
+    Option(metavar="NAME", help="Sink that also gets the matches: an installed one, or module:Class."),
 ]
 SinkOptions = Annotated[
     list[str] | None,
-    typer.Option("--sink-option", metavar="KEY=VALUE", help="Option of the sink. Repeatable."),
+    Option("--sink-option", metavar="KEY=VALUE", help="Option of the sink. Repeatable."),
 ]
 
 

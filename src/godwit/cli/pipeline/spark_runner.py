@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Abort, Exit, Option, echo
 from godwit.cli.statuses import STATUS_INTERRUPTED
+from godwit.cli.terminal import Console, Progress, Table, Text, clock_of
 from godwit.errors import GodwitError, PipelineError
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ TAIL = re.compile(r"\s*(?:SQLSTATE: \w+|Consider setting '|SQLSTATE)[^\n]*$")
 
 Master = Annotated[
     str,
-    typer.Option(metavar="URL", envvar="GODWIT_SPARK_MASTER", help="Spark master: local[2], spark://host:7077, yarn."),
+    Option(metavar="URL", envvar="GODWIT_SPARK_MASTER", help="Spark master: local[2], spark://host:7077, yarn."),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Print errors with their stack traces.")]
+Debug = Annotated[bool, Option("--debug", help="Print errors with their stack traces.")]
 
 
 @contextmanager
@@ -67,8 +67,8 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
         if spark is not None:
             with suppress(Exception):  # an interrupted call leaves the connection to the JVM in any state
                 spark.sparkContext.cancelAllJobs()
-        typer.echo("stopped", err=True)
-        raise typer.Exit(STATUS_INTERRUPTED) from None
+        echo("stopped", err=True)
+        raise Exit(STATUS_INTERRUPTED) from None
     finally:
         if spark is not None:
             with suppress(Exception):
@@ -87,7 +87,7 @@ def one_line_errors(debug: bool = False, more: Callable[[], str] = str) -> Itera
     """
     try:
         yield
-    except (GodwitError, typer.Exit, typer.Abort, BrokenPipeError, KeyboardInterrupt):
+    except (GodwitError, Exit, Abort, BrokenPipeError, KeyboardInterrupt):
         if debug and isinstance(sys.exception(), GodwitError):
             raise RuntimeError("shown in full, because of --debug") from sys.exception()
         raise
@@ -140,7 +140,7 @@ def tell(word: str) -> None:
     if _shown:
         _shown[-1](word)
     elif not sys.stderr.isatty():
-        typer.echo(word, err=True)
+        echo(word, err=True)
 
 
 def show_stage(word: str) -> None:
@@ -155,7 +155,6 @@ def _waiting(word: str) -> Iterator[None]:
         tell(word)
         yield
         return
-    from rich.console import Console
 
     with Console(stderr=True).status(word):
         yield
@@ -167,11 +166,8 @@ def _bar(spark: "SparkSession", what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(lambda task: f"{task.fields['tasks']}  {clock_of(task.elapsed_s)}") as progress:
         task, over = progress.add_task(what, total=None, tasks=""), threading.Event()
 
         def look() -> None:
@@ -216,13 +212,10 @@ def progress_of(stages: Sequence[Any], place: str = "") -> dict[str, Any]:
 def show_summary(title: str, rows: Mapping[str, Any]) -> None:
     """Print the summary of a command: a table on a terminal, a line of JSON on a pipe."""
     if not sys.stdout.isatty():
-        typer.echo(json.dumps(dict(rows), ensure_ascii=False, default=str))
+        echo(json.dumps(dict(rows), ensure_ascii=False, default=str))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = Table(title=title, show_header=False)
     for name, value in rows.items():
         shown = f"{value:,}" if isinstance(value, int) else f"{value:,.3f}" if isinstance(value, float) else str(value)
         table.add_row(Text(name.replace("_", " ")), Text(shown, justify="right"))

@@ -15,11 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from godwit.cli.pipeline.sink_options import SinkName, SinkOptions, read_sink
 from godwit.cli.pipeline.spark_runner import Debug, Master, one_line_errors, session, show_stage, show_summary, tell
 from godwit.cli.query_options import OperatorModules, load_operators
+from godwit.cli.signatures import Argument, Option, echo
 from godwit.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -35,46 +34,44 @@ REST = "_rest"  # the column for attributes without a separate column
 
 
 def stream(
-    source: Annotated[str, typer.Argument(metavar="EVENTS", help="Folder of a table of events, or an event log.")],
+    source: Annotated[str, Argument(metavar="EVENTS", help="Folder of a table of events, or an event log.")],
     subscriptions: Annotated[
         str,
-        typer.Option(metavar="FILE|TABLE|URL", help="Subscriptions: a file, a table, or http://host:port of a broker."),
+        Option(metavar="FILE|TABLE|URL", help="Subscriptions: a file, a table, or http://host:port of a broker."),
     ],
-    out: Annotated[str, typer.Option(metavar="TABLE", help="Folder for the matches.")],
-    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="Folder of Spark's checkpoint.")] = "",
-    once: Annotated[bool, typer.Option("--once", help="Stop when all present events are matched.")] = False,
+    out: Annotated[str, Option(metavar="TABLE", help="Folder for the matches.")],
+    checkpoint: Annotated[str, Option(metavar="DIR", help="Folder of Spark's checkpoint.")] = "",
+    once: Annotated[bool, Option("--once", help="Stop when all present events are matched.")] = False,
     late: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS", min=0, help="Set events aside that are older than the newest by more than this."
-        ),
+        Option(metavar="SECONDS", min=0, help="Set events aside that are older than the newest by more than this."),
     ] = None,
     every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Shortest time between the starts of two batches.")
+        float, Option(metavar="SECONDS", min=0, help="Shortest time between the starts of two batches.")
     ] = 0.0,
-    files: Annotated[int, typer.Option(metavar="N", min=1, help="Table: largest number of files in a batch.")] = 100,
-    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Log: largest number of events in a batch.")] = 100_000,
-    broker: Annotated[str, typer.Option(metavar="HOST:PORT", help="Fill the log with events from this broker.")] = "",
-    filter: Annotated[str, typer.Option(metavar="FILTER", help="Filter of the subscription at the broker.")] = "TRUE",
-    name: Annotated[str, typer.Option(metavar="NAME", help="Client name at the broker.")] = "",
+    files: Annotated[int, Option(metavar="N", min=1, help="Table: largest number of files in a batch.")] = 100,
+    rows: Annotated[int, Option(metavar="N", min=1, help="Log: largest number of events in a batch.")] = 100_000,
+    broker: Annotated[str, Option(metavar="HOST:PORT", help="Fill the log with events from this broker.")] = "",
+    filter: Annotated[str, Option(metavar="FILTER", help="Filter of the subscription at the broker.")] = "TRUE",
+    name: Annotated[str, Option(metavar="NAME", help="Client name at the broker.")] = "",
     keep_bytes: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="BYTES", min=2**20, help="With --broker: remove the oldest events when the log is larger than this."
         ),
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(metavar="DAYS", help="With --broker: remove events that were logged longer ago.")
+        float | None, Option(metavar="DAYS", help="With --broker: remove events that were logged longer ago.")
     ] = None,
     skip_removed: Annotated[
-        bool, typer.Option("--skip-removed", help="Log: continue if events were removed before they were matched.")
+        bool, Option("--skip-removed", help="Log: continue if events were removed before they were matched.")
     ] = False,
     attributes: Annotated[
         str,
-        typer.Option(metavar="FORMS", help="Log: attributes and their kinds, as in 'price float, sym text'; faster."),
+        Option(metavar="FORMS", help="Log: attributes and their kinds, as in 'price float, sym text'; faster."),
     ] = "",
     compact_after: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Number of files after which they are merged; 0: never.")
+        int, Option(metavar="N", min=0, help="Number of files after which they are merged; 0: never.")
     ] = 100,
     sink: SinkName = "",
     sink_options: SinkOptions = None,
@@ -216,7 +213,7 @@ class _Telling:
         entry, counts = done.entry, done.entry.counts
         self.events += counts.events
         if done.trouble != self._trouble:
-            typer.echo(done.trouble or "the subscriptions can be read again", err=True)
+            echo(done.trouble or "the subscriptions can be read again", err=True)
             self._trouble = done.trouble
         row: dict[str, float] = {
             "batch": entry.batch,
@@ -237,9 +234,9 @@ class _Telling:
             row |= {"files_merged": done.compacted.merged, "seconds_merging": round(done.compacted.seconds, 3)}
         self._progress = ", ".join(_shown(row))
         if sys.stdout.isatty():
-            typer.echo("  ".join(f"{name} {value:,}" for name, value in row.items()))
+            echo("  ".join(f"{name} {value:,}" for name, value in row.items()))
         else:
-            typer.echo(json.dumps(row))
+            echo(json.dumps(row))
 
 
 def _shown(row: dict[str, float]) -> Iterator[str]:
@@ -279,7 +276,7 @@ def _ending() -> Iterator[threading.Event]:
 
     def ask(number: int, frame: object) -> None:
         asked.set()
-        typer.echo("ending after this batch", err=True)
+        echo("ending after this batch", err=True)
         for each, handler in before.items():
             signal.signal(each, handler)
 

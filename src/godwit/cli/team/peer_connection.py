@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Option
 from godwit.errors import GodwitError
 
 __all__ = ["DEFAULT_FOLDER", "Folder", "answer_of", "answers_of", "ask"]
@@ -20,7 +19,7 @@ CONNECT_S = 5.0
 
 Folder = Annotated[
     str,
-    typer.Option(
+    Option(
         "--folder",
         "-f",
         metavar="DIR",

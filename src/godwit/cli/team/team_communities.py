@@ -2,8 +2,7 @@
 
 from typing import Annotated
 
-import typer
-
+from godwit.cli.signatures import Argument, BadParameter, Group, Option
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
 from godwit.cli.team.team_display import HISTORY, show_answer, show_facts, show_rows
 from godwit.cli.team.team_users import RoleName
@@ -11,17 +10,19 @@ from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
 
 __all__ = ["app"]
 
-app = typer.Typer(help="See, found, join and manage communities.", no_args_is_help=True)
+app = Group(
+    help="See, found, join and manage communities.",
+)
 
-Community = Annotated[str, typer.Argument(metavar="COMMUNITY", help="Name or identifier of a community.")]
-User = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
-Description = Annotated[str | None, typer.Option(metavar="TEXT", help="Purpose of the community.")]
-Join = Annotated[str | None, typer.Option(metavar="WAY", help="How users join: open, approval or rule.")]
+Community = Annotated[str, Argument(metavar="COMMUNITY", help="Name or identifier of a community.")]
+User = Annotated[str, Argument(metavar="USER", help="User name.")]
+Description = Annotated[str | None, Option(metavar="TEXT", help="Purpose of the community.")]
+Join = Annotated[str | None, Option(metavar="WAY", help="How users join: open, approval or rule.")]
 Rule = Annotated[
     str | None,
-    typer.Option(metavar="QUERY", help="With --join rule: query over profiles; users that match are members."),
+    Option(metavar="QUERY", help="With --join rule: query over profiles; users that match are members."),
 ]
-Language = Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE_HELP)]
+Language = Annotated[str | None, Option(metavar="NAME", help=LANGUAGE_HELP)]
 COLUMNS = {
     "name": "name",
     "joined": "is_member",
@@ -32,7 +33,7 @@ COLUMNS = {
 }
 
 
-@app.command("list")
+@app.add("list")
 def list_communities(folder: Folder = DEFAULT_FOLDER) -> None:
     """List your communities, and those of the team that you can join.
 
@@ -41,7 +42,7 @@ def list_communities(folder: Folder = DEFAULT_FOLDER) -> None:
     show_rows(answers_of(folder, "communities"), COLUMNS, "The team has no communities that you may know of.")
 
 
-@app.command()
+@app.add()
 def show(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     """Show a community and its members.
 
@@ -50,18 +51,18 @@ def show(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     show_facts(answer_of(folder, "community", community=community))
 
 
-@app.command()
+@app.add()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the community.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Name of the community.")],
     description: Description = "",
     join: Join = "approval",
     rule: Rule = "",
     language: Language = DEFAULT,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Do not encrypt: brokers can read documents' profiles and messages.")
+        bool, Option("--plain", help="Do not encrypt: brokers can read documents' profiles and messages.")
     ] = False,
     unlisted: Annotated[
-        bool, typer.Option("--unlisted", help="Do not list it for the team: it is joined by invitation alone.")
+        bool, Option("--unlisted", help="Do not list it for the team: it is joined by invitation alone.")
     ] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -83,10 +84,10 @@ def create(
     show_answer(answer, f"Created {name}: {answer['id']}")
 
 
-@app.command()
+@app.add()
 def change(
     community: Community,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="New name.")] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="New name.")] = None,
     description: Description = None,
     join: Join = None,
     rule: Rule = None,
@@ -100,11 +101,11 @@ def change(
     said = {"name": name, "description": description, "join": join, "rule": rule, "language": language}
     fields = {key: value for key, value in said.items() if value is not None}
     if not fields:
-        raise typer.BadParameter("name what is to be changed, as in --join open")
+        raise BadParameter("name what is to be changed, as in --join open")
     show_facts(answer_of(folder, "change community", community=community, fields=fields))
 
 
-@app.command()
+@app.add()
 def history(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     """List all changes of a community and its members. Changes that lost a conflict are listed, too.
 
@@ -113,10 +114,10 @@ def history(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     show_rows(answers_of(folder, "community history", community=community), HISTORY, "No changes.")
 
 
-@app.command()
+@app.add()
 def archive(
     community: Community,
-    reopen: Annotated[bool, typer.Option("--reopen", help="Open an archived community again.")] = False,
+    reopen: Annotated[bool, Option("--reopen", help="Open an archived community again.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Archive a community: it can be read but not changed.
@@ -127,7 +128,7 @@ def archive(
     show_answer(answer, f"{answer['name']} is {'open again' if reopen else 'archived'}.")
 
 
-@app.command()
+@app.add()
 def invite(community: Community, user: User, role: RoleName = "reader", folder: Folder = DEFAULT_FOLDER) -> None:
     """Invite a user, who can then join.
 
@@ -137,7 +138,7 @@ def invite(community: Community, user: User, role: RoleName = "reader", folder: 
     show_answer(answer, f"{user} is invited to {answer['name']} as {role}.")
 
 
-@app.command()
+@app.add()
 def add(community: Community, user: User, role: RoleName = "reader", folder: Folder = DEFAULT_FOLDER) -> None:
     """Make a user a member, or change a member's role.
 
@@ -147,7 +148,7 @@ def add(community: Community, user: User, role: RoleName = "reader", folder: Fol
     show_answer(answer, f"{user} is a member of {answer['name']} as {role}.")
 
 
-@app.command()
+@app.add()
 def remove(community: Community, user: User, folder: Folder = DEFAULT_FOLDER) -> None:
     """Remove a member. Later changes are encrypted with a key that the member does not get.
 
@@ -157,7 +158,7 @@ def remove(community: Community, user: User, folder: Folder = DEFAULT_FOLDER) ->
     show_answer(answer, f"{user} is no longer a member of {answer['name']}.")
 
 
-@app.command()
+@app.add()
 def join(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     """Join a community that is open, or that has invited you.
 
@@ -166,7 +167,7 @@ def join(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     show_answer(answer_of(folder, "join community", community=community), f"You have joined {community}.")
 
 
-@app.command()
+@app.add()
 def ask(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     """Ask the owners of a community for membership.
 
@@ -175,7 +176,7 @@ def ask(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     show_answer(answer_of(folder, "ask community", community=community), f"The owners of {community} have been asked.")
 
 
-@app.command()
+@app.add()
 def leave(community: Community, folder: Folder = DEFAULT_FOLDER) -> None:
     """Leave a community. Documents and messages up to now stay on this disk.
 

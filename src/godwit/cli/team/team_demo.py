@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from godwit.cli.broker_connection import is_terminal
+from godwit.cli.signatures import Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
 from godwit.cli.team.team_display import write_line
+from godwit.cli.terminal import Console, Table, Text
 
 if TYPE_CHECKING:
     from godwit.cli.team.demo.books import Account
@@ -19,7 +19,7 @@ TITLE_CHARS, SECONDS_CHARS = 12, 6
 
 def demo(
     folder: Annotated[
-        str, typer.Option(metavar="DIR", help="Keep the folders of brokers and peers here (default: a temporary one).")
+        str, Option(metavar="DIR", help="Keep the folders of brokers and peers here (default: a temporary one).")
     ] = "",
 ) -> None:
     """Run a demonstration: a team at two sites and on trains. It runs over three brokers of this machine and takes
@@ -46,7 +46,7 @@ def demo(
         return await tell(place, _show)
 
     if is_terminal():
-        typer.echo("three brokers start; the first time, their matcher is compiled")
+        echo("three brokers start; the first time, their matcher is compiled")
     try:
         if folder:
             Path(folder).mkdir(mode=0o700, parents=True)
@@ -57,30 +57,27 @@ def demo(
     except asyncio.CancelledError:  # by SIGTERM
         raise KeyboardInterrupt from None
     _show_account(account)
-    raise typer.Exit(0 if account.is_clean else STATUS_NO)
+    raise Exit(0 if account.is_clean else STATUS_NO)
 
 
 def _show(step: "Step") -> None:
     if not is_terminal():
         write_line({"step": step.title, "text": step.text, "seconds": round(step.seconds, 2)})
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    row = Table.grid(padding=(0, 2, 0, 0))
+    row = Table.grid(gap=2)
     row.add_column(width=TITLE_CHARS, style="bold cyan")
     row.add_column(width=SECONDS_CHARS, style="dim", justify="right")
     row.add_column()
     row.add_row(step.title, f"{step.seconds:.1f} s", Text(step.text))
-    Console(highlight=False).print(row)
+    Console().print(row)
 
 
 def _show_account(account: "Account") -> None:
     said = {name: getattr(account, name) for name in ("found", "delivered", "refused", "lost", "leaked")}
     if is_terminal():
-        typer.echo("\n" + ", ".join(f"{name} {count}" for name, count in said.items()))
+        echo("\n" + ", ".join(f"{name} {count}" for name, count in said.items()))
     else:
         write_line(said)
     for fault in account.faults:
-        typer.echo(fault, err=True)
+        echo(fault, err=True)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import typer
-
 from godwit.cli.broker_connection import is_terminal
 from godwit.cli.event_display import safe
+from godwit.cli.signatures import echo
+from godwit.cli.terminal import Console, Table, Text
 
 __all__ = ["HISTORY", "note", "show_answer", "show_facts", "show_rows", "shown", "write_line"]
 
@@ -44,20 +44,16 @@ def show_rows(
         for row in rows:
             write_line(row)
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     if not rows:
-        typer.echo(nothing)
+        echo(nothing)
         return
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table()
     for heading, key in columns.items():
-        table.add_column(heading, justify="right" if key in SIZES else "left", overflow="fold")
+        table.add_column(heading, justify="right" if key in SIZES else "left")
     for row in map(short, rows):
         table.add_row(*(Text(shown(key, row.get(key))) for key in columns.values()))
-    Console(highlight=False).print(table)
+    Console().print(table)
 
 
 def show_facts(answer: Mapping[str, Any]) -> None:
@@ -65,21 +61,18 @@ def show_facts(answer: Mapping[str, Any]) -> None:
     if not is_terminal():
         write_line(answer)
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(gap=2)
     for key, value in answer.items():
         if value not in (None, "", [], {}, ()):
             table.add_row(Text(key.replace("_", " "), style="bold cyan"), Text(shown(key, value)))
-    Console(highlight=False).print(table)
+    Console().print(table)
 
 
 def show_answer(answer: Mapping[str, Any], text: str) -> None:
     """Print the result as a sentence."""
     if is_terminal():
-        typer.echo(safe(text))
+        echo(safe(text))
     else:
         write_line(answer)
 
@@ -87,7 +80,7 @@ def show_answer(answer: Mapping[str, Any], text: str) -> None:
 def note(text: str) -> None:
     """Print a remark on standard error if it is a terminal."""
     if sys.stderr.isatty():
-        typer.echo(f"· {safe(text)}", err=True)
+        echo(f"· {safe(text)}", err=True)
 
 
 def shown(key: str, value: Any) -> str:

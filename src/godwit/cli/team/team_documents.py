@@ -9,20 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Argument, BadParameter, Group, Option
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of, ask
 from godwit.cli.team.team_display import HISTORY, show_answer, show_facts, show_rows
 from godwit.cli.team.team_users import Fields
+from godwit.cli.terminal import Progress, Task, clock_of
 from godwit.errors import GodwitError
 
 __all__ = ["add", "app", "get"]
 
-app = typer.Typer(help="See, change, lock, move and delete documents.", no_args_is_help=True)
+app = Group(
+    help="See, change, lock, move and delete documents.",
+)
 
 STANDARD_STREAM = "-"
-File = Annotated[str, typer.Argument(metavar="FILE", help="File; - reads standard input.")]
-Document = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Name or identifier of a document.")]
+File = Annotated[str, Argument(metavar="FILE", help="File; - reads standard input.")]
+Document = Annotated[str, Argument(metavar="DOCUMENT", help="Name or identifier of a document.")]
 COLUMNS = {
     "name": "name",
     "size": "size",
@@ -37,9 +39,9 @@ COLUMNS = {
 def add(
     file: File,
     to: Annotated[
-        str, typer.Option("--to", metavar="COMMUNITY", help="Community to share it with, or team for the whole team.")
+        str, Option("--to", metavar="COMMUNITY", help="Community to share it with, or team for the whole team.")
     ] = "team",
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the document (default: that of the file).")] = "",
+    name: Annotated[str, Option(metavar="NAME", help="Name of the document (default: that of the file).")] = "",
     fields: Fields = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -49,7 +51,7 @@ def add(
     """
     name = name or ("" if file == STANDARD_STREAM else Path(file).name)
     if not name:
-        raise typer.BadParameter("standard input has no name: add --name NAME")
+        raise BadParameter("standard input has no name: add --name NAME")
     with _path(file) as path:
         answer = answer_of(folder, "add document", path=path, community=to, name=name, fields=fields or [])
     _show(answer, f"{answer['name']} is stored: {answer['id']}")
@@ -59,10 +61,10 @@ def get(
     document: Document,
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="FILE", help="File to write (default: name of the document); - prints."),
+        Option("--output", "-o", metavar="FILE", help="File to write (default: name of the document); - prints."),
     ] = "",
-    version: Annotated[int | None, typer.Option(metavar="NUMBER", help="Version (default: the current one).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    version: Annotated[int | None, Option(metavar="NUMBER", help="Version (default: the current one).")] = None,
+    force: Annotated[bool, Option("--force", help="Replace an existing file.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Get a document from this device or another one.
@@ -87,9 +89,9 @@ def get(
     show_answer({**answer, "file": str(target)}, f"{answer['name']} is in {target}.")
 
 
-@app.command("list")
+@app.add("list")
 def list_documents(
-    community: Annotated[str, typer.Option("--community", metavar="COMMUNITY", help="Only of this community.")] = "",
+    community: Annotated[str, Option("--community", metavar="COMMUNITY", help="Only of this community.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """List documents: size, version, lock, conflicts. Also whether the content is on this device.
@@ -99,7 +101,7 @@ def list_documents(
     show_rows(answers_of(folder, "documents", community=community), COLUMNS, "No documents.")
 
 
-@app.command()
+@app.add()
 def show(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     """Show a document: its profile and versions.
 
@@ -108,7 +110,7 @@ def show(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     show_facts(answer_of(folder, "document", document=document))
 
 
-@app.command()
+@app.add()
 def change(document: Document, file: File, folder: Folder = DEFAULT_FOLDER) -> None:
     """Store a new version of a document. Earlier versions stay.
 
@@ -119,7 +121,7 @@ def change(document: Document, file: File, folder: Folder = DEFAULT_FOLDER) -> N
     _show(answer, f"{answer['name']} has version {answer['version']}.")
 
 
-@app.command()
+@app.add()
 def describe(document: Document, fields: Fields = None, folder: Folder = DEFAULT_FOLDER) -> None:
     """Change the profile of a document.
 
@@ -128,7 +130,7 @@ def describe(document: Document, fields: Fields = None, folder: Folder = DEFAULT
     show_facts(answer_of(folder, "describe document", document=document, fields=fields or []))
 
 
-@app.command()
+@app.add()
 def history(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     """List all changes of a document. Changes that lost a conflict or were refused are listed, too.
 
@@ -137,7 +139,7 @@ def history(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     show_rows(answers_of(folder, "history", document=document), HISTORY, "No changes.")
 
 
-@app.command()
+@app.add()
 def lock(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     """Lock a document: only you and owners may change it.
 
@@ -147,7 +149,7 @@ def lock(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     show_answer(answer, f"{answer['name']} is locked by {answer['locked_by']}.")
 
 
-@app.command()
+@app.add()
 def unlock(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     """Unlock a document.
 
@@ -157,10 +159,10 @@ def unlock(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     show_answer(answer, f"{answer['name']} is unlocked.")
 
 
-@app.command()
+@app.add()
 def move(
     document: Document,
-    community: Annotated[str, typer.Argument(metavar="COMMUNITY", help="Community, or team for the whole team.")],
+    community: Annotated[str, Argument(metavar="COMMUNITY", help="Community, or team for the whole team.")],
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Move a document to another community, with its versions.
@@ -171,12 +173,12 @@ def move(
     show_answer(answer, f"{answer['name']} is in {community} now.")
 
 
-@app.command()
+@app.add()
 def share(
     document: Document,
-    users: Annotated[list[str] | None, typer.Option("--user", metavar="USER", help="User. Repeatable.")] = None,
+    users: Annotated[list[str] | None, Option("--user", metavar="USER", help="User. Repeatable.")] = None,
     communities: Annotated[
-        list[str] | None, typer.Option("--community", metavar="COMMUNITY", help="Members of a community. Repeatable.")
+        list[str] | None, Option("--community", metavar="COMMUNITY", help="Members of a community. Repeatable.")
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -189,7 +191,7 @@ def share(
     show_answer(answer, f"{answer['name']} is shown to its community and {names}.")
 
 
-@app.command()
+@app.add()
 def delete(document: Document, folder: Folder = DEFAULT_FOLDER) -> None:
     """Delete a document for all. Its history stays.
 
@@ -246,10 +248,13 @@ class _Progress:
             self._bar.update(self._task, completed=answer["fetched"], total=answer["of"])
 
     def _begin(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True))
+        self._bar = Progress(_transfer, transient=False)
         self._task = self._bar.add_task("", total=total)
         self._bar.start()
+
+
+def _transfer(task: Task) -> str:
+    """Behind the bar of a transfer: what has arrived, how fast, and the time that is left."""
+    speed = task.completed / task.elapsed_s if task.elapsed_s else 0.0
+    left = f"  {clock_of(((task.total or 0) - task.completed) / speed)}" if speed else ""
+    return f"{task.completed / 1e6:,.1f} of {(task.total or 0) / 1e6:,.1f} MB  {speed / 1e6:,.1f} MB/s{left}"

@@ -4,9 +4,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from godwit.cli.broker_connection import DEFAULT_BROKER, is_terminal
+from godwit.cli.signatures import Argument, Option, echo
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of
 from godwit.cli.team.team_display import note, show_answer
 from godwit.cli.team.team_users import Fields, RoleName
@@ -16,12 +15,10 @@ __all__ = ["init", "invite", "join"]
 
 STANDARD_INPUT, BEGIN = "-", "godwit-team-"
 
-NewFolder = Annotated[
-    str, typer.Argument(metavar="FOLDER", help="Folder for this device; created if it does not exist.")
-]
+NewFolder = Annotated[str, Argument(metavar="FOLDER", help="Folder for this device; created if it does not exist.")]
 Brokers = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--broker",
         metavar="HOST:PORT",
         envvar="GODWIT_BROKER",
@@ -32,8 +29,8 @@ Brokers = Annotated[
 
 def init(
     folder: NewFolder,
-    user: Annotated[str, typer.Option(metavar="NAME", help="User name of the founder.")],
-    device: Annotated[str, typer.Option(metavar="LABEL", help="Label of this device.")] = "laptop",
+    user: Annotated[str, Option(metavar="NAME", help="User name of the founder.")],
+    device: Annotated[str, Option(metavar="LABEL", help="Label of this device.")] = "laptop",
     brokers: Brokers = None,
     fields: Fields = None,
 ) -> None:
@@ -53,9 +50,9 @@ def init(
 
 
 def invite(
-    user: Annotated[str, typer.Argument(metavar="USER", help="User name: a new one, or one who gets another device.")],
+    user: Annotated[str, Argument(metavar="USER", help="User name: a new one, or one who gets another device.")],
     role: RoleName = "editor",
-    device: Annotated[str, typer.Option(metavar="LABEL", help="Label of the new device.")] = "laptop",
+    device: Annotated[str, Option(metavar="LABEL", help="Label of the new device.")] = "laptop",
     fields: Fields = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -66,7 +63,7 @@ def invite(
     Example: godwit team invite bob --field skill=optics > bob.txt
     """
     answer = answer_of(folder, "invite user", name=user, role=role, device=device, fields=fields or [])
-    typer.echo(answer["invitation"])
+    echo(answer["invitation"])
     if is_terminal():
         note(f"secret, for {user} only; to be used by: godwit team join FOLDER INVITATION")
 
@@ -75,7 +72,7 @@ def join(
     folder: NewFolder,
     invitation: Annotated[
         str,
-        typer.Argument(metavar="INVITATION", help="Text of the invitation, a file with it, or - for standard input."),
+        Argument(metavar="INVITATION", help="Text of the invitation, a file with it, or - for standard input."),
     ],
 ) -> None:
     """Join a team with an invitation.

@@ -2,8 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Argument, Group, Option
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answers_of
 from godwit.cli.team.team_display import show_rows
 from godwit.errors import GodwitError
@@ -11,12 +10,14 @@ from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
 
 __all__ = ["app"]
 
-app = typer.Typer(help="List, grant and revoke rights to read and to search.", no_args_is_help=True)
+app = Group(
+    help="List, grant and revoke rights to read and to search.",
+)
 
-Right = Annotated[str, typer.Argument(metavar="RIGHT", help="read, search or subscribe.")]
-Document = Annotated[str, typer.Option("--document", metavar="DOCUMENT", help="For read: one document.")]
+Right = Annotated[str, Argument(metavar="RIGHT", help="read, search or subscribe.")]
+Document = Annotated[str, Option("--document", metavar="DOCUMENT", help="For read: one document.")]
 Of = Annotated[
-    str, typer.Option("--of", metavar="COMMUNITY", help="For read: all documents of a community; team for the team's.")
+    str, Option("--of", metavar="COMMUNITY", help="For read: all documents of a community; team for the team's.")
 ]
 COLUMNS = {
     "right": "right",
@@ -31,7 +32,7 @@ COLUMNS = {
 }
 
 
-@app.command("list")
+@app.add("list")
 def list_rights(folder: Folder = DEFAULT_FOLDER) -> None:
     """List grants of the team, its communities and documents.
 
@@ -41,27 +42,25 @@ def list_rights(folder: Folder = DEFAULT_FOLDER) -> None:
     show_rows(answers_of(folder, "rights"), COLUMNS, nothing)
 
 
-@app.command()
+@app.add()
 def grant(
     right: Right,
     document: Document = "",
     of: Of = "",
-    user: Annotated[str, typer.Option("--user", metavar="USER", help="Who: one user.")] = "",
-    community: Annotated[
-        str, typer.Option("--community", metavar="COMMUNITY", help="Who: members of a community.")
-    ] = "",
+    user: Annotated[str, Option("--user", metavar="USER", help="Who: one user.")] = "",
+    community: Annotated[str, Option("--community", metavar="COMMUNITY", help="Who: members of a community.")] = "",
     role: Annotated[
         str,
-        typer.Option("--role", metavar="ROLE", help="Who: this role or a higher one: reader, editor, owner."),
+        Option("--role", metavar="ROLE", help="Who: this role or a higher one: reader, editor, owner."),
     ] = "reader",
-    query: Annotated[str, typer.Option("--query", metavar="QUERY", help="Who: users whose profile matches.")] = "",
+    query: Annotated[str, Option("--query", metavar="QUERY", help="Who: users whose profile matches.")] = "",
     what: Annotated[
         str,
-        typer.Option("--what", metavar="QUERY", help="Only documents that match; for search and subscribe, a filter."),
+        Option("--what", metavar="QUERY", help="Only documents that match; for search and subscribe, a filter."),
     ] = "",
     language: Annotated[
         str | None,
-        typer.Option("--language", metavar="NAME", help=f"{LANGUAGE_HELP} Default for read: {DEFAULT}; else filter."),
+        Option("--language", metavar="NAME", help=f"{LANGUAGE_HELP} Default for read: {DEFAULT}; else filter."),
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -82,17 +81,15 @@ def grant(
     _show(answers_of(folder, "grant right", right=right, document=document, of=of, grant=said))
 
 
-@app.command()
+@app.add()
 def revoke(
     right: Right,
     number: Annotated[
-        int | None, typer.Argument(metavar="NUMBER", help="Number of the grant in `godwit team right list`.")
+        int | None, Argument(metavar="NUMBER", help="Number of the grant in `godwit team right list`.")
     ] = None,
     document: Document = "",
     of: Of = "",
-    all: Annotated[
-        bool, typer.Option("--all", help="Revoke every grant. Of search and subscribe: end the limit.")
-    ] = False,
+    all: Annotated[bool, Option("--all", help="Revoke every grant. Of search and subscribe: end the limit.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Revoke a grant, or with --all every grant of a right.

@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Argument, BadParameter, Group, Option, echo
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
 from godwit.cli.team.team_display import show_answer, show_rows, shown
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Propose meetings, answer, and fix their time.", no_args_is_help=True)
+app = Group(
+    help="Propose meetings, answer, and fix their time.",
+)
 
 MINUTE_S = 60.0
-Meeting = Annotated[str, typer.Argument(metavar="MEETING", help="Identifier or title of a meeting.")]
+Meeting = Annotated[str, Argument(metavar="MEETING", help="Identifier or title of a meeting.")]
 COLUMNS = {
     "title": "title",
     "time": "chosen",
@@ -25,18 +26,18 @@ COLUMNS = {
 }
 
 
-@app.command()
+@app.add()
 def propose(
-    community: Annotated[str, typer.Argument(metavar="COMMUNITY", help="Name or identifier of a community.")],
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="Title of the meeting.")],
+    community: Annotated[str, Argument(metavar="COMMUNITY", help="Name or identifier of a community.")],
+    title: Annotated[str, Argument(metavar="TITLE", help="Title of the meeting.")],
     times: Annotated[
         list[str],
-        typer.Option("--time", metavar="TIME", help="Time to choose from, as 2026-11-20T10:00 (local). Repeatable."),
+        Option("--time", metavar="TIME", help="Time to choose from, as 2026-11-20T10:00 (local). Repeatable."),
     ],
-    minutes: Annotated[float, typer.Option(metavar="MINUTES", help="Duration in minutes.")] = 60.0,
-    agenda: Annotated[str, typer.Option(metavar="TEXT", help="Agenda.")] = "",
+    minutes: Annotated[float, Option(metavar="MINUTES", help="Duration in minutes.")] = 60.0,
+    agenda: Annotated[str, Option(metavar="TEXT", help="Agenda.")] = "",
     documents: Annotated[
-        list[str] | None, typer.Option("--document", metavar="DOCUMENT", help="Document to review. Repeatable.")
+        list[str] | None, Option("--document", metavar="DOCUMENT", help="Document to review. Repeatable.")
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -57,9 +58,9 @@ def propose(
     show_answer(answer, f"{title} is proposed: {answer['id']}")
 
 
-@app.command("list")
+@app.add("list")
 def list_meetings(
-    community: Annotated[str, typer.Option("--community", metavar="COMMUNITY", help="Only of this community.")] = "",
+    community: Annotated[str, Option("--community", metavar="COMMUNITY", help="Only of this community.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """List meetings: proposed times, answers, and the chosen time.
@@ -69,12 +70,12 @@ def list_meetings(
     show_rows(answers_of(folder, "meetings", community=community), COLUMNS, "No meetings.", _in_short)
 
 
-@app.command()
+@app.add()
 def answer(
     meeting: Meeting,
-    yes: Annotated[list[str] | None, typer.Option(metavar="TIME", help="Time that suits you. Repeatable.")] = None,
-    maybe: Annotated[list[str] | None, typer.Option(metavar="TIME", help="Time that may suit. Repeatable.")] = None,
-    no: Annotated[list[str] | None, typer.Option(metavar="TIME", help="Time that does not suit. Repeatable.")] = None,
+    yes: Annotated[list[str] | None, Option(metavar="TIME", help="Time that suits you. Repeatable.")] = None,
+    maybe: Annotated[list[str] | None, Option(metavar="TIME", help="Time that may suit. Repeatable.")] = None,
+    no: Annotated[list[str] | None, Option(metavar="TIME", help="Time that does not suit. Repeatable.")] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Answer which times of a meeting suit you.
@@ -84,17 +85,15 @@ def answer(
     given = {"yes": yes or [], "maybe": maybe or [], "no": no or []}
     answers = {str(_seconds(time)): word for word, times in given.items() for time in times}
     if not answers:
-        raise typer.BadParameter("name times with --yes, --maybe or --no")
+        raise BadParameter("name times with --yes, --maybe or --no")
     said = answer_of(folder, "answer meeting", meeting=meeting, answers=answers)
     show_answer(said, f"Your answer to {said['title']} is stored; the best time so far: {shown('time', said['best'])}")
 
 
-@app.command()
+@app.add()
 def choose(
     meeting: Meeting,
-    time: Annotated[
-        str, typer.Option(metavar="TIME", help="Time of the meeting (default: that which suits most).")
-    ] = "",
+    time: Annotated[str, Option(metavar="TIME", help="Time of the meeting (default: that which suits most).")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Fix the time of a meeting.
@@ -105,7 +104,7 @@ def choose(
     show_answer(said, f"{said['title']}: {shown('time', said['chosen'])}")
 
 
-@app.command()
+@app.add()
 def cancel(meeting: Meeting, folder: Folder = DEFAULT_FOLDER) -> None:
     """Cancel a meeting.
 
@@ -115,13 +114,13 @@ def cancel(meeting: Meeting, folder: Folder = DEFAULT_FOLDER) -> None:
     show_answer(said, f"{said['title']} is cancelled.")
 
 
-@app.command()
+@app.add()
 def calendar(meeting: Meeting, folder: Folder = DEFAULT_FOLDER) -> None:
     """Print a meeting as an iCalendar file, for calendar programs.
 
     Example: godwit team meeting calendar Review > review.ics
     """
-    typer.echo(answer_of(folder, "calendar", meeting=meeting)["calendar"], nl=False)
+    echo(answer_of(folder, "calendar", meeting=meeting)["calendar"], nl=False)
 
 
 def _in_short(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -138,4 +137,4 @@ def _seconds(time: str) -> float:
     try:
         return datetime.fromisoformat(time).timestamp()
     except ValueError:
-        raise typer.BadParameter(f"{time!r} is not a time: write it as 2026-11-20T10:00") from None
+        raise BadParameter(f"{time!r} is not a time: write it as 2026-11-20T10:00") from None

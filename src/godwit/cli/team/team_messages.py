@@ -3,35 +3,35 @@
 import sys
 from typing import Annotated, Any
 
-import typer
-
 from godwit.cli.broker_connection import is_terminal
 from godwit.cli.event_display import safe
+from godwit.cli.signatures import Argument, BadParameter, Group, Option, echo
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
 from godwit.cli.team.team_display import show_answer, show_rows, shown
+from godwit.cli.terminal import Console, Text
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Send and read messages.", no_args_is_help=True)
+app = Group(
+    help="Send and read messages.",
+)
 
 To = Annotated[
     list[str] | None,
-    typer.Option(
-        "--to", metavar="NAME", help="User, or community; several users for a conversation of all. Repeatable."
-    ),
+    Option("--to", metavar="NAME", help="User, or community; several users for a conversation of all. Repeatable."),
 ]
-Id = Annotated[str, typer.Argument(metavar="MESSAGE", help="Identifier of a message, or its first characters.")]
+Id = Annotated[str, Argument(metavar="MESSAGE", help="Identifier of a message, or its first characters.")]
 
 
-@app.command()
+@app.add()
 def send(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text of the message; - reads standard input.")],
+    text: Annotated[str, Argument(metavar="TEXT", help="Text of the message; - reads standard input.")],
     to: To = None,
     reply_to: Annotated[
-        str, typer.Option(metavar="MESSAGE", help="Message that this one answers; it then goes to the same readers.")
+        str, Option(metavar="MESSAGE", help="Message that this one answers; it then goes to the same readers.")
     ] = "",
     attach: Annotated[
-        list[str] | None, typer.Option(metavar="DOCUMENT", help="Document of the same community to attach. Repeatable.")
+        list[str] | None, Option(metavar="DOCUMENT", help="Document of the same community to attach. Repeatable.")
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -40,18 +40,18 @@ def send(
     Example: godwit team message send "Lunch at noon?" --to bob
     """
     if not to and not reply_to:
-        raise typer.BadParameter("name readers with --to, or a message with --reply-to")
+        raise BadParameter("name readers with --to, or a message with --reply-to")
     text = sys.stdin.read() if text == "-" else text
     answer = answer_of(folder, "send message", to=to or [], text=text, reply_to=reply_to, attachments=attach or [])
     show_answer(answer, f"The message is stored, and is sent when a broker is reachable: {answer['id']}")
 
 
-@app.command("list")
+@app.add("list")
 def list_messages(
     conversation: Annotated[
-        list[str] | None, typer.Option("--with", metavar="NAME", help="Only with this user or community. Repeatable.")
+        list[str] | None, Option("--with", metavar="NAME", help="Only with this user or community. Repeatable.")
     ] = None,
-    unread: Annotated[bool, typer.Option("--unread", help="Only messages that you have not read.")] = False,
+    unread: Annotated[bool, Option("--unread", help="Only messages that you have not read.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """List messages, the oldest first, with receipts of their readers.
@@ -63,12 +63,12 @@ def list_messages(
         show_rows(rows, {}, "")
         return
     if not rows:
-        typer.echo("No unread messages." if unread else "No messages.")
+        echo("No unread messages." if unread else "No messages.")
     for row in rows:
         _show(row)
 
 
-@app.command()
+@app.add()
 def read(message: Id, folder: Folder = DEFAULT_FOLDER) -> None:
     """Show a message, and mark it as read: its author gets a receipt.
 
@@ -82,8 +82,6 @@ def read(message: Id, folder: Folder = DEFAULT_FOLDER) -> None:
 
 
 def _show(row: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.text import Text
 
     read = [each["user"] for each in row["receipts"] if each["read"]]
     delivered = [each["user"] for each in row["receipts"] if not each["read"]]
@@ -96,7 +94,7 @@ def _show(row: dict[str, Any]) -> None:
         head.append(f"  delivered to {', '.join(map(safe, delivered))}", style="dim")
     if read:
         head.append(f"  read by {', '.join(map(safe, read))}", style="dim")
-    console = Console(highlight=False)
+    console = Console()
     console.print(head, soft_wrap=True)
     for line in row["text"].splitlines():
         console.print(Text(f"  {safe(line)}"), soft_wrap=True)

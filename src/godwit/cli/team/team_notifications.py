@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Argument, Option
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
 from godwit.cli.team.team_display import show_answer, show_rows
 from godwit.errors import GodwitError
@@ -31,40 +30,40 @@ TOLD = {"time": "time", "title": "title", "read": "read", "because of": "subscri
 
 def subscribe(
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="Query over profiles, as in //keyword[. = 'lens'] (default: all).")
+        str, Argument(metavar="QUERY", help="Query over profiles, as in //keyword[. = 'lens'] (default: all).")
     ] = "",
-    language: Annotated[str, typer.Option(metavar="NAME", help=LANGUAGE_HELP)] = DEFAULT,
+    language: Annotated[str, Option(metavar="NAME", help=LANGUAGE_HELP)] = DEFAULT,
     kinds: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--kind",
             metavar="KIND",
             help="Kind of change: document, message, user, community, meeting, reminder of one, presence, or lost: "
             "your changes that others replaced (default: document). Repeatable.",
         ),
     ] = None,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the subscription (default: its query).")] = "",
-    mail: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Notify by e-mail. Repeatable.")] = None,
+    name: Annotated[str, Option(metavar="NAME", help="Name of the subscription (default: its query).")] = "",
+    mail: Annotated[list[str] | None, Option(metavar="ADDRESS", help="Notify by e-mail. Repeatable.")] = None,
     webhook: Annotated[
-        list[str] | None, typer.Option(metavar="URL", help="Notify by a signed HTTP POST. Repeatable.")
+        list[str] | None, Option(metavar="URL", help="Notify by a signed HTTP POST. Repeatable.")
     ] = None,
     announce: Annotated[
         list[str] | None,
-        typer.Option(metavar="COMMUNITY", help="Notify by a message to this community. Repeatable."),
+        Option(metavar="COMMUNITY", help="Notify by a message to this community. Repeatable."),
     ] = None,
-    message: Annotated[bool, typer.Option("--message", help="Notify by a message to yourself.")] = False,
-    desktop: Annotated[bool, typer.Option("--desktop", help="Notify on the desktop or in the browser.")] = False,
+    message: Annotated[bool, Option("--message", help="Notify by a message to yourself.")] = False,
+    desktop: Annotated[bool, Option("--desktop", help="Notify on the desktop or in the browser.")] = False,
     days: Annotated[
-        float | None, typer.Option(metavar="DAYS", min=0.001, help="End the subscription after this number of days.")
+        float | None, Option(metavar="DAYS", min=0.001, help="End the subscription after this number of days.")
     ] = None,
     digest: Annotated[
-        float, typer.Option(metavar="MINUTES", min=0, help="Time for which notifications are collected, in minutes.")
+        float, Option(metavar="MINUTES", min=0, help="Time for which notifications are collected, in minutes.")
     ] = 0.0,
     quiet: Annotated[
-        str, typer.Option(metavar="HH:MM-HH:MM", help="Hours of the day in which nothing is sent, as 22:00-07:00.")
+        str, Option(metavar="HH:MM-HH:MM", help="Hours of the day in which nothing is sent, as 22:00-07:00.")
     ] = "",
-    ends: Annotated[str, typer.Option("--end", metavar="ID", help="End the subscription with this identifier.")] = "",
-    lists: Annotated[bool, typer.Option("--list", help="List your subscriptions.")] = False,
+    ends: Annotated[str, Option("--end", metavar="ID", help="End the subscription with this identifier.")] = "",
+    lists: Annotated[bool, Option("--list", help="List your subscriptions.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Subscribe to changes, list subscriptions, or end one.
@@ -109,8 +108,8 @@ def subscribe(
 
 
 def notifications(
-    unread: Annotated[bool, typer.Option("--unread", help="Only those that you have not read.")] = False,
-    mark: Annotated[bool, typer.Option("--mark-read", help="Mark the listed ones as read.")] = False,
+    unread: Annotated[bool, Option("--unread", help="Only those that you have not read.")] = False,
+    mark: Annotated[bool, Option("--mark-read", help="Mark the listed ones as read.")] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """List your notifications, the latest last; at most 100.

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-import typer
-
 from godwit.cli.broker_connection import is_terminal
 from godwit.cli.event_display import safe
+from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, ask
 from godwit.cli.team.team_display import note, write_line
+from godwit.cli.terminal import Console, Text
 from godwit.errors import GodwitError
 from godwit.teamwork.query_languages import DEFAULT, LANGUAGE_HELP
 
@@ -21,20 +21,20 @@ FIELDS_SHOWN = ("title", "author", "keyword", "skill", "role", "city", "descript
 
 def search(
     words: Annotated[
-        str, typer.Argument(metavar="WORDS", help="Words to find in profiles and texts; optical* finds beginnings.")
+        str, Argument(metavar="WORDS", help="Words to find in profiles and texts; optical* finds beginnings.")
     ] = "",
-    query: Annotated[str, typer.Option(metavar="QUERY", help="Query over profiles, as in //skill[. = 'optics'].")] = "",
-    language: Annotated[str, typer.Option(metavar="NAME", help=LANGUAGE_HELP)] = DEFAULT,
+    query: Annotated[str, Option(metavar="QUERY", help="Query over profiles, as in //skill[. = 'optics'].")] = "",
+    language: Annotated[str, Option(metavar="NAME", help=LANGUAGE_HELP)] = DEFAULT,
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="Only document, user or community (default: all). Repeatable."),
+        Option("--kind", metavar="KIND", help="Only document, user or community (default: all). Repeatable."),
     ] = None,
     communities: Annotated[
-        list[str] | None, typer.Option("--community", metavar="COMMUNITY", help="Only in this community. Repeatable.")
+        list[str] | None, Option("--community", metavar="COMMUNITY", help="Only in this community. Repeatable.")
     ] = None,
-    wait: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to wait for answers of others.")] = 5.0,
+    wait: Annotated[float, Option(metavar="SECONDS", min=0.1, help="Time to wait for answers of others.")] = 5.0,
     stay_open: Annotated[
-        bool, typer.Option("--stay-open", help="Wait for devices that are away, until Ctrl-C or for a week.")
+        bool, Option("--stay-open", help="Wait for devices that are away, until Ctrl-C or for a week.")
     ] = False,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -45,7 +45,7 @@ def search(
     Example: godwit team search "lens mount" --kind document
     """
     if not words and not query:
-        raise typer.BadParameter("name words to find, or a --query")
+        raise BadParameter("name words to find, or a --query")
     unknown = [kind for kind in kinds or () if kind not in KINDS]
     if unknown:
         raise GodwitError(f"--kind {unknown[0]}: a kind is one of {', '.join(KINDS)}")
@@ -64,7 +64,7 @@ def search(
     except KeyboardInterrupt:
         if not stay_open:
             raise
-    raise typer.Exit(0 if results.count else STATUS_NO)
+    raise Exit(0 if results.count else STATUS_NO)
 
 
 class _Results:
@@ -82,7 +82,7 @@ class _Results:
             progress = answer["progress"]
             missing, away = len(progress["waiting"]) + len(progress["away"]), len(progress["away"])
             asked = f"{missing} {'peer has' if missing == 1 else 'peers have'} not answered"
-            typer.echo(f"{progress['found']} found; {asked}; {away} {'is' if away == 1 else 'are'} away")
+            echo(f"{progress['found']} found; {asked}; {away} {'is' if away == 1 else 'are'} away")
             for key, text in (("waiting", "not answered"), ("away", "away")):
                 if progress[key]:
                     note(f"{text}: {', '.join(progress[key])}")
@@ -96,14 +96,12 @@ def _show(result: dict[str, Any]) -> None:
     if not is_terminal():
         write_line({"result": result})
         return
-    from rich.console import Console
-    from rich.text import Text
 
     fields = result["fields"]
     said = [f"{name}: {_text(fields[name])}" for name in FIELDS_SHOWN if fields.get(name)]
     kind = SHOWN.get(result["kind"], result["kind"])
     line = Text.assemble((f"{kind:<10}", "dim"), (safe(result["name"]), "bold cyan"), f"  {safe('; '.join(said))}")
-    Console(highlight=False).print(line.append(f"  {safe(result['id'])}", style="dim"), soft_wrap=True)
+    Console().print(line.append(f"  {safe(result['id'])}", style="dim"), soft_wrap=True)
 
 
 def _text(value: Any) -> str:

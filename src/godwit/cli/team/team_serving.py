@@ -6,9 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from godwit.cli.broker_connection import is_terminal
+from godwit.cli.signatures import Argument, Option, echo
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
 from godwit.cli.team.team_display import show_answer, show_facts, show_rows
 from godwit.errors import GodwitError
@@ -23,27 +22,25 @@ AUDIT = {"time": "time", "user": "user", "way": "way", "scope": "scope", "record
 
 
 def serve(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the peer.")] = DEFAULT_FOLDER,
+    folder: Annotated[str, Argument(metavar="FOLDER", help="Folder of the peer.")] = DEFAULT_FOLDER,
     brokers: Annotated[
         list[str] | None,
-        typer.Option("--broker", metavar="HOST:PORT", help="Broker (default: as in the folder). Repeatable."),
+        Option("--broker", metavar="HOST:PORT", help="Broker (default: as in the folder). Repeatable."),
     ] = None,
     pages: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Address of web pages and HTTP API (default: 127.0.0.1:7085); '' for none."
-        ),
+        Option(metavar="HOST:PORT", help="Address of web pages and HTTP API (default: 127.0.0.1:7085); '' for none."),
     ] = None,
     files: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="HOST:PORT",
             help="Address from which other devices get documents (default: 127.0.0.1:0); '' for none.",
         ),
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="TOML file with further elements of profiles (default: as in peer.toml); '' for none.",
         ),
@@ -100,7 +97,7 @@ def _show(served: "Served") -> None:
     if not is_terminal():
         print(json.dumps(said, ensure_ascii=False), flush=True)
         return
-    typer.echo(f"the peer of {status.user} is up; Ctrl-C stops it")
+    echo(f"the peer of {status.user} is up; Ctrl-C stops it")
     show_facts(said)
 
 
@@ -114,12 +111,10 @@ def status(folder: Folder = DEFAULT_FOLDER) -> None:
 
 
 def presence(
-    availability: Annotated[
-        str, typer.Argument(metavar="AVAILABILITY", help="available, busy, 'do not disturb' or hidden.")
-    ],
-    status: Annotated[str, typer.Option("--status", metavar="TEXT", help="What you are doing.")] = "",
+    availability: Annotated[str, Argument(metavar="AVAILABILITY", help="available, busy, 'do not disturb' or hidden.")],
+    status: Annotated[str, Option("--status", metavar="TEXT", help="What you are doing.")] = "",
     shown_to: Annotated[
-        list[str] | None, typer.Option("--shown-to", metavar="USER", help="Show it to this user only. Repeatable.")
+        list[str] | None, Option("--shown-to", metavar="USER", help="Show it to this user only. Repeatable.")
     ] = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -134,8 +129,8 @@ def presence(
 
 
 def audit(
-    since: Annotated[str, typer.Option(metavar="TIME", help="Only from this time on, as 2026-11-20T10:00.")] = "",
-    user: Annotated[str, typer.Option(metavar="USER", help="Only what was shown to this user.")] = "",
+    since: Annotated[str, Option(metavar="TIME", help="Only from this time on, as 2026-11-20T10:00.")] = "",
+    user: Annotated[str, Option(metavar="USER", help="Only what was shown to this user.")] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """List what this device has shown to whom. Entries are search results, documents, web pages and memberships.

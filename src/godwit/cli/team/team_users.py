@@ -3,21 +3,22 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from godwit.cli.signatures import Argument, Group, Option
 from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
 from godwit.cli.team.team_display import HISTORY, show_answer, show_facts, show_rows
 from godwit.cli.user_command import asked_password
 
 __all__ = ["Fields", "RoleName", "app"]
 
-app = typer.Typer(help="See and manage people, their profiles and devices.", no_args_is_help=True)
+app = Group(
+    help="See and manage people, their profiles and devices.",
+)
 
-Name = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
-RoleName = Annotated[str, typer.Option("--role", metavar="ROLE", help="Role: reader, editor or owner.")]
+Name = Annotated[str, Argument(metavar="USER", help="User name.")]
+RoleName = Annotated[str, Option("--role", metavar="ROLE", help="Role: reader, editor or owner.")]
 Fields = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--field",
         metavar="NAME=VALUE",
         help="Element of the profile, as in skill=optics; repeat it for a list; name= removes it, "
@@ -27,7 +28,7 @@ Fields = Annotated[
 COLUMNS = {"user": "user", "name": "name", "role": "role", "state": "state", "here": "presence", "devices": "devices"}
 
 
-@app.command("list")
+@app.add("list")
 def list_users(folder: Folder = DEFAULT_FOLDER) -> None:
     """List the users of the team: role, state, presence and devices.
 
@@ -36,11 +37,9 @@ def list_users(folder: Folder = DEFAULT_FOLDER) -> None:
     show_rows(answers_of(folder, "users"), COLUMNS, "The team has no users.")
 
 
-@app.command()
+@app.add()
 def show(
-    name: Annotated[
-        str, typer.Argument(metavar="USER", help="User name (default: yourself).", show_default=False)
-    ] = "",
+    name: Annotated[str, Argument(metavar="USER", help="User name (default: yourself).", show_default=False)] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Show the profile of a user.
@@ -50,7 +49,7 @@ def show(
     show_facts(answer_of(folder, "user", name=name))
 
 
-@app.command()
+@app.add()
 def create(
     name: Name,
     role: RoleName = "editor",
@@ -64,7 +63,7 @@ def create(
     _show(answer_of(folder, "create user", name=name, role=role, fields=fields or []), "is a member now")
 
 
-@app.command()
+@app.add()
 def history(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     """List all changes of a profile and of its membership. Changes that lost a conflict are listed, too.
 
@@ -73,7 +72,7 @@ def history(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     show_rows(answers_of(folder, "user history", name=name), HISTORY, "No changes.")
 
 
-@app.command()
+@app.add()
 def host(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     """Host a user: run a device of the user within this peer. The user can then write in the peer's web pages.
 
@@ -82,11 +81,9 @@ def host(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     _show(answer_of(folder, "host user", name=name), "has a device at this peer")
 
 
-@app.command()
+@app.add()
 def profile(
-    name: Annotated[
-        str, typer.Argument(metavar="USER", help="User name (default: yourself).", show_default=False)
-    ] = "",
+    name: Annotated[str, Argument(metavar="USER", help="User name (default: yourself).", show_default=False)] = "",
     fields: Fields = None,
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -100,7 +97,7 @@ def profile(
         show_facts(answer_of(folder, "user", name=name))
 
 
-@app.command()
+@app.add()
 def suspend(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     """Remove all rights of a user until `resume`. This applies to the team and to its communities.
 
@@ -109,7 +106,7 @@ def suspend(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     _show(answer_of(folder, "suspend user", name=name), "is suspended")
 
 
-@app.command()
+@app.add()
 def resume(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     """Restore the rights of a suspended user.
 
@@ -118,9 +115,9 @@ def resume(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
     _show(answer_of(folder, "resume user", name=name), "is a member again")
 
 
-@app.command("end-device")
+@app.add("end-device")
 def end_device(
-    device: Annotated[str, typer.Argument(metavar="DEVICE", help="Name of a device that was lost or given away.")],
+    device: Annotated[str, Argument(metavar="DEVICE", help="Name of a device that was lost or given away.")],
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Stop accepting changes from a device. Earlier changes stay.
@@ -130,11 +127,9 @@ def end_device(
     show_answer(answer_of(folder, "end device", device=device), f"Nothing more is accepted from {device}.")
 
 
-@app.command()
+@app.add()
 def password(
-    name: Annotated[
-        str, typer.Argument(metavar="USER", help="User name (default: yourself).", show_default=False)
-    ] = "",
+    name: Annotated[str, Argument(metavar="USER", help="User name (default: yourself).", show_default=False)] = "",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Set the password for the web pages of this peer. It is asked for, or read from standard input.

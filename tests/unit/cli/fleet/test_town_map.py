@@ -20,7 +20,7 @@ def test_north_is_up_and_east_is_right_and_what_is_outside_is_at_the_edge() -> N
 def test_a_car_that_moves_is_elsewhere_and_a_killed_broker_is_red() -> None:
     before, after = (town_map([(place, "west")], []).plain for place in ((8.52, 47.365), (8.525, 47.368)))
     assert before != after
-    styles = {str(span.style) for span in town_map([], ["east"]).spans}
+    styles = {style for _, style in town_map([], ["east"]).pieces}
     assert "bold white on red" in styles
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from godwit.cli.team import team_messages
 
