@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a newcomer does: install Godwit into an empty folder, run a broker, publish and subscribe. Nothing of the checkout
-# is used but the wheel that is built from it. Then the same as another user, with read-only libraries and without HOME,
+# is used but the wheels that are built from it. Then the same as another user, with read-only libraries and without HOME,
 # and once more where no folder can be written, and with uvx and pipx. It fails if the core is larger than `installed_mb_max`.
 # Usage: scripts/newcomer.sh [PYTHON]    A Python with hatchling builds the wheel (default: .venv/bin/python).
 set -euo pipefail
@@ -20,9 +20,11 @@ cd "$folder"
 say() { printf 'newcomer: %s\n' "$*"; }
 fail() { say "FAILED: $*" >&2; exit 1; }
 
-say "build the wheel"
-"$builder" -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w wheels "$checkout"
-wheel=$(echo wheels/*.whl)
+say "build the wheels"
+wheel_of() { "$builder" -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w wheels "$1"; }
+wheel_of "$checkout"
+wheel_of "$checkout/clients/python"
+wheel=$(echo wheels/godwit-[0-9]*.whl)
 
 say "install it"
 python3 -m venv venv
@@ -38,15 +40,14 @@ say "wheel $(du -k "$wheel" | cut -f1) kB, installed $((size_kb / 1024)) MB"
 
 say "install the client alone"
 python3 -m venv client
-client/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt msgspec
-client/bin/python -m pip install -q --disable-pip-version-check --no-deps "$wheel"
+client/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt wheels/godwit_client-*.whl
 client='
-import sys, godwit
-with godwit.connect_blocking(sys.argv[1]) as client:
+import sys, godwit_client
+with godwit_client.connect_blocking(sys.argv[1]) as client:
     prices = client.subscribe("price < 10")
     client.publish({"price": 4})
     assert next(prices.events(timeout=60)).attributes == {"price": 4}
-assert "numpy" not in sys.modules
+assert not {"numpy", "godwit"} & sys.modules.keys()
 '
 
 # try HOW COMMAND…: a broker on free ports, an event in, the same event out. COMMAND… comes before each `godwit`.
