@@ -154,7 +154,9 @@ def test_explain_names_what_kept_an_event_from_its_client() -> None:
                 s.set_context({"role": "driver"})
                 await s.drain()
                 told = await why(client, await published(p, kind="job", zone=4, floor=1), "s")
-                assert told["verdict"].endswith("matches the event: zone = 3 and floor > 2 do not hold")
+                assert told["verdict"].endswith(
+                    "matches the event: zone = 3 and floor > 2 do not hold (the event has zone = 4 and floor = 1)"
+                )
                 assert told["subscriptions"][0]["fails"] == ["zone = 3", "floor > 2"]
                 assert told["arrivals"][0]["from"] == "p:1"
                 told = await why(client, await published(p, kind="job", zone=3, to="role = 'medic'"), "s")

@@ -175,8 +175,13 @@ class Groups:
         """Whether a subscription of a session that has just come takes what came before it. (rule 4)"""
         if not subscribe.share:
             return True
-        members = self.members(subscribe.share, subscribe.filter)
-        return not members or _winner(event, members) == (self._broker, *subscribe.id)
+        winner = self.winner(event, subscribe)
+        return winner is None or winner == (self._broker, *subscribe.id)
+
+    def winner(self, event: Event, subscribe: Subscribe) -> Place | None:
+        """The member of a subscription's group that gets an event; None: it is in no group."""
+        members = self.members(subscribe.share, subscribe.filter) if subscribe.share else {}
+        return _winner(event, members) if members else None
 
 
 def _winner(event: Event, members: dict[Place, bool]) -> Place:

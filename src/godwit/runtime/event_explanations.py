@@ -24,66 +24,49 @@ come before the records begin. For an event that was never published (`explain_w
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from math import inf
+from time import time
 from typing import Any, NamedTuple
 
 from godwit.broker.authorisation import Authorisation
 from godwit.broker.client_rights import may_publish
 from godwit.broker.effects import Heard
+from godwit.broker.groups import Groups
 from godwit.broker.messages import Attach, QueueRules, Refused, Request
 from godwit.errors import GodwitError
-from godwit.filters.events import Attributes, Event
+from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
-from godwit.filters.reasons import failing
 from godwit.languages.query import Subject
 from godwit.mobility.relocation import Relocation
 from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.entry_history import EntryHistory, Matched
+from godwit.runtime.explanation_words import (
+    ENDS,
+    FAILING_SHOWN,
+    RULES,
+    asked_of,
+    end_words,
+    has_ended,
+    may_only,
+    unrecorded,
+    why_not,
+    without_session,
+)
 from godwit.runtime.node import Node
-from godwit.runtime.question_parts import SHOWN, cut_values, moment, plain, shown
+from godwit.runtime.question_parts import SHOWN, cut_values, plain, shown
 from godwit.runtime.session_answers import SessionAnswers, session_queries
 
-__all__ = [
-    "ENDS", "RECORD", "TABLES", "UNKNOWN", "EventExplanations", "Verdict", "not_held", "unrecorded", "why_not",
-    "without_session",
-]  # fmt: skip
+__all__ = ["RECORD", "TABLES", "UNKNOWN", "EventExplanations", "Verdict"]
 
-FAILING_SHOWN = 20
 CLIENT_RECORDS_SHOWN = 10
 REFUSALS_SHOWN = 5
 TESTED_MAX = 20
 RECORD, TABLES, UNKNOWN = "record", "tables", "unknown"
 """The basis of a verdict: recorded facts; the present tables, contexts and rights; none, as nothing is recorded."""
 
-ENDS = {
-    "purged": "it was removed from the client's queue by a rule of the subscription",
-    "expired": "its time was over before the client came for it",
-    "lost": "it was lost",
-    "dropped": "it waited in the client's queue when the session ended",
-    "not_addressed": "it was not addressed to the client: its context of that moment did not match the event's to",
-    "out_of_context": "the subscription did not match in the client's context of that moment",
-    "suppressed": "it came a second time, and was delivered when it came first",
-}
-"""Other ends of an event for a client, by the kind of its record."""
-
-PURGED_BY = {
-    "administrator": "an administrator dropped it from the client's queue",
-    "rights": "it was removed from the client's queue because the rights of its user have ended",
-}
-"""What has purged an event, if it was no rule of a subscription."""
-
 OF_CLIENTS = ("revoked", "suspended", "session_ended", "relocating", "relocated", "replayed")
 """Records that concern a client whatever the event."""
-
-RULES = {
-    "age": "age_s_max",
-    "count": "count_max",
-    "bytes": "bytes_max",
-    "newest_per": "newest_per",
-    "high_water": "high_water",
-}
-"""The field of `QueueRules` for each rule that a record names."""
 
 
 class Verdict(NamedTuple):
@@ -141,7 +124,10 @@ class EventExplanations:
         told["is_as_then"] = came_at is not None and not self._history.has_changed(client, came_at)
         if arrivals:
             told["sent_on"] = self._with_record(told["sent_on"], id, is_whole=told["is_recorded"])
-        told["verdict"], told["basis"] = self._verdict(told, event, subscription)
+        told["is_withheld"] = _is_withheld(told)
+        if told["deliveries"] and _residues(told):
+            told["deliveries"][-1]["state"] = "it failed the exact test, and was not sent"
+        told["verdict"], told["basis"] = self._verdict(told, event, session, subscription)
         return told
 
     def explain_written(self, event: Event, client: str, subscription: str = "") -> dict[str, Any]:
@@ -196,7 +182,7 @@ class EventExplanations:
         told["context"] = plain(session.whole_context())
         told["is_addressed"] = event is None or session.is_addressed(event)
         if event is not None and event.to is not None and not told["is_addressed"]:
-            told["to_fails"] = _failing(event.to, session.whole_context())
+            told["to_fails"] = asked_of(event.to, session.whole_context())["fails"]
         told["right"] = self._right(client, "subscribe", event)
         told["refusals"] = [refused.reason for refused in session.refusals[-REFUSALS_SHOWN:]]
         names = [name for name in session.subscriptions if subscription in ("", name)]
@@ -209,19 +195,17 @@ class EventExplanations:
 
     # ------------------------------------------------------------ verdicts
 
-    def _verdict(self, told: dict[str, Any], event: Event | None, subscription: str) -> Verdict:
+    def _verdict(self, told: dict[str, Any], event: Event | None, session: Any, subscription: str) -> Verdict:
         """The first finding that decides. (rule 2)"""
         if told["refused"]:
             return Verdict(f"the event was refused when it was published: {told['refused']}", RECORD)
-        deliveries = told.get("deliveries") or []
-        tested = [record for record in told["records"] if record["kind"] == "residue" and record["detail"]]
-        if tested and (not deliveries or {each["subscription"] for each in tested} >= set(deliveries[-1]["for"])):
+        if tested := _residues(told):
             return Verdict(f"it {tested[-1]['detail']}", RECORD)
-        if deliveries:
+        if deliveries := told["deliveries"]:
             return Verdict(str(deliveries[-1]["state"]), RECORD)
         ends = [record for record in told["records"] if record["client"] == told["client"] and record["kind"] in ENDS]
         if ends:
-            return Verdict(self._end(told, ends[-1]), RECORD)
+            return Verdict(self._end(told, ends[-1], event), RECORD)
         if told["session"] is None:
             told["passes_on"] = True
             is_certain = told["is_recorded"] and not told["is_awaited"]
@@ -233,9 +217,13 @@ class EventExplanations:
             return Verdict(why, RECORD if told["is_as_then"] and _is_of_entries(told) else TABLES)
         if not told["is_recorded"]:
             return Verdict("a subscription matches now; what was decided is not recorded any more", UNKNOWN)
+        if told["matched"] and (shared := self._shared(session, event, told["matched"])) is not None:
+            return shared
         if told["matched"]:
             names = ", ".join(repr(row["name"]) for row in told["matched"])
-            return Verdict(f"{names} matched the event, but no delivery is recorded", UNKNOWN)
+            rules = self._told_rules(session, None)
+            may = f"; it may have left the client's queue by a rule: {rules}" if rules else ""
+            return Verdict(f"{names} matched the event, but no delivery is recorded{may}", UNKNOWN)
         return Verdict("a subscription matches now, but none did when the event came", RECORD)
 
     def _written_verdict(self, told: dict[str, Any], event: Event, session: Any, subscription: str) -> str:
@@ -254,24 +242,34 @@ class EventExplanations:
         lifetime = "" if event.expires_at is None else ", until it expires"
         return f"it would wait in the client's queue for {names}, for the client is away{lifetime}{rules}"
 
-    def _end(self, told: dict[str, Any], record: dict[str, Any]) -> str:
+    def _end(self, told: dict[str, Any], record: dict[str, Any], event: Event | None) -> str:
         """The recorded end of the event, with the reason if it is known."""
         kind, detail = record["kind"], record["detail"]
-        if kind == "purged" and detail in PURGED_BY:
-            return PURGED_BY[detail]
-        words = f"{ENDS[kind]}: {detail}" if detail and kind != "not_addressed" else ENDS[kind]
         session = self._machine.sessions.session(told["client"])
-        if session is None:
-            return words
-        if kind == "purged":
-            return f"{ENDS[kind]}: {self._told_rules(session, detail) or detail}"
+        rules = "" if session is None or kind != "purged" else self._told_rules(session, detail)
+        expires_at = None if event is None else event.expires_at
+        words = end_words(kind, detail, rules, self._machine.config.limits, expires_at)
         rows = [row for row in told.get("subscriptions") or [] if row["name"] == record["subscription"]]
         if kind == "out_of_context" and rows and rows[0].get("fails"):
             means = f"{rows[0]['filter']} is {rows[0]['now']}, and " if "now" in rows[0] else ""
-            has = _values_in(rows[0]["fails"], told.get("attributes") or {})
-            fails = f"the event has {has}" if has else not_held(rows[0]["fails"])
-            return f"{words}; in its present context, {means}{fails}"
+            return f"{words}; in its present context, {means}the event has {rows[0]['has']}"
         return words
+
+    def _shared(self, session: Any, event: Event, matched: Iterable[Mapping[str, Any]]) -> Verdict | None:
+        """That another member of the group of each matching subscription got the event; None: it did not."""
+        if not self._has(Groups):
+            return None
+        others = []
+        for row in matched:
+            subscribe = session.subscriptions.get(row["name"])
+            winner = None if subscribe is None else self._component(Groups).winner(event, subscribe)
+            if winner is None or winner == (self._machine.name, *subscribe.id):
+                return None
+            others.append((subscribe, winner))
+        subscribe, (broker, client, _) = others[0]
+        is_recorded = bool(self._sent_before(client, event.id)) if broker == self._machine.name else False
+        words = f"{subscribe.id[1]!r} shares its events in the group {subscribe.share!r}, where one member gets each"
+        return Verdict(f"{words}: this one went to {client} at {broker}", RECORD if is_recorded else TABLES)
 
     @staticmethod
     def _told_rules(session: Any, rule: str | None) -> str:
@@ -294,10 +292,10 @@ class EventExplanations:
         grant: Filter = TRUE if rights is None else getattr(rights, verb)
         if rights is None or grant == TRUE:
             return None
-        fails = [] if event is None else _failing(grant, event.attributes)
-        if verb == "publish" and event is not None and not fails and not may_publish(grant, event.attributes):
-            fails = [shown(grant)]  # with one of several values alone
-        return {"user": rights.user, "grant": shown(grant), "fails": fails}
+        asked = {"fails": [], "has": ""} if event is None else asked_of(grant, event.attributes)
+        if verb == "publish" and event is not None and not asked["fails"] and not may_publish(grant, event.attributes):
+            asked["fails"] = [shown(grant)]  # with one of several values alone
+        return {"user": rights.user, "grant": shown(grant), "fails": asked["fails"], "has": asked["has"]}
 
     def _told_publisher(self, name: str, event: Event | None) -> dict[str, Any] | None:
         """The publisher of an event, as known here; None if it has no session here."""
@@ -311,7 +309,7 @@ class EventExplanations:
         """Why a client could not publish an event; "" if it could."""
         right = self._right(publisher.client, "publish", event)
         if right is not None and right["fails"]:
-            return f"{_may_only(right, 'publish')}: {not_held(right['fails'])}"
+            return may_only(right, "publish")
         demanded = self._machine.config.advertisements
         if demanded == "off" or (demanded == "optional" and not publisher.has_advertised):
             return ""
@@ -323,14 +321,14 @@ class EventExplanations:
         row = self._sessions.subscription(session, name)
         if event is None:
             return row
-        row["fails"] = _failing(session.exact.get(name, session.subscriptions[name].filter), event.attributes)
+        row |= asked_of(session.exact.get(name, session.subscriptions[name].filter), event.attributes)
         row["matches"] = not row["fails"]
         said = session_queries(session, name)
         if row["matches"] and said and may_test:
             row["exact"] = self._tested(said, event, session)
             if row["exact"]["passed"] is False:
                 row["matches"] = False
-                row["fails"] = [f"{language}: {text}"[:200] for language, text in said]
+                row["fails"], row["has"] = [f"{language}: {text}"[:200] for language, text in said], ""
         return row
 
     def _tested(self, said: Iterable[tuple[str, str]], event: Event, session: Any) -> dict[str, Any]:
@@ -376,11 +374,14 @@ class EventExplanations:
         """The state of the event in a session: waiting, sent, confirmed."""
         for item in session.queue.waiting():
             if item.event.id == id:
+                names, expires_at = list(item.subscriptions), item.event.expires_at
+                if session.connection is None and expires_at is not None and expires_at <= time():
+                    return [{"number": item.number, "for": names, "state": has_ended(expires_at), "is_over": True}]
                 is_sent = item.number <= session.queue.sent_up_to and session.connection is not None
                 away = "" if session.connection is not None else ", for the client is away"
                 state = "it was sent, and is not confirmed yet" if is_sent else f"it waits in the client's queue{away}"
                 waiting = {"waits": True} if not is_sent else {}
-                return [{"number": item.number, "for": list(item.subscriptions), "state": state, **waiting}]
+                return [{"number": item.number, "for": names, "state": state, **waiting}]
         connections = {connection for connection, client in self._clients() if client == session.client}
         return [
             {
@@ -396,7 +397,9 @@ class EventExplanations:
     def _sent_before(self, client: str, id: tuple[str, int]) -> list[dict[str, Any]]:
         """Recorded deliveries to a client that has no session here any more."""
         connections = {connection for connection, name in self._clients() if name == client}
-        state = "it was sent to the client, whose session here has ended since"
+        moved_to = self._moved_to(client)
+        what = f"has moved to {moved_to}" if moved_to else "here has ended"
+        state = f"it was sent to the client, whose session {what} since"
         return [
             {"at": at, "number": sent.number, "for": list(sent.subscriptions), "state": state}
             for at, connection, sent in islice(self._activity.sent(id), SHOWN)
@@ -485,81 +488,18 @@ def _is_of_entries(told: Mapping[str, Any]) -> bool:
     return bool(rows) and not is_open and told.get("is_addressed", True) and not (right and right["fails"])
 
 
-def unrecorded(told: Mapping[str, Any]) -> str:
-    """That there is no arrival on record, and whether this shows that the event did not come."""
-    if told.get("has_not_come"):
-        return "the event has not come here"
-    return f"the event is not recorded here (records begin at {moment(told['records_begin'])})"
+def _residues(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The records of exact tests that the event failed, if it was sent for no other subscription."""
+    deliveries = told["deliveries"]
+    tested = [record for record in told["records"] if record["kind"] == "residue" and record["detail"]]
+    is_all = not deliveries or {each["subscription"] for each in tested} >= set(deliveries[-1]["for"])
+    return tested if is_all else []
 
 
-def not_held(parts: list[str]) -> str:
-    """That parts of a filter do not hold, as a sentence."""
-    *others, last = parts
-    return f"{', '.join(others)} and {last} do not hold" if others else f"{last} does not hold"
-
-
-def why_not(told: dict[str, Any], subscription: str = "") -> str:
-    """Why the session of a client does not match an event, by the present state; "" if it does."""
-    right = told.get("right")
-    if right and right["fails"]:
-        has = _values_in(right["fails"], told.get("attributes") or {})
-        fails = f", and the event has {has}" if has else f": {not_held(right['fails'])}"
-        return f"{_may_only(right, 'subscribe to')}{fails}"
-    if not told.get("is_addressed", True):
-        return f"the event is not to this client: {not_held(told['to_fails'])} of its context"
-    rows = told.get("subscriptions") or []
-    if not rows:
-        refused = f"; a request of it was refused: {told['refusals'][-1]}" if told.get("refusals") else ""
-        wants = f"the client has no subscription {subscription!r}" if subscription else "the client wants nothing"
-        return f"{wants}{refused}"
-    if any(row.get("matches", True) for row in rows):
-        return ""
-    parts = list(dict.fromkeys(part for row in rows for part in row["fails"]))[:FAILING_SHOWN]
-    because = f": {not_held(parts)}" if parts else ""
-    own = [row for row in rows if "now" in row]
-    context = f" (in the client's context, {own[0]['filter']} is {own[0]['now']})" if own else ""
-    return f"no subscription of the client matches the event{because}{context}"
-
-
-def without_session(told: dict[str, Any]) -> str:
-    """What a broker without a session of the client does with an event, as far as it is recorded or can be computed."""
-    if told["is_awaited"]:
-        return "the client is here, and its session is still on its way"
-    where = f" (it went to {told['moved_to']})" if told["moved_to"] else ""
-    if not told["arrivals"] and not told["is_written"]:
-        return f"{unrecorded(told)}, and the client has no session here{where}"
-    matched = [repr(row["name"]) for row in told.get("matched") or [] if row["basis"] == RECORD]
-    if matched:
-        where = f"{where}; the event matched {', '.join(matched)} of it when it came"
-    rows = told.get("sent_on", [])
-    sent = [row["peer"] for row in rows if row.get("basis") == RECORD]
-    may = [row["peer"] for row in rows if row["peer"] not in sent]
-    further = [f"the event went on to {', '.join(sent)}"] if sent else []
-    if may:
-        goes = "the event would go on to" if told["is_written"] else "by today's tables the event goes on to"
-        further.append(f"{goes} {', '.join(may)}")
-    if further or told["is_written"]:
-        nobody = "nobody further on wants the event"
-    else:
-        nobody = (
-            "it was sent to nobody else" if told.get("is_recorded") else "what was decided is not recorded any more"
-        )
-    return f"the client has no session here{where}; {'; '.join(further) or nobody}"
-
-
-def _may_only(right: dict[str, Any], verb: str) -> str:
-    user = f"user {right['user']}" if right["user"] else "the client"
-    return f"the right is missing: {user} may {verb} only what matches {right['grant']}"
-
-
-def _failing(filter: Filter, attributes: Attributes) -> list[str]:
-    return [shown(part) for part in islice(failing(filter, attributes), FAILING_SHOWN)]
-
-
-def _values_in(fails: Iterable[str], attributes: Mapping[str, Any]) -> str:
-    """The values of an event for the attributes in parts of a filter."""
-    names = [name for name in attributes if any(part.startswith(f"{name} ") for part in fails)]
-    return ", ".join(f"{name} = {attributes[name]}" for name in names[:FAILING_SHOWN])
+def _is_withheld(told: Mapping[str, Any]) -> bool:
+    """Whether the event has a number in the session, and the client does not get it."""
+    rows = told["deliveries"]
+    return bool(rows) and (bool(_residues(told)) or "is_over" in rows[-1])
 
 
 def _queued_event(session: Any, id: tuple[str, int]) -> Event | None:

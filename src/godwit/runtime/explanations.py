@@ -25,19 +25,9 @@ import msgspec
 
 from godwit.errors import GodwitError
 from godwit.filters.events import Attributes, event
-from godwit.filters.language import parse, to_text
-from godwit.filters.reasons import failing
-from godwit.runtime.event_explanations import (
-    ENDS,
-    RECORD,
-    TABLES,
-    UNKNOWN,
-    Verdict,
-    not_held,
-    unrecorded,
-    why_not,
-    without_session,
-)
+from godwit.filters.language import parse
+from godwit.runtime.event_explanations import RECORD, TABLES, UNKNOWN, Verdict
+from godwit.runtime.explanation_words import ENDS, asked_of, not_held, unrecorded, why_not, without_session
 from godwit.runtime.network_questions import Answers
 from godwit.runtime.question_parts import moment
 
@@ -90,7 +80,7 @@ def explanation(found: Answers, origin: str = "") -> dict[str, Any]:
 
 def is_delivered(hop: Mapping[str, Any]) -> bool:
     """Whether this broker has delivered the event to the client, or will."""
-    return bool(hop.get("deliveries"))
+    return bool(hop.get("deliveries")) and not hop.get("is_withheld", False)
 
 
 # ---------------------------------------------------------------- what brokers know of each other's parts
@@ -117,23 +107,25 @@ def with_reasons(hops: list[Hop]) -> list[Hop]:
         if "attributes" in hop:
             continue
         for row in hop.get("subscriptions") or []:
-            fails = _failing(row.get("now") or row["filter"], attributes)
-            if fails is not None:
-                row["fails"], row["matches"] = fails, not fails
+            asked = _asked_of(row.get("now") or row["filter"], attributes)
+            if asked is not None:
+                row |= {**asked, "matches": not asked["fails"]}
         for right in (hop.get("right"), (hop.get("publisher") or {}).get("right")):
             if right:
-                right["fails"] = _failing(right["grant"], attributes) or []
+                asked = _asked_of(right["grant"], attributes) or {"fails": [], "has": ""}
+                right["fails"], right["has"] = asked["fails"], asked["has"]
         if known.get("to") and hop.get("context") is not None:
-            hop["to_fails"] = _failing(known["to"], event(hop["context"]).attributes) or []
+            asked = _asked_of(known["to"], event(hop["context"]).attributes)
+            hop["to_fails"] = [] if asked is None else asked["fails"]
             hop["is_addressed"] = not hop["to_fails"]
     return hops
 
 
-def _failing(text: str, attributes: Attributes) -> list[str] | None:
-    """The parts of a filter that do not hold; None if that cannot be determined, because the text was cut or the
-    filter is open."""
+def _asked_of(text: str, attributes: Attributes) -> dict[str, Any] | None:
+    """What of a filter an event fails; None if that cannot be determined, because the text was cut or the filter is
+    open."""
     try:
-        return [to_text(part) for part in failing(parse(text), attributes)]
+        return asked_of(parse(text), attributes)
     except GodwitError:
         return None
 
@@ -176,7 +168,16 @@ def verdict_of(hops: list[Hop], unanswered: list[str]) -> Verdict:
         return Verdict(f"{at['broker']}: {why}", TABLES)
     last = came[-1]["broker"]
     words = f"the event went as far as {last}, which knew of nobody behind it who wanted it at that moment{missing}"
-    return Verdict(words, RECORD)
+    return Verdict(f"{words}{_matches_now(at)}", RECORD)
+
+
+def _matches_now(at: Hop) -> str:
+    """That subscriptions of the client match an event that they did not attract."""
+    names = [repr(row["name"]) for row in at.get("subscriptions") or [] if row.get("matches")]
+    if not names:
+        return ""
+    many = "match it now: they were" if len(names) > 1 else "matches it now: it was"
+    return f"; {', '.join(names)} of the client {many} made later, or not yet known there"
 
 
 def _gap(said: list[Hop], came: list[Hop], unanswered: list[str]) -> str:

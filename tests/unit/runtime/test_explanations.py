@@ -24,6 +24,9 @@ def wish(filter: str, **more: Any) -> dict[str, Any]:
     return {"name": "mine", "filter": filter, **more}
 
 
+NEAR = {"name": "near", "filter": "kind = 'alarm' AND zone < 3"}
+
+
 @pytest.mark.parametrize(
     ("answers", "verdict"),
     [
@@ -55,19 +58,38 @@ def wish(filter: str, **more: Any) -> dict[str, Any]:
             "no broker that answered has recorded the event (all records begin by 1970-01-01T00:00:05Z)",
         ),
         ({"b1": came(1), "b2": came(2, session=SESSION)}, "b2: as it is"),
-        ({"b1": came(1), "b2": hop(session=SESSION, subscriptions=[])}, "b2: the client wants nothing"),
+        ({"b1": came(1), "b2": hop(session=SESSION, subscriptions=[])}, "b2: the client has no subscription"),
         (
             {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("kind = 'alarm' AND zone = 3")])},
-            "b2: no subscription of the client matches the event: zone = 3 does not hold",
+            "b2: no subscription of the client matches the event: zone = 3 does not hold (the event has zone = 4)",
+        ),
+        (
+            {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("floor = 3 AND zone = 4")])},
+            "b2: no subscription of the client matches the event: floor = 3 does not hold (the event has no floor)",
+        ),
+        (
+            {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("zone = 3"), NEAR, wish("floor = 3")])},
+            (
+                "b2: no subscription of the client matches the event; "
+                "the closest is 'near', where zone < 3 does not hold (the event has zone = 4)"
+            ),
         ),
         (
             {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("zone = 3", now="zone = 4")])},
-            "the event went as far as b1, which knew of nobody behind it who wanted it at that moment",
+            (
+                "the event went as far as b1, which knew of nobody behind it who wanted it at that moment; "
+                "'mine' of the client matches it now: it was made later, or not yet known there"
+            ),
         ),
     ],
 )
 def test_the_first_thing_that_decides_is_the_verdict(answers: dict[str, Any], verdict: str) -> None:
     assert explanation(Answers(answers, []))["verdict"] == verdict
+
+
+def test_an_event_that_failed_an_exact_test_or_is_over_is_not_delivered() -> None:
+    answers = {"b1": came(1, session=SESSION, deliveries=[{"number": 1}], is_withheld=True)}
+    assert explanation(Answers(answers, []))["delivered"] is False
 
 
 def test_hops_are_in_the_order_of_the_events_way() -> None:
