@@ -267,7 +267,10 @@ def test_clients_are_on_the_map_where_they_say_they_are_and_move() -> None:
     run(scene())
 
 
-def test_what_is_here_leads_to_the_events_that_have_it() -> None:
+HAS = "text => document.querySelector('main input').value === text"
+
+
+def test_clicks_on_what_is_here_build_a_filter_that_is_listened_to() -> None:
     async def scene() -> None:
         async with (
             broker() as (running, _),
@@ -275,15 +278,63 @@ def test_what_is_here_leads_to_the_events_that_have_it() -> None:
             dashboard(running.url) as page,
         ):
             for n in range(3):
-                await van.publish({"zone": f"z{n % 2}", "speed": 50 + n, "odd name": True})
+                await van.publish({"zone": f"z{n % 2}", "speed": 50 + n, "and": "it's"})
             await show(page, "here")
             await shows(page, "50 to 52")
+            await shows(page, "The last 3 events")
             await page.get_by_role("link", name="z0 ×2").click()
-            assert await page.get_by_label("Filter").input_value() == "zone = 'z0'"
-            await until(lambda: any("z0" in str(each.subscriptions) for each in running.machine.sessions))
+            await shows(page, "2 of the last 3 events match")
+            await shows(page, "50 to 52")  # of the two that match
+            await page.get_by_role("link", name="it's ×2").focus()
+            await page.keyboard.press("Enter")
+            built = "zone = 'z0' AND \"and\" = 'it''s'"
+            await page.wait_for_url(f"**filter={quote(built, safe='').replace('%20', '+')}")
+            await page.wait_for_function(HAS, arg=built)
+            focused = await page.evaluate("document.activeElement.textContent")
+            assert focused == "it's ×2"  # one goes on from there
+            await page.get_by_label("Filter").fill("zone = ")
+            await page.keyboard.press("Enter")
+            await shows(page, "the filter ends too early")
             await page.go_back()
-            await page.get_by_role("link", name="odd name").click()
-            await until(lambda: any("odd name" in str(each.subscriptions) for each in running.machine.sessions))
+            await page.wait_for_function(HAS, arg=built)
+            await page.get_by_role("link", name="Listen").click()
+            await page.get_by_role("heading", name="Live").wait_for()
+            assert await page.get_by_label("Filter").input_value() == built
+            await until(lambda: any("it's" in str(each.subscriptions) for each in running.machine.sessions))
+            await page.go_back()
+            await page.get_by_role("link", name="Clear").click()
+            await shows(page, "The last 3 events")
+
+    run(scene())
+
+
+def test_a_sender_that_has_moved_is_counted_once() -> None:
+    async def scene() -> None:
+        async with chain() as (b1, b2, _), connect(b1.native, name="van") as van, dashboard(b1.url) as page:
+            await van.publish({"speed": 50})
+            await van.move(str(b2.native))
+            await van.publish({"speed": 60})
+            await show(page, "here")
+            await shows(page, "The last 2 events")
+            assert "1: van" in str(await page.get_by_role("row", name="speed").text_content())
+
+    run(scene())
+
+
+def test_on_a_phone_rows_are_cards_with_the_names_of_their_cells() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), connect(running.native, name="van"), dashboard(running.url) as page:
+            await page.set_viewport_size(PHONE)
+            await show(page, "sessions")
+            cell = page.get_by_role("cell", name="attached")
+            await cell.wait_for()
+            box = await cell.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE["width"]
+            label = "(cell) => getComputedStyle(cell, '::before').content"
+            assert "state" in await cell.evaluate(label)
+            await page.set_viewport_size(MIDDLING)
+            assert "state" not in await cell.evaluate(label)
 
     run(scene())
 

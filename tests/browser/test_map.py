@@ -86,6 +86,70 @@ def test_brokers_and_places_are_drawn_and_regions_only_if_somebody_asks() -> Non
     run(scene())
 
 
+WATCH = """() => {
+    globalThis.inTheMiddle = globalThis.watched = 0;
+    const look = () => {
+        const canvas = document.querySelector(".map .points");
+        const { data } = canvas.getContext("2d").getImageData(canvas.width / 4, 0, canvas.width / 2, canvas.height);
+        if (data.some((value) => value > 0)) inTheMiddle += 1;
+        watched += 1;
+        requestAnimationFrame(look);
+    };
+    look();
+}"""
+"""Counts the frames, and those of them in which something is drawn in the middle half of the map."""
+
+
+def test_a_client_that_crosses_the_antimeridian_does_not_go_around_the_world() -> None:
+    async def scene() -> None:
+        async with (
+            broker() as (running, _),
+            connect(running.native, name="ferry") as ferry,
+            connect(running.native, name="buoy") as buoy,
+            dashboard(running.url) as page,
+        ):
+            await ferry.set_context({"location": {"lon": 179.9, "lat": -17}})
+            for place in ((180, -90), (0, 90), (-179, -17)):
+                await buoy.publish({"place": {"lon": place[0], "lat": place[1]}})
+            await show(page, "map", hide="events")
+            await shows(page, "2 clients have said where they are")  # so all of the world is shown
+            await page.get_by_text("Clients as a table").click()
+            await page.evaluate(WATCH)
+            for lon in (-179.9, 179.8, -179.8):
+                await ferry.set_context({"location": {"lon": lon, "lat": -17}})
+                await shows(page, f"-17.0000, {lon:.4f}")
+                await page.wait_for_function("n => watched > n", arg=await page.evaluate("watched") + 20)
+            assert await page.evaluate("inTheMiddle") == 0
+
+    run(scene())
+
+
+HOSTILE_REGIONS = (
+    "at WITHIN circle(0, 90, 9000000)",
+    "at WITHIN circle(180, -89.999, 1)",
+    "at WITHIN box(170, -90, -170, 90)",
+    "at WITHIN polygon(179 1, -179 1, -179 -1, 179 -1)",
+)
+
+
+def test_regions_at_poles_and_the_antimeridian_are_drawn_without_a_fault() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), connect(running.native, name="ann") as ann, dashboard(running.url) as page:
+            for number, filter in enumerate(HOSTILE_REGIONS):
+                await ann.subscribe(filter, name=f"r{number}")
+            await show(page, "map", regions="1")
+            await page.get_by_text("Brokers, places and regions as tables").click()
+            await page.get_by_role("row", name="circle(0, 90, 9000000)").wait_for()
+            assert await page.get_by_role("region", name="Regions").get_by_role("row").count() == 1 + len(
+                HOSTILE_REGIONS
+            )
+            await page.get_by_role("button", name="Zoom in").click(click_count=3)
+            await page.get_by_role("button", name="Zoom out").click()
+            await shows(page, "updates a second")
+
+    run(scene())
+
+
 def test_a_click_on_a_client_chooses_it() -> None:
     async def scene() -> None:
         async with broker() as (running, _), connect(running.native, name="van") as van, dashboard(running.url) as page:

@@ -1,9 +1,11 @@
 """The page Network in a real browser: rates on links, sizes of tables, and which filter covers which."""
 
+from pathlib import Path
 from typing import Any
 
 from godwit.runtime.connecting import connect
 from tests.browser.kept_browser import run
+from tests.browser.network import network
 from tests.browser.test_dashboard import PHONE, chain, dashboard, fits, show, shows
 from tests.network.http_broker import Running
 from tests.network.waiting import until
@@ -53,6 +55,21 @@ def test_a_brokers_tables_show_which_filter_leads_where_and_which_covers_it() ->
                 await shows(page, "bob faster")
                 await page.set_viewport_size(PHONE)
                 assert await fits(page)
+
+    run(scene())
+
+
+def test_brokers_behind_one_that_is_down_stay_on_the_graph(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with network(tmp_path, "b1", "b2", "b3") as (b1, b2, _), dashboard(b1.web) as page:
+            await show(page, "network")
+            await page.get_by_role("row", name="b2 – b3 up").wait_for()
+            await b2.kill()
+            await shows(page, "2 of 3 brokers did not answer: b2, b3.")
+            await page.get_by_role("row", name="b2 – b3 down").wait_for()
+            await page.get_by_role("row", name="b3 does not answer").wait_for()
+            await b2.start()
+            await page.get_by_role("row", name="b2 – b3 up").wait_for()
 
     run(scene())
 

@@ -86,7 +86,7 @@ def test_the_last_events_are_those_of_the_network_and_are_kept_while_the_page_is
                 assert b1.http.activity.observers
                 assert len(b3.http.inspection.workbench.recent) == 4
                 await bus.publish({"n": 99, "driver": "<script>document.title = 'taken'</script>"})
-                await shows(page, "driver=<script>")
+                await shows(page, "driver <script>")
                 assert await page.get_by_role("link", name=f"bus:{bus.machine.sequence}").count() == 1
                 assert await page.title() == "Workbench · Godwit"
 

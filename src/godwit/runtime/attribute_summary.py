@@ -1,15 +1,25 @@
 """The attributes of recent events at a broker: names, kinds, ranges, frequent values and senders.
 
+*Theory.* A client that moves publishes at several brokers, so the numbers of senders cannot be added up. Each broker
+tells the smallest hashes of its senders' names. With fewer than `MARKS` senders these are all hashes, and their union
+counts the senders of the network; with more, the largest of the `MARKS` smallest hashes of the union estimates them.
+
 *Rules.*
 1. Only events that are recorded anyway are used, when a summary is requested: nothing is counted beforehand.
 2. All is bounded: the number of events, names, values of a name, and the length of a value.
+3. A name and a value come with the filter for them, since only the filter language knows what it must quote.
 """
 
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
+from heapq import nsmallest
 from typing import Any
 
 from godwit.filters.events import Event, values_of
+from godwit.filters.filters import present, some
+from godwit.filters.language import to_text
+from godwit.filters.sets import one_of, starts_with
 from godwit.filters.values import Kind, Value, kind_name, kind_of
 from godwit.runtime.wire import JSON
 
@@ -20,6 +30,8 @@ NAMES_MAX = 500
 VALUES_MAX = 1_000  # distinct values of a name that are counted
 SHOWN = 8  # of them, the most frequent
 TEXT_MAX = 80
+MARKS = 64
+MARK_BYTES = 4
 ORDERED = (Kind.NUMBER, Kind.TIME)
 
 
@@ -49,18 +61,32 @@ class _Attribute:
                 self.high = value if self.high is None else max(self.high, value)  # type: ignore[type-var]
 
     def row(self, name: str) -> dict[str, Any]:
-        frequent = [[_plain(value), count] for value, count in self.values.most_common(SHOWN)]
+        frequent = self.values.most_common(SHOWN)
         return {
             "name": name,
             "events": self.events,
             "kinds": dict(self.kinds),
             "distinct": len(self.values),
             "is_more": len(self.values) >= VALUES_MAX,
-            "top": frequent,
+            "filter": to_text(present(name)),
+            "top": [[_plain(value), count] for value, count in frequent],
+            "top_filters": [_filter(name, value) for value, _ in frequent],
             "range": None if self.low is None or self.high is None else [_plain(self.low), _plain(self.high)],
             "senders": len(self.senders),
+            "sender_marks": nsmallest(MARKS, map(_mark, self.senders)),
             "top_senders": [sender for sender, _ in self.senders.most_common(SHOWN)],
         }
+
+
+def _filter(name: str, value: Value) -> str:
+    """The filter for a value, or for all texts that begin like one that was cut. (rule 3)"""
+    is_cut = isinstance(value, str) and len(value) >= TEXT_MAX
+    return to_text(some(name, starts_with(str(value)) if is_cut else one_of([value])))
+
+
+def _mark(sender: str) -> int:
+    """The hash of a sender's name."""
+    return int.from_bytes(blake2b(sender.encode(), digest_size=MARK_BYTES).digest())
 
 
 def _plain(value: Value) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 
 from godwit.errors import GodwitError
 from godwit.filters.events import Event
+from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
 from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.attribute_summary import EVENTS_MAX, summary_of
@@ -134,9 +135,11 @@ class Inspection:
             for at, event in islice(seen, limit)
         ]
 
-    def attributes(self, limit: int) -> dict[str, Any]:
-        """The attributes of the last events that clients have published here."""
-        return summary_of(islice((event for _, event in self._activity.latest_events()), limit))
+    def attributes(self, limit: int, filter: str = "") -> dict[str, Any]:
+        """The attributes of the last events that clients have published here, and of these only those that match."""
+        wanted = parse(filter) if filter else TRUE
+        latest = [event for _, event in islice(self._activity.latest_events(), limit)]
+        return {"looked_at": len(latest), **summary_of(event for event in latest if wanted.matches(event))}
 
     def positions(self) -> list[Position]:
         """Where clients are."""
@@ -195,7 +198,9 @@ ANSWERS: dict[str, Callable[[Inspection, Mapping[str, str]], Any]] = {
     "links": lambda self, asked: self.links(is_counted="rates" in asked),
     "network": lambda self, asked: self.network(),
     "events": lambda self, asked: self.events(shown_rows(asked), asked.get("filter", "")),
-    "attributes": lambda self, asked: self.attributes(shown_rows(asked, default=EVENTS_MAX, most=EVENTS_MAX)),
+    "attributes": lambda self, asked: self.attributes(
+        shown_rows(asked, default=EVENTS_MAX, most=EVENTS_MAX), asked.get("filter", "")
+    ),
     "positions": lambda self, asked: [position._asdict() for position in self.positions()],
     "map": lambda self, asked: self.map(asked.get("since", "")),
     "places": lambda self, asked: self.places(),

@@ -2,7 +2,9 @@
 
 *Theory.* A question is flooded over all links. A broker accepts it once, from the first neighbour that sends it,
 forwards it to the others, and answers; answers take the same path back. Each answer names the neighbours of its broker,
-so the first broker knows all brokers, when all have answered, and which have not. No broker needs to reach another over
+so the first broker knows all brokers, when all have answered, and which have not. Behind a silent one there may be
+brokers that nobody names: those that have answered before are named as silent, too. When all that are named answer, the
+others do not belong to the network any more, and are forgotten. No broker needs to reach another over
 HTTP, and no password is forwarded: the first broker has authenticated the administrator, and brokers trust their
 neighbours.
 
@@ -103,6 +105,7 @@ class NetworkQuestions:
         self._now = now
         self._number = randbits(48)  # numbers must not repeat after a restart
         self._asked: dict[QuestionId, _Asked] = {}
+        self._seen: frozenset[str] = frozenset()  # brokers that have answered before
         self._ways: dict[QuestionId, str] = {}  # by question, the neighbour that it came from
         self._rates: dict[str, TokenBucket] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -137,7 +140,16 @@ class NetworkQuestions:
         finally:
             del self._asked[question.origin, question.number]
         answers = {broker: msgspec.Raw(body) for broker, body in sorted(asked.bodies.items())}
-        return Answers(answers, sorted(asked.known - answers.keys()))
+        return Answers(answers, self._silent(asked.known, frozenset(answers)))
+
+    def _silent(self, known: set[str], answered: frozenset[str]) -> list[str]:
+        """The brokers that have not answered, those included that only an earlier answer has shown."""
+        is_complete = known <= answered
+        if is_complete or len(self._seen | answered) > BROKERS_MAX:
+            self._seen = answered
+        else:
+            self._seen |= answered
+        return [] if is_complete else sorted((known | self._seen) - answered)
 
     def on_question(self, peer: str, question: Question) -> None:
         """A neighbour asks, or forwards a question."""

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from godwit.filters.events import event
+from godwit.filters.language import parse
+from godwit.filters.values import Point
 from godwit.runtime import attribute_summary
 from godwit.runtime.attribute_summary import summary_of
 
@@ -37,3 +39,23 @@ def test_all_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(row["distinct"] <= 3 for row in told["attributes"])
     [long] = summary_of([event({"c": "x" * 1_000})])["attributes"]
     assert len(long["top"][0][0]) == attribute_summary.TEXT_MAX
+
+
+def test_names_and_values_come_with_filters_that_match_them() -> None:
+    values = ["it's", 2.5, True, Point(8.5, 47), datetime(2026, 1, 1, tzinfo=UTC), "x" * 1_000]
+    for name in ("and", "user/zip", 'a "b"', "plain", "sender.role"):
+        for value in values:
+            published = event({name: value})
+            [row] = summary_of([published])["attributes"]
+            for text in (row["filter"], *row["top_filters"]):
+                assert parse(text).matches(published), text
+                assert not parse(text).matches(event({"other": 1}))
+
+
+def test_marks_of_senders_count_each_of_them_once_at_several_brokers() -> None:
+    def marks(*senders: str) -> list[int]:
+        [row] = summary_of(replace(event({"n": 1}), publisher=sender) for sender in senders)["attributes"]
+        return list(row["sender_marks"])
+
+    assert len({*marks("ann", "bob", "ann"), *marks("bob", "cid")}) == 3
+    assert len(marks(*(f"car-{n}" for n in range(500)))) == attribute_summary.MARKS

@@ -83,6 +83,22 @@ def test_brokers_that_do_not_answer_are_named() -> None:
     assert found.unanswered == ["c"]  # nobody has told of d
 
 
+def test_brokers_behind_one_that_is_silent_are_named_if_they_answered_before() -> None:
+    network = Network("a-b", "b-c", "c-d")
+
+    async def scene() -> None:
+        assert (await network.ask()).unanswered == []
+        network.down = {"b"}
+        assert (await network.ask()).unanswered == ["b", "c", "d"]
+        network.neighbours |= {"b": ("a",)}  # c and d are taken out of the network
+        network.down = set()
+        assert (await network.ask()).unanswered == []
+        network.down = {"b"}
+        assert (await network.ask()).unanswered == ["b"]
+
+    asyncio.run(scene())
+
+
 def test_a_broker_that_cannot_answer_says_why() -> None:
     network = Network("a-b")
     network.brokers["b"].answer = network_questions.no_answer

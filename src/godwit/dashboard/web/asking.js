@@ -30,11 +30,19 @@ export async function answered(address, options) {
   try {
     response = await fetch(new URL(address, location.origin), options); // which has no password, even if the page's address has
   } catch {
-    throw new AskError("the server cannot be reached");
+    throw new AskError("The server cannot be reached");
   }
   const said = await response.json().catch(() => ({}));
   if (!response.ok) throw new AskError(said.error ?? `${response.status} ${response.statusText}`, response.status);
   return said;
+}
+
+/** The same, where the last answer stays until that to a changed question comes. */
+export function useLasting(path, parameters = {}, everyMs = 0) {
+  const found = useAnswer(path, parameters, everyMs);
+  const kept = useRef(null);
+  if (found.answer) kept.current = found.answer;
+  return { ...found, answer: found.answer ?? kept.current };
 }
 
 /**

@@ -31,6 +31,13 @@ export function useFilterAnswer(parameters) {
   return { answer: state.answer, error: state.error, isCurrent: state.key === key };
 }
 
+/** A filter in the broker's own language, looked at before it is used: what is wrong with it, and whether it can be used. */
+export function useCheckedFilter(filter) {
+  const { answer, isCurrent } = useFilterAnswer({ filter });
+  const problem = filter && isCurrent ? answer?.filter?.problem : null;
+  return { problem, isUsable: !filter || (isCurrent && Boolean(answer) && !problem) };
+}
+
 /** The languages that this broker knows, to choose one from. */
 export function LanguageSelect({ label = "Language", value, onChange }) {
   const { answer } = useAnswer("/workbench");
@@ -60,13 +67,15 @@ const SHOWN = 60; // characters to each side of the place
 
 /** The line of a text, cut at the place that is meant. */
 export function marked(text, line, column) {
-  const row = text.split("\n")[line - 1] ?? "";
+  const row = [...(text.split("\n")[line - 1] ?? "")]; // characters, as brokers count them
   const at = Math.min(Math.max(column - 1, 0), row.length);
-  return { before: row.slice(Math.max(0, at - SHOWN), at), at: row.slice(at, at + 1) || " ", after: row.slice(at + 1, at + SHOWN) };
+  const said = (from, to) => row.slice(from, to).join("");
+  return { before: said(Math.max(0, at - SHOWN), at), at: said(at, at + 1) || " ", after: said(at + 1, at + SHOWN) };
 }
 
 /** Where in a text a line and a column are. */
 export function offsetOf(text, line, column) {
-  const before = text.split("\n").slice(0, line - 1);
-  return before.reduce((sum, each) => sum + each.length + 1, 0) + column - 1;
+  const rows = text.split("\n");
+  const before = [...(rows[line - 1] ?? "")].slice(0, column - 1).join("");
+  return rows.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0) + before.length;
 }

@@ -59,7 +59,7 @@ function Dashboard() {
           <${Link} page=${each} aria-current=${each === name ? "page" : undefined}>${label}<//>`)}
       </nav>
       <span class=${error ? "broker down" : "broker"} role="status">
-        ${error ? "broker unreachable" : answer ? `${answer.broker} · ${answer.version}` : "…"}
+        ${error ? "broker unreachable" : answer ? html`${answer.broker} <span class="version">· ${answer.version}</span>` : "…"}
       </span>
     </header>
     <main id="content" tabindex="-1"><${Page} key=${name} parameters=${parameters} /></main>`;

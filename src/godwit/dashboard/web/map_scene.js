@@ -19,6 +19,7 @@ const EVENT_MS = 1_500;
 const EVENTS_MAX = 2_000;
 const LABELS_MAX = 150;
 const NEAR = 12; // pixels
+const HALF = 0.5; // of the world
 const FONT = "13px system-ui, sans-serif";
 
 /** The colour of each broker, by its name. */
@@ -73,6 +74,10 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
       const stoodMs = now - point.since;
       point.takesMs = Math.max(untilNextMs, stoodMs > GLIDE_MS_MAX ? REFRESH_MS : SLACK * stoodMs);
       [point.toX, point.toY, point.since] = [x, y, now];
+      if (Math.abs(x - point.fromX) > HALF) { // over the meridian where the world is cut: it does not go around the world
+        [point.fromX, point.fromY, point.trail] = [x, y, []];
+        continue;
+      }
       if (now - point.trailedAt >= TRAIL_STEP_MS) {
         point.trail.push(point.fromX, point.fromY);
         if (point.trail.length > 2 * TRAIL) point.trail.splice(0, 2);
@@ -240,8 +245,9 @@ export function makeScene(Leaflet, countries, element, { onPick = () => {} } = {
   function drawHandOvers(pen, view, now) {
     lines = lines.filter(({ since }) => now - since < HAND_OVER_MS);
     for (const { client, from, to, since } of lines) {
-      const [a, b] = [placeOf(from), placeOf(to)];
-      if (!a || !b) continue;
+      const [a, end] = [placeOf(from), placeOf(to)];
+      if (!a || !end) continue;
+      const b = [end[0] + (Math.abs(end[0] - a[0]) > HALF ? Math.sign(a[0] - end[0]) : 0), end[1]]; // the short way
       const share = (now - since) / HAND_OVER_MS;
       const [ax, ay, bx, by] = [view.x(a[0]), view.y(a[1]), view.x(b[0]), view.y(b[1])];
       const along = Math.min(1, 2.5 * share);

@@ -12,7 +12,12 @@ export function shown(value) {
   return JSON.stringify(value);
 }
 
-/** Attributes on one line. */
+/** Attributes, each name beside its value. */
+export function Pairs({ attributes, cut = (text) => text }) {
+  return Object.entries(attributes ?? {}).map(([name, value]) => html`<span class="pair"><b>${name}</b> ${cut(shown(value))}</span> `);
+}
+
+/** Attributes as one text. */
 export function inLine(attributes) {
   return Object.entries(attributes ?? {}).map(([name, value]) => `${name}=${shown(value)}`).join("  ");
 }
@@ -57,14 +62,14 @@ export function Unanswered({ found }) {
   return html`<p class="warning" role="status">${missing.length} of ${all} brokers did not answer: ${missing.join(", ")}.</p>`;
 }
 
-/** A table with a head; `rows` are arrays of cells. */
+/** A table with a head; `rows` are arrays of cells. On a phone each row is a card, with the name of each cell before it. */
 export function Table({ label, head, rows, empty }) {
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${label}>
-      <table>
+      <table class="cards">
         <thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-        <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
+        <tbody>${rows.map((cells) => html`<tr>${cells.map((cell, at) => html`<td data-label=${head[at]}>${cell}</td>`)}</tr>`)}</tbody>
       </table>
     </div>`;
 }

@@ -7,7 +7,7 @@ import { isPause } from "./series.js";
 const HEIGHT = 200;
 const SHORTEST_S = 60;
 const DAY_S = 86_400;
-const COLOURS = ["--accent", "--bad", "--warn", "--text", "--dim", "--good"];
+const COLOURS = ["--accent", "--bad", "--warn", "--text", "--dim", "--good"]; // of the first lines; a network may have more brokers
 
 let library = null;
 
@@ -49,6 +49,11 @@ function baseOf(label) {
   return label.replace(/ p(50|99)$/, "");
 }
 
+/** The colour of a line, by its number. */
+function inkOf(at, colour) {
+  return at < COLOURS.length ? colour(COLOURS[at]) : `hsl(${(at * 137) % 360} 65% 50%)`;
+}
+
 /** A value beside its name, while a time is pointed at. */
 function valueText(_, value) {
   return value == null ? "" : value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
@@ -69,7 +74,7 @@ export function Plot({ title, names, data }) {
       const colour = (name) => style.getPropertyValue(name).trim();
       const axis = { stroke: colour("--text"), grid: { stroke: colour("--faint"), width: 1 }, ticks: { stroke: colour("--faint"), width: 1 } };
       const bases = [...new Set(names.map(baseOf))];
-      const lines = names.map((label) => ({ label, stroke: colour(COLOURS[bases.indexOf(baseOf(label)) % COLOURS.length]), dash: label.endsWith(" p99") ? [6, 4] : undefined, width: 2, value: valueText, gaps: longGaps, points: { show: latest.current[0].length < 100, size: 4 } }));
+      const lines = names.map((label) => ({ label, stroke: inkOf(bases.indexOf(baseOf(label)), colour), dash: label.endsWith(" p99") ? [6, 4] : undefined, width: 2, value: valueText, gaps: longGaps, points: { show: latest.current[0].length < 100, size: 4 } }));
       const options = { width: place.current.clientWidth - 16, height: HEIGHT, series: [{ label: " ", value: (_, at) => (at == null ? "" : timeText(at, 1)) }, ...lines], scales: { x: { range: rangeOf } }, axes: [{ ...axis, space: 80, values: (_, times, __, ___, step) => times.map((at) => timeText(at, step)) }, { ...axis, size: 70 }], legend: { show: names.length > 1, markers: { dash: (_, line) => (lines[line - 1]?.dash ? "dashed" : "solid") } } };
       plot.current = new Plots(options, latest.current, place.current);
     }).catch((error) => {

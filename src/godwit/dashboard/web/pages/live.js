@@ -10,7 +10,7 @@ import { go, Link } from "../address.js";
 import { ask, useAnswer } from "../asking.js";
 import { FilterProblem, LanguageSelect } from "../filters.js";
 import { FULL_PER_S, openClient, startTail } from "../live_feed.js";
-import { clock, count, inLine, shown, Unanswered } from "../parts.js";
+import { clock, count, inLine, Pairs, Unanswered } from "../parts.js";
 import { Plot } from "../plots.js";
 
 const KEPT = 2_000; // events
@@ -104,7 +104,8 @@ export function Live({ parameters }) {
   const network = useAnswer("/everywhere/network", {}, BROKERS_MS); // events at a broker that is down do not come
   const { isListening, events, came, ended, fault, sampledOf } = useEvents(client, filter, language, isPaused);
   const numbers = useMemo(() => numericNames(events), [events]);
-  const found = events.filter((event) => search === "" || inLine(event.attributes).includes(search)).slice(-SHOWN).reverse();
+  const wanted = search.toLowerCase();
+  const found = events.filter((event) => wanted === "" || `${event.id}  ${inLine(event.attributes)}`.toLowerCase().includes(wanted)).slice(-SHOWN).reverse();
   return html`
     <h1>Live</h1>
     <${Filter} key=${`${language} ${filter}`} filter=${filter} language=${language} plot=${plot} />
@@ -170,13 +171,13 @@ function Rows({ events, isEmpty }) {
   if (events.length === 0) return html`<p class="empty">${isEmpty ? "No event has come yet." : "No event has that in it."}</p>`;
   return html`
     <div class="scroll tall" tabindex="0" role="region" aria-label="Events">
-      <table>
+      <table class="cards">
         <thead><tr><th scope="col">time</th><th scope="col">event</th><th scope="col">attributes</th></tr></thead>
         <tbody>
           ${events.map((event) => html`
             <tr key=${event.number}>
-              <td>${clock(event.at)}</td><td><span class="id">${event.id}</span></td>
-              <td class="line">${Object.entries(event.attributes).map(([name, value]) => html`<span class="pair"><b>${name}</b> ${cut(shown(value))}</span> `)}</td>
+              <td>${clock(event.at)}</td><td><${Link} class="id" page="why" parameters=${{ event: event.id }} title=${event.id}>${event.id}<//></td>
+              <td class="line"><${Pairs} attributes=${event.attributes} cut=${cut} /></td>
             </tr>`)}
         </tbody>
       </table>

@@ -69,10 +69,10 @@ function Now({ brokers, kept, bounds }) {
   const shown = columns(bounds);
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label="Now">
-      <table>
+      <table class="cards">
         <thead><tr>${["broker", ...shown.map(([title]) => title)].map((title) => html`<th scope="col">${title}</th>`)}</tr></thead>
         <tbody>${rows.map(([name, last]) => html`
-          <tr><th scope="row">${name}</th>${shown.map(([, textOf]) => html`<td class="number">${textOf(last)}</td>`)}</tr>`)}
+          <tr><th scope="row">${name}</th>${shown.map(([title, textOf]) => html`<td class="number" data-label=${title}>${textOf(last)}</td>`)}</tr>`)}
         </tbody>
       </table>
     </div>`;

@@ -20,7 +20,8 @@ export function Network({ parameters }) {
   const { answer, error } = useAnswer("/everywhere/links", { rates: "yes" }, REFRESH_MS);
   const tables = useAnswer("/everywhere/routes", { limit: 0 }, 2 * REFRESH_MS);
   const rates = useRates(answer);
-  const { brokers, links } = useMemo(() => graphOf(answer, rates), [answer]);
+  const known = useRef([]); // links, as they were told last
+  const { brokers, links } = useMemo(() => withKnown(graphOf(answer, rates), known), [answer]);
   const chosen = parameters.broker ?? "";
   return html`
     <h1>Network</h1>
@@ -75,6 +76,15 @@ export function graphOf(found, rates = {}) {
   const silent = new Set(found?.unanswered ?? []);
   const brokers = [...names].sort().map((name) => ({ name, isSilent: silent.has(name) }));
   return { brokers, links: [...links.values()] };
+}
+
+/** The same, with links between brokers that are both silent now: nobody tells of them. */
+export function withKnown({ brokers, links }, known) {
+  const silent = new Set(brokers.filter(({ isSilent }) => isSilent).map(({ name }) => name));
+  const told = new Set(links.map(({ key }) => key));
+  const untold = known.current.filter(({ key, a, b }) => !told.has(key) && silent.has(a) && silent.has(b));
+  known.current = [...links, ...untold.map((link) => ({ ...link, isUp: false, outbox: 0, faults: ["neither end answers"], roundTripS: null, toA: null, toB: null }))];
+  return { brokers, links: known.current };
 }
 
 function Brokers({ brokers, tables }) {

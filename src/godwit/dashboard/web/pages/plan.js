@@ -108,7 +108,7 @@ function Brokers({ brokers, set, take }) {
     <input aria-label=${`${label} of broker ${at + 1}`} type=${type} step="any" required value=${brokers[at][name]} onInput=${({ target }) => change(at, name, target.value)} />`;
   const rows = brokers.map((_, at) => [
     cell(at, "broker", "Name", "text"), cell(at, "lat", "Latitude"), cell(at, "lon", "Longitude"), cell(at, "radius_m", "Radius"),
-    html`<button type="button" onClick=${() => set(brokers.filter((_each, number) => number !== at))} aria-label=${`Remove broker ${at + 1}`}>Remove</button>`,
+    html`<button type="button" class="quiet" onClick=${() => set(brokers.filter((_each, number) => number !== at))} aria-label=${`Remove broker ${at + 1}`}>Remove</button>`,
   ]);
   return html`
     <details open=${brokers.length < 20}>

@@ -8,7 +8,8 @@ import { html } from "htm/preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { go, Link } from "../address.js";
 import { useAnswer } from "../asking.js";
-import { clock, count, counted, inLine, Problem, Unanswered } from "../parts.js";
+import { FilterProblem, useCheckedFilter } from "../filters.js";
+import { clock, count, counted, Pairs, Problem, Unanswered } from "../parts.js";
 import { Drops } from "./why_drops.js";
 import { Verdict } from "./why_verdict.js";
 import { WriteEvent } from "./why_written.js";
@@ -88,11 +89,11 @@ function Recent({ event, client, isOpen }) {
   };
   useEffect(() => () => clearTimeout(typing.current), []);
   const isSearch = text !== "" || filter !== "";
-  const { answer, error } = useAnswer("/everywhere/search", { text, filter, limit: RECENT }, isOpen && !isSearch ? REFRESH_MS : 0);
+  const { problem, isUsable } = useCheckedFilter(filter);
+  const { answer, error } = useAnswer(isUsable ? "/everywhere/search" : null, { text, filter, limit: RECENT }, isOpen && !isSearch ? REFRESH_MS : 0);
   const told = Object.entries(answer?.answers ?? {}).filter(([, each]) => each?.events);
   const rows = useMemo(() => told.flatMap(([broker, { events }]) => events.map((each) => ({ ...each, broker }))).sort((a, b) => b.at - a.at), [answer]);
   const lookedAt = told.reduce((sum, [, each]) => sum + each.looked_at, 0);
-  const refusal = Object.values(answer?.answers ?? {}).find((each) => each?.error)?.error;
   return html`
     <details open=${isOpen}>
       <summary>Last events of the network</summary>
@@ -102,7 +103,7 @@ function Recent({ event, client, isOpen }) {
       </div>
       <${Problem} error=${error} />
       <${Unanswered} found=${answer} />
-      ${refusal && html`<p class="problem" role="alert">${refusal}.</p>`}
+      <${FilterProblem} text=${filter} problem=${problem} />
       ${answer && html`<p class="dim" role="status">${
         isSearch ? `${count(rows.length)} found, of the last ${count(lookedAt)} that were searched`
         : rows.length ? `${counted(rows.length, "event")}: the last ${RECENT} of each broker. Search looks at all that brokers remember.`
@@ -111,7 +112,7 @@ function Recent({ event, client, isOpen }) {
         ${rows.map((row) => html`
           <li key=${row.event} class=${row.event === event ? "chosen" : ""}>
             <${Link} page="why" parameters=${{ event: row.event, client }}>${row.event}<//>
-            <time>${clock(row.at)}</time> <span class="dim">${row.broker}</span> <span class="line">${inLine(row.attributes)}</span>
+            <time>${clock(row.at)}</time> <span class="dim">${row.broker}</span> <span class="line"><${Pairs} attributes=${row.attributes} /></span>
           </li>`)}
       </ul>
     </details>`;

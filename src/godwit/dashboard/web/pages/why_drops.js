@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { useMemo } from "preact/hooks";
-import { count, Problem, Unanswered } from "../parts.js";
+import { count, Problem } from "../parts.js";
 import { Plot } from "../plots.js";
 import { isPause, useSeries, withPauses } from "../series.js";
 
@@ -27,16 +27,15 @@ export function Drops() {
   return html`
     <h2>Events that did not arrive, by reason</h2>
     <${Problem} error=${error} />
-    <${Unanswered} found=${found} />
     ${found && kinds.length === 0 && html`<p class="empty">None since the brokers started.</p>`}
     ${kinds.length > 0 && html`
       <${Plot} title="Events a second that did not arrive, in the whole network" names=${kinds.map((kind) => DROPS[kind])} data=${data} />
       <div class="scroll" tabindex="0" role="region" aria-label="Reasons">
-        <table>
+        <table class="cards">
           <thead><tr><th scope="col">reason</th>${last.map(([name]) => html`<th scope="col" class="number">${name}</th>`)}</tr></thead>
           <tbody>
             ${kinds.map((kind) => html`
-              <tr><th scope="row">${DROPS[kind]}</th>${last.map(([, counts]) => html`<td class="number">${count(counts[kind])}</td>`)}</tr>`)}
+              <tr><th scope="row">${DROPS[kind]}</th>${last.map(([name, counts]) => html`<td class="number" data-label=${name}>${count(counts[kind])}</td>`)}</tr>`)}
           </tbody>
         </table>
       </div>

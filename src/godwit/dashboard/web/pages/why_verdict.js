@@ -2,7 +2,9 @@
 
 import { html } from "htm/preact";
 import { Link } from "../address.js";
-import { clock, inLine, Unanswered } from "../parts.js";
+import { clock, count, Pairs, Unanswered } from "../parts.js";
+
+const WISHES_SHOWN = 8;
 
 export function Verdict({ found, client }) {
   const onTheWay = found.hops.filter((hop) => hop.error || hop.arrivals?.length || hop.session || hop.is_on_way || hop.moved_to || hop.refused);
@@ -54,16 +56,16 @@ function Hop({ hop }) {
       <p>${hop.verdict} <${Basis} basis=${hop.basis} isShort=${true} /></p>
       <dl>
         ${(hop.arrivals ?? []).map((came) => html`<dt>came</dt><dd>${clock(came.at)} from ${came.from}</dd>`)}
-        ${hop.attributes && html`<dt>event</dt><dd class="line">${inLine(hop.attributes)}</dd>`}
+        ${hop.attributes && html`<dt>event</dt><dd class="line"><${Pairs} attributes=${hop.attributes} /></dd>`}
         ${hop.publisher?.right && html`<dt>may publish</dt><dd><${Right} right=${hop.publisher.right} /></dd>`}
         ${(hop.publisher?.refusals ?? []).map((reason) => html`<dt>refused</dt><dd class="fails">to ${hop.publisher.client}: ${reason}</dd>`)}
         ${hop.to && html`<dt>to</dt><dd><code>${hop.to}</code></dd>`}
         ${(hop.to_fails ?? []).map((part) => html`<dt>to</dt><dd class="fails"><code>${part}</code> does not hold of the client's context</dd>`)}
-        ${hop.context && Object.keys(hop.context).length > 0 && html`<dt>context</dt><dd class="line">${inLine(hop.context)}</dd>`}
+        ${hop.context && Object.keys(hop.context).length > 0 && html`<dt>context</dt><dd class="line"><${Pairs} attributes=${hop.context} /></dd>`}
         ${hop.right && html`<dt>may receive</dt><dd><${Right} right=${hop.right} /></dd>`}
         ${(hop.refusals ?? []).map((reason) => html`<dt>refused</dt><dd class="fails">to the client: ${reason}</dd>`)}
         ${(hop.is_written ? [] : hop.matched ?? []).map((row) => html`<dt>matched</dt><dd><code>${row.filter}</code> (${row.name}) <${Basis} basis=${row.basis} isShort=${true} /></dd>`)}
-        ${(hop.subscriptions ?? []).map((row) => html`<${Wish} row=${row} />`)}
+        <${Wishes} rows=${hop.subscriptions ?? []} />
         ${(hop.deliveries ?? []).map((each) => html`<dt>delivery</dt><dd>number ${each.number}, ${each.state}</dd>`)}
         ${(hop.sent_on ?? []).map((each) => html`<dt>${each.basis === "record" ? "sent on" : "would go on"}</dt><dd>to ${each.peer} for ${each.because_of[0]}</dd>`)}
         ${hop.moved_to && html`<dt>moved</dt><dd>the client's session went to ${hop.moved_to}</dd>`}
@@ -87,7 +89,19 @@ function detailText({ kind, detail }) {
 function Right({ right }) {
   return html`
     ${right.user ? `user ${right.user}: ` : ""}<code>${right.grant}</code>
-    ${right.fails.map((part) => html`<div class="fails"><code>${part}</code> does not hold</div>`)}`;
+    ${right.fails.map((part) => html`<div class="fails"><code>${part}</code> does not hold</div>`)}
+    ${right.has && html`<div class="dim">the event has ${right.has}</div>`}`;
+}
+
+/** The subscriptions of a client: those first that the event matches or comes closest to. */
+function Wishes({ rows }) {
+  const rank = (row) => (row.matches ? Infinity : row.holds ?? 0);
+  const sorted = [...rows].sort((a, b) => rank(b) - rank(a) || (a.fails?.length ?? 0) - (b.fails?.length ?? 0));
+  const [first, rest] = [sorted.slice(0, WISHES_SHOWN), sorted.slice(WISHES_SHOWN)];
+  return html`
+    ${first.map((row) => html`<${Wish} row=${row} />`)}
+    ${rest.length > 0 && html`
+      <dt>wants</dt><dd><details><summary>${count(rest.length)} more that the event is further from</summary><dl>${rest.map((row) => html`<${Wish} row=${row} />`)}</dl></details></dd>`}`;
 }
 
 /** A subscription of the client, and what of it the event does not meet. */
@@ -96,11 +110,13 @@ function Wish({ row }) {
   return html`
     <dt>wants</dt>
     <dd>
-      <code>${row.now ?? row.filter}</code> <span class=${row.matches ? "holds" : "fails"}>${verdict}</span>
+      ${row.name}: <code>${row.now ?? row.filter}</code> <span class=${row.matches ? "holds" : "fails"}>${verdict}</span>
       ${row.now && html`<div class="dim"><code>${row.filter}</code> in the client's context</div>`}
       ${(row.queries ?? []).map((query) => html`<div>and the exact test of ${query.language}: <code>${query.text}</code></div>`)}
       ${row.exact && html`<div class=${row.exact.passed ? "holds" : "fails"}>${row.exact.detail}</div>`}
       ${row.suspended && html`<div class="fails">suspended: ${row.suspended}</div>`}
       ${(row.fails ?? []).map((part) => html`<div class="fails"><code>${part}</code> does not hold</div>`)}
+      ${row.has && html`<div class="dim">the event has ${row.has}</div>`}
+      ${row.share && html`<div class="dim">shared in the group ${row.share}: one member gets each event</div>`}
     </dd>`;
 }

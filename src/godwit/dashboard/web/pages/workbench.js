@@ -6,11 +6,11 @@
  */
 
 import { html } from "htm/preact";
-import { useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { go, Link } from "../address.js";
-import { useAnswer } from "../asking.js";
+import { useLasting } from "../asking.js";
 import { FilterProblem, LanguageSelect, offsetOf, useFilterAnswer } from "../filters.js";
-import { clock, count, inLine, Problem, Table, Unanswered } from "../parts.js";
+import { clock, count, inLine, Pairs, Problem, Table, Unanswered } from "../parts.js";
 
 const REFRESH_MS = 5_000;
 const SHOWN = 100;
@@ -130,7 +130,7 @@ function Matches({ asked }) {
   const rows = brokers
     .flatMap(([broker, found]) => found.events.map((event) => ({ ...event, broker })))
     .sort((a, b) => b.at - a.at).slice(0, SHOWN)
-    .map((event) => [clock(event.at), html`<${Link} class="id" page="why" parameters=${{ event: event.event }}>${event.event}<//>`, event.broker, html`<span class="line">${inLine(event.attributes)}</span>`]);
+    .map((event) => [clock(event.at), html`<${Link} class="id" page="why" parameters=${{ event: event.event }}>${event.event}<//>`, event.broker, html`<span class="line"><${Pairs} attributes=${event.attributes} /></span>`]);
   if (!answer) return html`<${Problem} error=${error} /><p class="empty">Holding the filter against the last events…</p>`;
   return html`
     <${Problem} error=${error} />
@@ -160,12 +160,4 @@ function Comparisons({ asked }) {
     <p role="status">${kinds.length === 0 ? "There is no subscription." : kinds.map((kind) => `${kind} ${count(total(kind))}`).join(" · ")}
       ${brokers.some(([, found]) => found.is_cut) && " There was no time for all of them."}</p>
     <${Table} label="Subscriptions" head=${["the filter", "subscription", "broker", "its filter"]} rows=${rows.slice(0, 4 * SHOWN)} empty="No subscription has anything to do with the filter." />`;
-}
-
-/** An answer that stays while the next one is worked out. */
-function useLasting(path, parameters, everyMs) {
-  const found = useAnswer(path, parameters, everyMs);
-  const [kept] = useState({ answer: null });
-  if (found.answer) kept.answer = found.answer;
-  return { ...found, answer: found.answer ?? kept.answer };
 }
