@@ -133,3 +133,34 @@ def test_the_tables_of_a_broker_and_a_session_are_reached_with_the_keyboard_alon
             await shows(page, "near the station")
 
     run(scene())
+
+
+NUMBER = """() => {
+    const all = "main :is(a[href], button, input, select, textarea, summary, [tabindex='0'])";
+    const found = [...document.querySelectorAll(all)].filter((each) => each.checkVisibility() && !each.disabled);
+    found.forEach((each, at) => (each.dataset.number = at));
+    return found.map((each) => `${each.tagName} ${(each.textContent || each.ariaLabel || each.name).trim()}`);
+}"""
+FOCUSED = """() => {
+    const { outlineStyle } = getComputedStyle(document.activeElement);
+    return [Number(document.activeElement.dataset.number ?? -1), outlineStyle];
+}"""
+
+
+def test_all_that_can_be_used_on_a_page_is_reached_with_the_tab_key_and_shows_that_it_is() -> None:
+    async def scene() -> None:
+        async with fixed_network() as brokers, dashboard(brokers["b1"].url) as page:
+            for name in PAGES:
+                await show(page, name)
+                await complete(page, name)
+                wanted = await page.evaluate(NUMBER)
+                assert wanted or name == "users", name  # a broker without users has nothing to choose from
+                reached = set()
+                for _ in range(len(wanted) + len(PAGES) + 10):  # the menu comes first
+                    await page.keyboard.press("Tab")
+                    number, outline = await page.evaluate(FOCUSED)
+                    assert number < 0 or outline != "none", f"{name}: the focus on {wanted[number]} is not seen"
+                    reached.add(number)
+                assert [each for at, each in enumerate(wanted) if at not in reached] == [], name
+
+    run(scene())

@@ -1,7 +1,9 @@
 """The wheel that people install has the client for browsers, the pages of a team, and their libraries, as they are."""
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +15,14 @@ from godwit.runtime.dashboard_files import WEB as DASHBOARD
 from godwit.runtime.static_files import CLIENT
 from godwit.teamwork.web_files import PAGE, SHARED, WEB
 from tests.conventions.repository import PACKAGE, ROOT
+
+WORDS = {
+    "MIT": "Permission is hereby granted, free of charge, to any person",
+    "ISC": "Permission to use, copy, modify, and/or distribute this software",
+    "BSD-2-Clause": "Redistribution and use in source and binary forms",
+    "Apache-2.0": "Apache License",
+}
+"""What a licence file says, by the short name of the licence."""
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +49,15 @@ def test_each_library_is_in_the_wheel_with_its_licence_and_nothing_else(wheel: d
     }
     assert found == listed
     assert f"godwit/{VENDOR}/{LIST}" in wheel
+
+
+def test_the_list_in_the_wheel_has_the_version_and_the_licence_of_each_library(wheel: dict[str, bytes]) -> None:
+    listed = tomllib.loads(wheel[f"godwit/{VENDOR}/{LIST}"].decode())["packages"]
+    assert {each["name"] for each in listed} == {each.name for each in vendored_packages()}
+    for package in listed:
+        assert re.fullmatch(r"\d+\.\d+\.\d+", package["version"]), package["name"]
+        [text] = [wheel[f"godwit/{VENDOR}/{file['path']}"] for file in package["files"] if "LICENSE" in file["path"]]
+        assert WORDS[package["licence"]] in " ".join(text.decode().split()), package["name"]
 
 
 def test_a_wheel_takes_no_sources_of_the_client_along(wheel: dict[str, bytes]) -> None:

@@ -12,6 +12,7 @@ counts the senders of the network; with more, the largest of the `MARKS` smalles
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from heapq import nsmallest
 from typing import Any
@@ -84,6 +85,7 @@ def _filter(name: str, value: Value) -> str:
     return to_text(some(name, starts_with(str(value)) if is_cut else one_of([value])))
 
 
+@lru_cache(VALUES_MAX)
 def _mark(sender: str) -> int:
     """The hash of a sender's name."""
     return int.from_bytes(blake2b(sender.encode(), digest_size=MARK_BYTES).digest())
