@@ -210,12 +210,14 @@ def test_what_a_disk_refuses_is_one_sentence() -> None:
         raise PermissionError(13, "Permission denied", "/x")
 
 
-def test_with_debug_an_error_is_shown_whole(kept: Kept, tmp_path: Path) -> None:
+def test_with_debug_the_stack_trace_comes_before_the_sentence(kept: Kept, tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_text("oops")
     ran = run("ingest", source, "--format", "jsonl", "--out", tmp_path / "out", "--debug")
-    assert isinstance(ran.exception, RuntimeError)
-    assert isinstance(ran.exception.__cause__, PipelineError)
+    lines = ran.stderr.splitlines()
+    assert ran.exit_code == STATUS_ERROR
+    assert "Traceback (most recent call last):" in lines
+    assert lines[-1].startswith("error: none of the 1 rows")
 
 
 def test_control_c_cancels_stops_and_leaves_with_its_status(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
@@ -366,8 +368,9 @@ def test_a_real_run_that_is_interrupted_leaves_no_table(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_what_the_file_system_says_is_one_sentence(tmp_path: Path) -> None:
+def test_what_the_file_system_says_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PipelineError, match=r"gone: No such file or directory"), one_line_errors():
         (tmp_path / "gone").read_text()
-    with pytest.raises(FileNotFoundError), one_line_errors(debug=True):
+    with pytest.raises(PipelineError), one_line_errors(debug=True):
         (tmp_path / "gone").read_text()
+    assert "FileNotFoundError" in capsys.readouterr().err

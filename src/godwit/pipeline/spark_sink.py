@@ -46,6 +46,7 @@ from godwit.filters.json_lines import line_of
 from godwit.filters.language import as_filter
 from godwit.pipeline.columns import OWN, attributes_of
 from godwit.pipeline.log_pieces import segments
+from godwit.pipeline.worker_errors import sentence_first
 
 __all__ = ["LogStreamWriter", "LogWriter", "Target", "lines_of"]
 
@@ -101,10 +102,12 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, target: Target) -> None:
         self.target = target
 
+    @sentence_first()
     def write(self, iterator: Iterator[Any]) -> WrittenPart:
         """The writer of a task."""
         return _write(self.target, iterator)
 
+    @sentence_first()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Write the batch to the log, unless it is there, and publish it."""
         said = next((part.query for part in messages if isinstance(part, WrittenPart) and part.query), "")
@@ -126,10 +129,12 @@ class LogWriter(DataSourceArrowWriter):
     def __init__(self, target: Target) -> None:
         self.target = target
 
+    @sentence_first()
     def write(self, iterator: Iterator[Any]) -> WrittenPart:
         """The writer of a task."""
         return _write(self.target, iterator)
 
+    @sentence_first()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Write everything to the log as one segment."""
         with _locked(self.target.folder):

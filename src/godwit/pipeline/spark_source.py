@@ -26,6 +26,8 @@ the broker loses and duplicates nothing.
    with an error; with `skip_removed` it is a warning.
 2. The process that fills the log ends with the reader, which holds the other end of its standard input.
 3. No filters are pushed (`spark_session.py`, rule 4).
+4. `streamReader` raises nothing: PySpark would report an error of its own instead. A stream that cannot be read raises
+   when its first offset is asked for.
 
 *Limits.* The log is in a folder that driver and workers share.
 """
@@ -56,6 +58,7 @@ from godwit.event_log.log_format import Position
 from godwit.pipeline.log_columns import Wanted, batches
 from godwit.pipeline.log_pieces import LogPiece, advanced, end_of, gone_before, pieces, start_of
 from godwit.pipeline.spark_session import ROWS_PER_BATCH
+from godwit.pipeline.worker_errors import sentence_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,6 +90,7 @@ class GodwitSource(DataSource):
         """`godwit`."""
         return "godwit"
 
+    @sentence_first()
     def schema(self) -> StructType:
         """The schema of a table of events, or of a trace."""
         if "trace" in self.options:
@@ -95,6 +99,7 @@ class GodwitSource(DataSource):
             return schema("trace")
         return from_arrow_schema(_Options(self.options).wanted.schema())
 
+    @sentence_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of the present events."""
         if "trace" in self.options:
@@ -107,11 +112,15 @@ class GodwitSource(DataSource):
         return LogReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """The reader of present and future events."""
+        """The reader of present and future events. (rule 4)"""
         if "trace" in self.options:
-            raise PipelineError("a trace is there as a whole: read it with spark.read, and not as a stream")
-        return LogStreamReader(_Options(self.options))
+            return RefusedStream("a trace is complete from the beginning: read it with spark.read, not as a stream")
+        try:
+            return LogStreamReader(_Options(self.options))
+        except PipelineError as error:
+            return RefusedStream(str(error))
 
+    @sentence_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer to a log, and from there to a broker."""
         from godwit.pipeline.spark_sink import LogWriter
@@ -120,6 +129,7 @@ class GodwitSource(DataSource):
             raise PipelineError('an event log is never overwritten: mode("append"), or another folder')
         return LogWriter(_Options(self.options).sink())
 
+    @sentence_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The same for a stream, each batch once."""
         from godwit.pipeline.spark_sink import LogStreamWriter
@@ -215,6 +225,7 @@ class LogReader(DataSourceReader):
             raise PipelineError(f"there is no {options.folder}")
         self.folder, self.wanted = options.folder, options.wanted
 
+    @sentence_first()
     def partitions(self) -> Sequence[InputPartition]:
         """A task for each few MiB."""
         found = pieces(self.folder, start_of(self.folder), end_of(self.folder))
@@ -223,7 +234,8 @@ class LogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The events of a piece."""
         assert isinstance(partition, _Work)
-        return batches(partition.piece, self.wanted, ROWS_PER_BATCH)
+        with sentence_first():
+            yield from batches(partition.piece, self.wanted, ROWS_PER_BATCH)
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -239,16 +251,19 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_capture": None}
 
+    @sentence_first()
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """The beginning of the log."""
         return start_of(self.options.folder)._asdict()
 
+    @sentence_first()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fetch the events that wait at the broker, and plan to read up to the present end."""
         if self.options.broker:
             catch_up(self.options)
         self._end = end_of(self.options.folder)
 
+    @sentence_first()
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """The end of a batch that begins at `start`."""
         begin = Position(**start)
@@ -268,10 +283,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = self.options.rows_per_batch
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
+    @sentence_first()
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
         """The end of the log."""
         return end_of(self.options.folder)._asdict()
 
+    @sentence_first()
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """A task for each few MiB between two positions."""
         folder, begin = self.options.folder, Position(**start)
@@ -283,12 +300,29 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The events of a piece."""
         assert isinstance(partition, _Work)
-        return batches(partition.piece, self.options.wanted, ROWS_PER_BATCH)
+        with sentence_first():
+            yield from batches(partition.piece, self.options.wanted, ROWS_PER_BATCH)
 
     def stop(self) -> None:
         """Stop the process that fills the log."""
         if self._capture is not None:
             self._capture.end()
+
+
+class RefusedStream(DataSourceStreamReader):
+    """A stream that cannot be read, and why. (rule 4)"""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Raise the reason."""
+        with sentence_first():
+            raise PipelineError(self.reason)
+
+    def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802
+        """Raise the reason, also where the first offset is in a checkpoint."""
+        return self.initialOffset()
 
 
 class CaptureProcess:

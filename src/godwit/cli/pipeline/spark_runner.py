@@ -1,7 +1,7 @@
 """The parts that all commands of `godwit pipeline` share: a Spark session, a progress bar, short errors.
 
 *Rules.*
-1. An exception of Spark becomes one sentence, the message of its cause. With `--debug` it is shown in full.
+1. An exception of Spark becomes one sentence, the message of its cause. With `--debug` its stack trace comes first.
 2. Control-C cancels the jobs, stops the session and leaves with status 130, also before Spark has started.
 3. `tell` shows the present step: beside the bar on a terminal, otherwise as a line on standard error. The bar is shown
    only on a terminal; the summary is a table there and a line of JSON on a pipe.
@@ -13,6 +13,7 @@ import logging
 import re
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,7 @@ TRACEBACK = "Traceback (most recent call last):"
 CAUSE = re.compile(r"^(?:\s*Caused by)?: [\w.$]+: (?P<said>.+)$", re.MULTILINE)
 ERROR_CLASS = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]+)\]\s*")
 VAGUE = ("FAILED_READ_FILE.NO_HINT", "TASK_WRITE_FAILED", "_LEGACY_ERROR_TEMP", "INTERNAL_ERROR")
+OF_GODWIT = re.compile(r"\bgodwit\.(?:\w+\.)*[A-Z]\w*: (?P<said>.+(?:\n(?!\s*(?:$|\tat |SQLSTATE)).+)*)", re.MULTILINE)
 TAIL = re.compile(r"\s*(?:SQLSTATE: \w+|Consider setting '|SQLSTATE)[^\n]*$")
 
 Master = Annotated[
@@ -81,7 +83,7 @@ def session(master: str, what: str, debug: bool = False) -> "Iterator[SparkSessi
 @contextmanager
 def one_line_errors(debug: bool = False, more: Callable[[], str] = str) -> Iterator[None]:
     """Convert an exception of Spark, Arrow or the file system to a `PipelineError` of one sentence and `more`; with
-    `debug` in full.
+    `debug` the stack trace is printed first.
 
     Errors of Godwit itself are such a sentence already.
     """
@@ -89,13 +91,15 @@ def one_line_errors(debug: bool = False, more: Callable[[], str] = str) -> Itera
         yield
     except (GodwitError, Exit, Abort, BrokenPipeError, KeyboardInterrupt):
         if debug and isinstance(sys.exception(), GodwitError):
-            raise RuntimeError("shown in full, because of --debug") from sys.exception()
+            traceback.print_exc()
         raise
     except Exception as error:
         room = type(error).__module__.partition(".")[0]
         where = more()
-        if debug or (room not in ("pyspark", "py4j", "pyarrow") and not isinstance(error, OSError)):
+        if room not in ("pyspark", "py4j", "pyarrow") and not isinstance(error, OSError):
             raise
+        if debug:
+            traceback.print_exc()
         raise PipelineError(sentence(error) + where) from None
 
 
@@ -104,7 +108,12 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = str(error)
-    said = _raised(text) or _caused(text) or next((line for line in text.splitlines() if line.strip()), "")
+    said = (
+        _raised(text)
+        or _refused(text)
+        or _caused(text)
+        or next((line for line in text.splitlines() if line.strip()), "")
+    )
     return TAIL.sub("", ERROR_CLASS.sub("", " ".join(said.split()), count=1)) or type(error).__name__
 
 
@@ -121,6 +130,12 @@ def _raised(text: str) -> str:
         more.append(line)
     words = "\n".join([said, *more]) if said else first
     return words if type.startswith("godwit.") or not said else f"{type.rpartition('.')[2]}: {words}"
+
+
+def _refused(text: str) -> str:
+    """The message of an error of Godwit that a worker has reported without its trace (`worker_errors`)."""
+    found = OF_GODWIT.search(text)
+    return found["said"] if found else ""
 
 
 def _caused(text: str) -> str:
