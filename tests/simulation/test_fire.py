@@ -34,7 +34,7 @@ ROUTES = {
 def test_those_act_whom_the_building_says(interface: str, route: str) -> None:
     summary = outcome(with_changes(FIRE, [f"fire.interface={interface}", *ROUTES[route]]), 1)
     assert summary.violations == ()
-    assert summary.fire["as_the_building_says"] is True
+    assert summary.fire["all_correct"] is True
     assert summary.fire["unsure"] == 0
     assert summary.fire["judged"] == 5 * (48 + 2 * 24)
     assert summary.fire["sprinklers_on"] > 5
@@ -56,7 +56,7 @@ def test_both_interfaces_deliver_to_the_same_devices() -> None:
 def test_those_act_whom_the_building_says_also_under_faults(fault: str) -> None:
     summary = outcome(with_changes(FIRE, [*FAULTS[fault], *RETURNS]), 1)
     assert summary.violations == ()
-    assert summary.fire["as_the_building_says"] is True
+    assert summary.fire["all_correct"] is True
 
 
 def test_the_command_shows_it() -> None:
@@ -64,7 +64,7 @@ def test_the_command_shows_it() -> None:
     assert shown.exit_code == 0
     told = json.loads(shown.stdout)
     assert told["passed"]
-    assert told["fire"]["as_the_building_says"] is True
+    assert told["fire"]["all_correct"] is True
     assert told["context_changes"] > 100
 
 
@@ -81,7 +81,7 @@ def test_a_sprinkler_that_asks_about_no_floor_is_found_out(monkeypatch: pytest.M
     monkeypatch.setattr(fire_monitoring, "near", on_any_floor)
     summary = outcome(FIRE, 1)
     assert set(laws_broken(summary)) == {"fire"}
-    assert summary.fire["as_the_building_says"] is False
+    assert summary.fire["all_correct"] is False
 
 
 def test_a_broker_that_does_not_test_whom_an_order_means_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ def agree(found: dict[str, list[Any]], expected: dict[str, list[Any]], runs_min:
 
 
 def test_deliveries_are_counted_and_those_again_and_out_of_order(trace: "DataFrame", rows: Any) -> None:
-    found = by_run(analytics.delivered(trace), "deliveries", "again", "out_of_order")
+    found = by_run(analytics.delivered(trace), "deliveries", "duplicated", "out_of_order")
     expected = {run: [oracle.delivered(each)] for run, each in rows.items()}
     agree(found, {run: each for run, each in expected.items() if each[0][0]})
     assert sum(again for [(_, again, _)] in found.values()) > 0
@@ -249,7 +249,7 @@ def test_duckdb_comes_to_the_same(trace: "DataFrame", folder: Path) -> None:
     rows = duckdb.execute(query, [files]).fetchall()
     assert {row[0] for row in rows} == set(found)
     for run, count, again, average, quantiles in rows:
-        assert (found[run].deliveries, found[run].again) == (count, again)
+        assert (found[run].deliveries, found[run].duplicated) == (count, again)
         assert same([average, quantiles], [mean[run]["mean"], mean[run].quantiles] if run in mean else [None, None])
 
 
@@ -263,7 +263,7 @@ def test_a_table_of_traces_is_read_as_the_traces_are(spark: "SparkSession", trac
     ).write.parquet(str(table))
     schemas.write_about(table, schemas.About("trace"))
     again = analytics.read(spark, analytics.find([table]))
-    columns = ("deliveries", "again", "out_of_order")
+    columns = ("deliveries", "duplicated", "out_of_order")
     assert by_run(analytics.delivered(again), *columns) == by_run(analytics.delivered(trace), *columns)
 
 
@@ -345,7 +345,7 @@ def test_the_command_says_a_line_for_each_run_and_draws(
     monkeypatch.setattr(spark_runner, "session", lambda *_: nullcontext(spark))
     found = CliRunner().invoke(app, ["analyse", str(tmp_path / "traces"), "--out", str(tmp_path / "out")])
     one, two = map(json.loads, found.stdout.splitlines())
-    same_of_both = {"published": 1, "deliveries": 1, "again": 0, "out_of_order": 0, "probe_ratios": {"1": 1.0}}
+    same_of_both = {"published": 1, "deliveries": 1, "duplicated": 0, "out_of_order": 0, "probe_ratios": {"1": 1.0}}
     assert one == {
         "run": "one",
         "rows": 5,

@@ -262,7 +262,7 @@ def _fire_rows(fire: dict[str, Any]) -> dict[str, Any]:
     if not fire:
         return {}
     return {
-        "all as the building says": fire["as_the_building_says"],
+        "all devices acted correctly": fire["all_correct"],
         "devices judged": f"{fire['judged']:,}, unsure of {fire['unsure']:,}",
         "alerts and orders": f"{fire['alerts']:,} and {fire['orders']:,}",
         "sprinklers that went on": f"{fire['sprinklers_on']:,} of {fire['sprinklers']:,}",

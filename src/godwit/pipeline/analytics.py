@@ -13,7 +13,7 @@ decides which filter was the last, or whether an event arrived out of order. `fr
 |---|---|---|
 | `kinds` | run, kind | how many rows |
 | `deliveries` | delivery | when it was published and delivered, and how often it had come to this client |
-| `delivered` | run | deliveries, those that came again, those out of order |
+| `delivered` | run | deliveries, duplicates, those out of order |
 | `latency` | run | quantiles and mean of the time from publication to delivery |
 | `probes` | probe and subscriber that wants it | how long until it came, null when it never did |
 | `probe_ratios` | run, number of the probe | the share that was delivered [pubmob Fig. 5] |
@@ -269,7 +269,7 @@ def deliveries(trace: "DataFrame") -> "DataFrame":
 
 
 def delivered(trace: "DataFrame") -> "DataFrame":
-    """By run: deliveries, duplicates (`again`), and deliveries after a later event of the same publisher.
+    """By run: deliveries, duplicates (`duplicated`), and deliveries after a later event of the same publisher.
 
     From the beginning of the run, because the first of two deliveries may be in the warm-up.
     """
@@ -279,7 +279,7 @@ def delivered(trace: "DataFrame") -> "DataFrame":
     rows = _came(trace).withColumn("is_overtaken", is_first & (fn.col("sequence") < highest))
     return rows.groupBy("run").agg(
         fn.count("*").alias("deliveries"),
-        fn.count_if(fn.col("number") > 1).alias("again"),
+        fn.count_if(fn.col("number") > 1).alias("duplicated"),
         fn.count_if("is_overtaken").alias("out_of_order"),
     )
 
@@ -548,7 +548,11 @@ def summaries(
     if "delivered" in there:
         tell("deliveries")
         for row in delivered(trace).collect():
-            runs[row.run] |= {"deliveries": row.deliveries, "again": row.again, "out_of_order": row.out_of_order}
+            runs[row.run] |= {
+                "deliveries": row.deliveries,
+                "duplicated": row.duplicated,
+                "out_of_order": row.out_of_order,
+            }
         for row in latency(trace).collect():
             shown = {f"p{100 * share:g}": value for share, value in zip(SHARES, row.quantiles, strict=True)}
             runs[row.run]["latency_s"] = {"mean": row["mean"], **shown}

@@ -167,7 +167,7 @@ def _figures(
         old_down=down.get(run, 0),
         owed=lost[run].owed if run in lost else 0,
         lost=lost[run].lost if run in lost else 0,
-        twice=came[run].again if run in came else 0,
+        twice=came[run].duplicated if run in came else 0,
         out_of_order=came[run].out_of_order if run in came else 0,
         control_per_move=more("hops"),
         bytes_per_move=more("bytes"),

@@ -69,7 +69,7 @@ def ad_hoc(setting: Setting) -> Claim:
     elected, merged = (sum(each.get(kind, 0) for each in kinds.values()) for kind in ("elected", "merged"))
     polls = trace.where("kind = 'handled' and detail = 'Poll'").count()
     came = analytics.delivered(trace).collect()
-    delivered, doubled = sum(row.deliveries for row in came), sum(row.again for row in came)
+    delivered, doubled = sum(row.deliveries for row in came), sum(row.duplicated for row in came)
     overtaken = sum(row.out_of_order for row in came)
     excused = trace.where("kind = 'lost'").count()
     one_leader = sum(row.leaders == 1 for row in _leaders(trace).collect())

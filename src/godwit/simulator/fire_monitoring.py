@@ -268,7 +268,7 @@ class FireMonitoring:
             "signals": len(self.building.of_kind("signal")),
             "judged": judged,
             "unsure": unsure,
-            "as_the_building_says": judged > 0 and wrong == 0,
+            "all_correct": judged > 0 and wrong == 0,
         }
 
     def _concerned(self, id: EventId) -> list[BuildingDevice]:

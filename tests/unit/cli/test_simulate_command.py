@@ -239,7 +239,7 @@ def test_rows_are_below_headings_and_a_heading_without_rows_is_left_out(capsys: 
 
 def test_a_fire_stands_at_the_top_of_the_table_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
     fire = {"alerts": 12, "orders": 24, "sprinklers_on": 57, "sprinklers": 120, "signals": 48, "judged": 2592}
-    fire |= {"switched_left": 360, "switched_right": 213, "unsure": 0, "as_the_building_says": True}
+    fire |= {"switched_left": 360, "switched_right": 213, "unsure": 0, "all_correct": True}
     simulate_command._show(Summary(scenario="fire", seed=1, published=36, fire=fire))
     shown = capsys.readouterr().out
     rows = [line for line in shown.splitlines() if line.startswith("│")]

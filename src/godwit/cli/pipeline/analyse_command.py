@@ -23,7 +23,7 @@ POINTS = 100  # of a distribution, or of a curve over time
 SHOWN = {
     "published": "published",
     "deliveries": "delivered",
-    "again": "twice",
+    "duplicated": "duplicated",
     "out_of_order": "out of order",
     "latency_s": "ms, p50 / p90 / p99",
     "probe_ratios": "first probe, last",
