@@ -18,7 +18,7 @@ from tests.network.rights_broker import secured, user
 from tests.network.waiting import until
 
 STEPS_MAX = 2
-RECORDED, RECOMPUTED = "recorded when it happened", "recomputed from today's tables"
+RECORDED, RECOMPUTED = "recorded when it happened", "recomputed from the present tables"
 
 
 class Stranger:
@@ -172,7 +172,7 @@ def test_an_event_that_is_written_is_followed_from_broker_to_broker() -> None:
                     "b2",
                     "b3",
                 ]
-                await shows(page, "the event would go on to b2")
+                await shows(page, "the event would be forwarded to b2")
                 assert b1.http.activity.counts.get("published") == 1  # nothing was published for this
                 await page.get_by_role("button", name="Write it as JSON").click()
                 written = '{"attributes": {"kind": "position", "zone": 3}, "to": "floor = 7"}'

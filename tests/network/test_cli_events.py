@@ -191,8 +191,8 @@ def test_tls_at_a_port_without_it_is_pointed_out(place: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--user", "ann", "--password", "x"], "warning: nobody checked the user 'ann': this broker has no users\n"),
-        (["--token", "x"], "warning: nobody checked the token: this broker has no users\n"),
+        (["--user", "ann", "--password", "x"], "warning: the user 'ann' was not checked: this broker has no users\n"),
+        (["--token", "x"], "warning: the token was not checked: this broker has no users\n"),
         ([], ""),
     ],
 )

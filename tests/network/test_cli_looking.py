@@ -29,7 +29,7 @@ def pair() -> Iterator[Pair]:
         apart.end()
 
 
-RECOMPUTED = "  (recomputed from today's tables)"
+RECOMPUTED = "  (recomputed from the present tables)"
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_why_a_client_got_an_event_is_told_hop_by_hop(pair: Pair, events: dict[s
     assert ran.exit_code == 0
     first, second = lines(ran.stdout)
     assert (first["broker"], second["broker"]) == ("b1", "b2")
-    assert "went on to b2" in first["verdict"]
+    assert "was forwarded to b2" in first["verdict"]
     assert "waits in the client's queue" in second["verdict"]
 
 
@@ -84,7 +84,7 @@ def test_why_a_client_did_not_get_an_event_is_told_down_to_the_literal(pair: Pai
     ran = godwit("explain", events["dear"], "ann", *http(pair[1]))
     assert ran.exit_code == 1
     first, second = lines(ran.stdout)
-    assert "it was sent to nobody else" in first["verdict"]
+    assert "it was sent to no other broker" in first["verdict"]
     assert second["subscriptions"][0]["fails"] == ["cost < 3"]  # though the event never came there
 
 
@@ -118,7 +118,7 @@ def test_for_people_there_are_tables_and_a_tree(
     assert "kind = 'parking' AND cost < 3" in told
     assert "1 link\n" in godwit("routes", "--links", *http(pair[1])).stdout
     drawn = godwit("explain", events["dear"], "ann", *http(pair[1])).stdout
-    assert drawn.startswith(f"✗ {events['dear']} did not come to ann{RECOMPUTED}\n├── b1  ")
+    assert drawn.startswith(f"✗ {events['dear']} did not reach ann{RECOMPUTED}\n├── b1  ")
     assert "fails  because of cost < 3" in drawn
     drawn = godwit("explain", "van:99", "ann", *http(pair[1])).stdout
     assert drawn.startswith("? van:99 is not recorded any more for ann\n")

@@ -46,10 +46,10 @@ def test_an_event_was_delivered_and_sent_on_although_the_client_has_left_since(t
                 hops["b3"]["deliveries"][0]["state"] == "it was sent to the client, whose session here has ended since"
             )
             assert [(row["peer"], row["basis"]) for row in hops["b2"]["sent_on"]] == [("b3", "record")]
-            assert "the event went on to b3" in hops["b2"]["verdict"]
+            assert "the event was forwarded to b3" in hops["b2"]["verdict"]
             status, hops = await explained(b1, tmp_path, f"{publisher}:{number + 1}", "ann")
             assert status == 1
-            assert "it was sent to nobody else" in hops["b1"]["verdict"]
+            assert "it was sent to no other broker" in hops["b1"]["verdict"]
             status, hops = await explained(b2, tmp_path, "--topic", "fleet/a", "--client", "ann", "--last", "1h")
             assert (status, hops["b3"]["event"]) == (0, f"{publisher}:{number}")
             assert (await explained(b2, tmp_path, "--topic", "fleet/c", "--client", "ann"))[0] == 3
@@ -120,7 +120,10 @@ def test_a_broker_whose_records_began_before_an_event_says_that_it_has_not_come(
                 event = f"van:{van.machine.sequence}"
                 assert (await explained(b2, tmp_path, event, "ann"))[0] == 1
                 _, hops = await explained(b1, tmp_path, event, "ann")
-                assert (hops["b2"]["verdict"], hops["b2"]["basis"]) == ("the event has not come here", "record")
+                assert (hops["b2"]["verdict"], hops["b2"]["basis"]) == (
+                    "the event has not reached this broker",
+                    "record",
+                )
         finally:
             await b1.stop()
             await b2.stop()

@@ -115,17 +115,17 @@ def test_explain_tells_at_each_broker_what_became_of_an_event(family: str) -> No
             assert told["deliveries"][0]["number"] == 1
             assert told["arrivals"][0]["from"] == "b1"
             told = await why(at_b1, got, "s")
-            assert told["verdict"] == "the client has no session here; the event went on to b2"
+            assert told["verdict"] == "the client has no session here; the event was forwarded to b2"
             assert told["basis"] == "record"
             everywhere = await get(at_b1, "/why", event=got, client="s")
-            assert everywhere["hops"][0]["verdict"] == "the client has no session here; the event went on to b2"
+            assert everywhere["hops"][0]["verdict"] == "the client has no session here; the event was forwarded to b2"
             assert (everywhere["hops"][0]["sent_on"][0]["basis"], everywhere["basis"]) == ("record", "record")
             assert told["sent_on"][0]["peer"] == "b2"
             assert told["arrivals"][0]["from"].startswith("http-")
 
             wrong = await post(kind="job", zone=4, floor=1)
             told = await why(at_b1, wrong, "s")
-            assert told["verdict"] == "the client has no session here; it was sent to nobody else"
+            assert told["verdict"] == "the client has no session here; it was sent to no other broker"
             told = await why(at_b2, wrong, "s")
             assert told["verdict"].startswith("the event is not recorded here (records begin at ")
             assert told["basis"] == "unknown"

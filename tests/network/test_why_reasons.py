@@ -89,11 +89,11 @@ def test_an_event_whose_time_is_over_does_not_wait() -> None:
             await until(lambda: time() > expires_at)
             told = await why(client, id, "ann")
             assert (told["delivered"], told["waits"]) == (False, False)
-            assert "its time was over before the client came for it: it expired at 20" in told["verdict"]
+            assert "the event expired before the client connected, at 20" in told["verdict"]
             async with connect(running.native, name="ann"):
                 await until(lambda: running.http.activity.counts.get("expired", 0) > 0)
             told = await why(client, id, "ann")
-            assert "its time was over before the client came for it: it expired at 20" in told["verdict"]
+            assert "the event expired before the client connected, at 20" in told["verdict"]
 
     run(scene)
 
@@ -161,7 +161,7 @@ def test_a_subscription_that_came_too_late_is_named() -> None:
             await ann.subscribe("kind = 'news'", name="late")
             told = await why(at_b1, id, "ann")
             assert told["verdict"] == (
-                "the event went as far as b1, which knew of nobody behind it who wanted it at that moment; "
+                "the event reached b1, which knew of no further subscriber for it at that moment; "
                 "'late' of the client matches it now: it was made later, or not yet known there"
             )
 

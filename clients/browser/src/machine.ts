@@ -198,7 +198,7 @@ export function makeMachine(
   // ---------------------------------------------------------------- connections
 
   function onAttached(message: Attached): void {
-    if (isAttached) throw new ProtocolError("Attached for the second time on one connection");
+    if (isAttached) throw new ProtocolError("a second Attached on one connection");
     const { accepted, fresh } = message;
     check(accepted);
     const answered = numbered - underWay.length; // a broker that says less has lost its last inputs

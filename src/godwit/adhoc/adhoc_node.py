@@ -367,7 +367,7 @@ class AdHocNode:
         is_early = self._gathers > 0 and (circuit.held or (kind is Request and type(message.wish) is Publish))
         if waits or is_early:  # rule 2
             if len(circuit.held) >= HELD_MAX:
-                raise PeerFault(f"more than {HELD_MAX} messages before everybody has come")
+                raise PeerFault(f"more than {HELD_MAX} messages before all devices have arrived")
             circuit.held.append(message)
             return
         self.device.let("broker", self.device.broker.handle(Heard(circuit.name, message), now))

@@ -1,4 +1,5 @@
-"""Circuits: exactly-once, ordered conversations between two nodes of an ad hoc network, over ways that come and go.
+"""Circuits: exactly-once, ordered channels between two nodes of an ad hoc network, over paths that appear and
+disappear.
 
 *Theory.* A circuit is a `Link` (`broker/links.py`) whose frames are relayed from node to node. Ways break, change and
 overtake; the link's numbers and acknowledgements make up for it. So a client's session sees the same as elsewhere: a

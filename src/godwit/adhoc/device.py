@@ -1,4 +1,4 @@
-"""A wireless device: what it passes on, and what client, event broker and circuits inside it say to each other.
+"""A wireless device: the messages that it relays, and the exchange between its client, event broker and circuits.
 
 *Theory.* Messages to a node that is not in range are relayed: each node on the way knows the next (`radio_routes.py`).
 What is for this node belongs to a circuit (`circuits.py`). A circuit ends at the client here, or at the event broker

@@ -158,7 +158,7 @@ class EventBroker:
         """
         state = parts[0].state
         assert state is not None
-        since, removed = self.sessions.release(state.client, now, "the session has come whole")
+        since, removed = self.sessions.release(state.client, now, "the session has arrived completely")
         effects = self._broker.withdraw(removed, now)
         items = [item for part in parts for item in part.items]
         session = Session.restored(state, items, self.config.limits, now)
@@ -266,7 +266,7 @@ def whole_sessions(parts: list[Replay], message: Merge) -> list[list[Replay]]:
     if type(leases) is not tuple or any(type(left) not in (int, float) or not left >= 0 for left in leases):
         raise PeerFault(f"leases of {shown(leases)}: they must be seconds, 0 or more")
     if len(sessions) != len(leases) or (parts and not parts[-1].is_last):
-        raise PeerFault(f"{len(sessions)} sessions came, and {len(leases)} were announced")
+        raise PeerFault(f"{len(sessions)} sessions arrived, but {len(leases)} were announced")
     return sessions
 
 

@@ -1,4 +1,4 @@
-"""What a device holds, as it stands on its disk: a crash takes nothing that the device has accepted.
+"""The stored holdings of a device: a crash loses nothing that the device has accepted.
 
 *Theory.* Others rely on three things that a device holds: the sessions of its event broker with what waits in them, its
 own events that no event broker has acknowledged, and events that it is to bring to a fixed broker. After each turn,

@@ -1,4 +1,4 @@
-"""What the devices of an ad hoc network say to each other, over the air and over several hops."""
+"""Messages between devices of an ad hoc network, over the air and over several hops."""
 
 from typing import Any, Literal
 
@@ -158,9 +158,9 @@ def check_radio(message: Any) -> None:
         names = (message.source, message.target)
         numbers = (message.number, message.hops)
         if type(message.body) not in (Carried, Poll, Hangup):
-            raise PeerFault(f"{shown(message.body)} is nothing that nodes send over others")
+            raise PeerFault(f"{shown(message.body)} is not a message that nodes relay")
     else:
-        raise PeerFault(f"{shown(message)} is nothing that is sent over the air")
+        raise PeerFault(f"{shown(message)} is not a message between devices")
     if any(type(name) is not str or not 0 < len(name) <= NAME_CHARS_MAX for name in names):
         raise PeerFault(f"{shown(message)}: nodes have names of 1 to {NAME_CHARS_MAX} characters")
     if any(type(number) is not int or not 0 <= number < NUMBER_MAX for number in numbers):

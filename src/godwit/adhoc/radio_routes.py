@@ -1,4 +1,4 @@
-"""Who can be reached over which neighbour, and which event brokers have been heard of lately.
+"""Routes of a device: reachable nodes by neighbour, and the event brokers that were heard recently.
 
 *Theory.* Every node counts all that it sends, beacons and relayed messages alike. A node that receives a message of
 node N over a neighbour, with a higher number than before, has a way to N: that neighbour. Along such a way the numbers

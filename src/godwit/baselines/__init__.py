@@ -1,4 +1,4 @@
-"""Baselines: ways of routing that the papers describe and that ours are compared with. Not for production.
+"""Baselines: routing algorithms of the papers, for comparison with Godwit's own. Not for production.
 
 Importing this room registers the routing family `fixed_hops`, which matches every event at every hop, exactly as [spcf
 §3.1] describes it, on an overlay that stays; and the mode of moving `naive` [rebeca §3.2]. Pure machines.

@@ -1,4 +1,4 @@
-"""What brokers say to each other when events are matched at every hop (`hop_routing.py`). [spcf §3.1]
+"""Messages between brokers that match events at every hop (`hop_routing.py`). [spcf §3.1]
 
 *Rules.*
 1. Each names the broker that it is from; neighbours pass it on unchanged, but for the targets.

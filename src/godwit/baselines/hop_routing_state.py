@@ -1,4 +1,4 @@
-"""What is written down of a broker that matches at every hop. Rows, indexes and trees follow from it."""
+"""The stored state of a broker that matches at every hop. Rows, indexes and trees follow from it."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What administrators do to the sessions and events of a broker: end a session, empty a queue, clear a retained event.
+"""Requests of administrators: end a session, empty a queue, clear a retained event.
 
 *Theory.* An administrator's request is an input like any other (`EndSession`, `DropQueue`, `ClearRetained`): it is in
 the journal, and a replay does the same. The driver has decided who may ask. To disconnect a client is the driver's own

@@ -1,4 +1,4 @@
-"""Authorisation in the machine: what clients here may still do, and what happens when that changes.
+"""Authorisation in the machine: the rights of clients here, and the consequences when rights change.
 
 *Theory.* A driver checks each request of a client before the machine sees it (`runtime/grants.py`). That is not enough
 for what happens later, or to others: a subscription that was allowed is there for days, and the event that a `Retain`

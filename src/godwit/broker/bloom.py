@@ -1,4 +1,4 @@
-"""Bloom filters: a set in a few bits for each element, that may say yes wrongly and never says no wrongly.
+"""Bloom filters: a set in a few bits for each element, with false positives and without false negatives.
 
 *Theory.* Each element sets `hashes` bits out of `bits`. With n elements and a wanted rate p of false positives,
 bits = -n ln p / (ln 2)² and hashes = (bits / n) ln 2 are best, if the positions of an element are drawn apart from each

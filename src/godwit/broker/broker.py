@@ -188,7 +188,7 @@ class Broker:
         """A connection to a neighbour is there."""
         link = self.links.get(input.peer)
         if link is None:
-            return [Close(input.peer, f"{input.peer} is no neighbour of {self.name}")]
+            return [Close(input.peer, f"{input.peer} is not a neighbour of {self.name}")]
         effects = link.on_up(now)
         if self.config.expects_strangers and self.config.advertisements == "optional":  # once; again changes nothing
             self.advertise_everything(f"{self.name}/{self.incarnation}", effects, now)
@@ -229,7 +229,7 @@ class Broker:
                 effects += [Close(peer, f"{peer} closed the link: {frame.reason}"), *link.on_down(now)]
                 self.carry_out(self.routing.on_peer_down(peer, now), effects, now)
             else:
-                raise PeerFault(f"{type(frame).__name__} is nothing that brokers send")
+                raise PeerFault(f"{type(frame).__name__} is not a message of brokers")
         except PeerFault as fault:
             link.fault = str(fault)
             effects.append(Trace(Record("fault", peer, type(frame).__name__, detail=link.fault)))
@@ -358,7 +358,7 @@ class Broker:
                 return self.sessions.between(connection, message, now)
             if (handler := self._tables.client_messages.get(type(message))) is not None:
                 return handler(connection, message, now)
-            raise PeerFault(f"{type(message).__name__} is nothing that clients send")
+            raise PeerFault(f"{type(message).__name__} is not a message of clients")
         except PeerFault as fault:
             reason = str(fault)
             who = self.sessions.client_of(connection) or connection

@@ -1,4 +1,4 @@
-"""How a broker routes, and its bounds: everything that two brokers of one network may differ in."""
+"""Settings of a broker: how it routes, and its bounds."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What is written down of a broker: the states of its parts, by name."""
+"""The stored state of a broker: the states of its parts, by name."""
 
 from typing import ClassVar
 

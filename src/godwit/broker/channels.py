@@ -258,7 +258,7 @@ class Channels:
         if at >= 0:
             if (waiting[at].incarnation, waiting[at].targets[target]) > (packet.incarnation, packet.targets[target]):
                 at = len(waiting) - 1
-            why = f"no way to {target}, and no room to wait for one"
+            why = f"no path to {target}, and no room to wait for one"
             answers += _dropped(packet.source, waiting[at].targets[target], waiting[at].message, why)
             del waiting[at]
 

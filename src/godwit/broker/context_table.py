@@ -1,4 +1,5 @@
-"""The tables of contexts that a broker keeps for SPCF: of its own clients, of other brokers, and who needs what.
+"""The tables of contexts for SPCF: those of this broker's clients, those of other brokers, and the subscriptions that
+each needs.
 
 *Theory.* The clients of a broker that are in equal contexts share one, which has a number. Where there would be more
 than `contexts_max` of them, one more joins the *summary* that grows least by it: bounds around all that are in it, with

@@ -1,4 +1,5 @@
-"""Roots: the filters that a neighbour has been told, so arranged that few must be asked whether they cover another.
+"""Roots: the filters that were sent to a neighbour, arranged so that few of them must be tested for covering another
+filter.
 
 *Theory.* Most filters are conjunctions that want one of a few values of some attribute. Such a filter can cover
 another, or be covered by it, only if the two share such a value. So it is found by its values. Filters of other forms

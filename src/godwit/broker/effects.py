@@ -1,4 +1,4 @@
-"""Inputs and effects: all that a machine can be told, and all that it can ask for.
+"""Inputs and effects of a machine: everything that a driver can hand in, and everything that a machine can request.
 
     machine.handle(input, now) -> list[Effect]
 

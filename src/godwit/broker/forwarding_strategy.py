@@ -1,4 +1,4 @@
-"""The seam between the graph family and its strategies: who hears of a subscription, and who gets an event.
+"""The interface between the graph family and its strategies: targets of a subscription, and targets of an event.
 
 *Theory.* `GraphRouting` (`graph.py`) has the tables and the channels to all brokers. A *forwarding* decides whom it
 tells of a subscription, what a broker hears that is met for the first time, and which brokers get an event. Besides

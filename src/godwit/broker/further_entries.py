@@ -1,4 +1,5 @@
-"""The seam between the tree family and entries of another kind: what they must do so that a tree keeps them.
+"""The interface between the tree family and entries of other kinds: what such entries provide so that a tree can keep
+them.
 
 *Theory.* `TreeRouting` (`tree.py`) keeps subscriptions and advertisements. Another part may keep entries that clients
 here and neighbours tell in messages of its own, such as filters that refer to their client's own state

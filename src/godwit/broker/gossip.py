@@ -1,4 +1,4 @@
-"""What every broker should know: small tables, a copy at each broker, that agree when all is quiet.
+"""Gossip: small tables with a copy at every broker. The copies agree when no update is in transit.
 
 *Theory.* A table maps keys to values. A broker that changes an entry stamps it, higher than what it knew of the key,
 and of two versions the higher (stamp, name of the broker) is true everywhere. So it makes no difference in which order
@@ -177,7 +177,7 @@ class Gossip:
         known = self.fact(table, *key)
         latest = -1 if known is None else known.stamp
         if stamp and stamp <= latest:
-            return "something later is known"
+            return "a later value is known"
         self._store(Fact(table, key, stamp or max(stamp_of(now), latest + 1), self.name, value), "")
         return None
 
@@ -327,7 +327,7 @@ def check_known(message: GossipUpdate) -> None:
         if sum(map(len, fact.key)) > KEY_CHARS_MAX:
             raise PeerFault(f"a key in the table of {fact.table} is longer than {KEY_CHARS_MAX} characters")
         if not 0 <= fact.stamp <= STAMP_MAX or not fact.by:
-            raise PeerFault(f"{shown(fact)} is stamped as no broker does")
+            raise PeerFault(f"{shown(fact)} has an invalid stamp")
         if fact.value is not None:
             if type(fact.value) is not kind:
                 raise PeerFault(f"{shown(fact.value)} is not a value of the table of {fact.table}")

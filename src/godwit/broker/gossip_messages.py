@@ -1,4 +1,5 @@
-"""What brokers tell each other of what all of them should know. The types of `messages.py`, continued (`gossip.py`)."""
+"""Messages of gossip: updates of the tables that every broker has (`gossip.py`). The types of `messages.py`,
+continued."""
 
 import msgspec
 

@@ -545,9 +545,9 @@ class GraphRouting:
         incarnations, brokers_max = self.channels.incarnations, self.topology.brokers_max
         check_packet(packet, brokers_max, self.checks)
         if packet.source == self.broker and packet.incarnation > self.channels.incarnation:
-            raise PeerFault(f"a packet of this broker in a life {packet.incarnation} that it never had")
+            raise PeerFault(f"a packet of this broker with incarnation {packet.incarnation}, which it never had")
         if self.broker in packet.targets and packet.source not in incarnations and len(incarnations) >= brokers_max:
-            raise PeerFault(f"{packet.source} is one broker more than the {brokers_max} that are allowed")
+            raise PeerFault(f"{packet.source} is one broker too many: at most {brokers_max} are allowed")
 
     def snapshot(self) -> GraphState:
         """The tables as they are now."""

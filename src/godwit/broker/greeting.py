@@ -1,4 +1,5 @@
-"""A client greets: its user has room for one more session, makes room, or is turned away. (`user_quotas.py`)"""
+"""A client's greeting and its user's quota of sessions: the session fits, or replaces an older one, or is
+refused. (`user_quotas.py`)"""
 
 from collections.abc import Callable
 

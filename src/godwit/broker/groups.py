@@ -1,4 +1,4 @@
-"""Groups: subscriptions that share events, so that each event goes to one of them.
+"""Groups: shared subscriptions. Each event goes to one member.
 
 *Theory.* A subscription with `share` belongs to the group of that name and of its filter. Who is in a group, at which
 broker and whether its client is there, stands in a table that every broker has (`gossip.py`). An event travels as

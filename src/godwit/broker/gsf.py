@@ -1,4 +1,4 @@
-"""GSF: every broker hears of every subscription, and an event goes to the brokers that have one which matches it.
+"""GSF: every broker receives every subscription, and an event goes to the brokers with a subscription that matches it.
 
 *Paper.* [spcf §3.1.2, §4], GSF: "forwards messages along the SPT of the publisher, pruned by using subscriptions".
 *Symbols.* D → every broker that is known.

@@ -1,4 +1,4 @@
-"""Losses that a broker has heard of: brokers that have lost their last inputs, and since when.
+"""Known losses: brokers that have lost their last inputs, and the time since when.
 
 *Theory.* A session need not be touched when a loss is heard of. Losses are numbered as they are heard, and a session
 remembers up to which number it has been told: its next receipt has the earliest time of the rest (`lost_since`).

@@ -1,4 +1,4 @@
-"""Matching at every hop: events go down the tree of their broker, and each hop finds out who behind it wants them.
+"""Matching at every hop: events travel down the tree of their broker, and each hop computes the next targets.
 
 *Theory.* With matching at the source a packet names its targets. Here it does not: each hop matches the event with the
 subscriptions it knows and passes it on to the neighbours behind which somebody wants it [spcf §3.1.1]. For that all on

@@ -1,4 +1,4 @@
-"""Host: what a broker offers to its components, and all that they may use of it.
+"""Host: the interface of a broker for its components.
 
 `Broker` (`broker.py`) implements it. What each method does to links, routing and sessions is said here; the methods of
 `Broker` say how.

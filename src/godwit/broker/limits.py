@@ -1,4 +1,4 @@
-"""What a border broker's clients can make it keep, and no more."""
+"""Limits: the most that clients can make a border broker store."""
 
 import msgspec
 from msgspec.structs import force_setattr

@@ -1,4 +1,4 @@
-"""A link between two brokers: messages come exactly once and in order, whatever happens to the frames.
+"""A link between two brokers: messages are delivered exactly once and in order, whatever happens to the frames.
 
 *Theory.* Each end numbers the messages it sends 1, 2, 3, … and keeps them in its outbox until the other end has
 acknowledged them, cumulatively. A connection begins with a `Hello` each way, which says what has come so far; what has
@@ -187,7 +187,7 @@ class Link:
         A greeting to a past life of ours does not open the link: the peer numbers from 1 once it has heard of this one.
         """
         if not self.connected or not _is_well_formed(hello):
-            raise PeerFault(f"a Hello that no broker sends: {hello}")
+            raise PeerFault(f"an invalid Hello: {hello}")
         if self._is_of_past_life(hello):
             return ([] if hello.heard else [Send(self.peer, self._hello(heard=True))]), False, None
         has_forgotten = self.peer_incarnation not in (0, hello.incarnation)
@@ -398,7 +398,7 @@ def _is_well_formed(hello: Hello) -> bool:
 
 def _check_sent(number: int, sent: int) -> None:
     if number > sent:
-        raise PeerFault(f"acknowledges {number}, and {sent} is the last that was sent")
+        raise PeerFault(f"acknowledges {number}, and {sent} is the last frame that was sent")
 
 
 def _event_in(message: Message) -> Event | None:

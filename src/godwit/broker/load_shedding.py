@@ -1,4 +1,4 @@
-"""When a process holds more than it should: what a broker lets go, and in which order.
+"""Load shedding: what a broker drops, and in which order, when its process holds too much.
 
 *Theory.* Only the driver knows what its process holds. It tells the broker how many bytes are too many (`ShedLoad`), an
 input like any other, so that a replay does the same.

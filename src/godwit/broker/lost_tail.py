@@ -1,4 +1,4 @@
-"""A lost tail: the disk has lost the last inputs of a broker, which goes on as another life with all the rest.
+"""A lost tail: the disk has lost the last inputs of a broker, which continues as a new incarnation with the rest.
 
 *Theory.* A broker's state is a function of its inputs. When the disk loses the last of them, the broker comes back as
 it was a while ago, and others know more: neighbours have received what it never sent, or were acknowledged what it
@@ -46,7 +46,7 @@ from godwit.trace import Record
 __all__ = ["LOST_TAIL", "LostTail", "LostTailState"]
 
 LOST_TAIL = "this broker has lost its last inputs, and begins another life"
-WRONG = "your Hello knows of messages that were never sent here, and this broker has lost none since it was started"
+WRONG = "the Hello names messages that this broker never sent, and this broker has lost none since it started"
 TOLD_AT_ONCE = 128
 LOSSES_TIMER = "losses"
 

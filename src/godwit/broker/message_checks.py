@@ -1,4 +1,4 @@
-"""Is this a message that an honest client sends? Checked before anything is changed.
+"""Checks of messages from clients, before anything is changed.
 
 *Theory.* The decoder (`runtime/wire.py`) lets only messages through whose fields are of the types that their classes
 declare, all the way down: ids are pairs of texts, filters are filters. Gateways make messages of those types, too. So
@@ -97,7 +97,7 @@ def check_attach(message: Any) -> None:
     for wish in message.wanted:
         check_wish(wish)
         if type(wish) is Advertise and is_open(wish.filter):
-            raise PeerFault("Attach.wanted holds what was accepted, and an advertisement on the own state never was")
+            raise PeerFault("Attach.wanted has an advertisement on the client's own state, which no broker accepts")
     if message.context is not None:
         check_context(message.context)
         check_size(message.context.values)

@@ -1,4 +1,4 @@
-"""Packets that no honest broker sends are told apart here, before anything is changed by them.
+"""Checks of packets between brokers of a graph, before anything is changed.
 
 *Rules.*
 1. What passes is safe to number, hold, route, match and keep.
@@ -55,7 +55,7 @@ Further = Mapping[type, Callable[[Any], None]]
 def check_packet(packet: Packet, targets_max: int, further: Further | None = None) -> None:
     """`PeerFault` when no honest broker sends this packet."""
     if not packet.source or not is_number(packet.incarnation):
-        raise PeerFault(f"a packet of life {packet.incarnation!r} of {packet.source!r}")
+        raise PeerFault(f"a packet of incarnation {packet.incarnation!r} of {packet.source!r}")
     if not 0 < len(packet.targets) <= targets_max:
         raise PeerFault(f"a packet of {packet.source} with no targets, or too many")
     for target, number in packet.targets.items():
@@ -89,7 +89,7 @@ def _fault(message: Any) -> str | None:
         case Subscribe(filter=filter):
             return f"{shown(filter)}, which cannot be routed" if is_open(filter) else None
         case ChannelStart():
-            return None if is_number(message.incarnation) else f"a life numbered {message.incarnation!r}"
+            return None if is_number(message.incarnation) else f"an incarnation numbered {message.incarnation!r}"
         case Nack() | LostNumbers():
             numbers = message.numbers
             well = len(numbers) <= NACK_MAX and all(map(is_number, numbers))
@@ -105,7 +105,7 @@ def _fault(message: Any) -> str | None:
 def check_context_added(message: ContextAdded) -> None:
     """`PeerFault` unless this describes contexts, and is numbered."""
     if not is_number(message.incarnation) or not is_number(message.number):
-        raise PeerFault(f"a context numbered {shown(message.number)} of a life {shown(message.incarnation)}")
+        raise PeerFault(f"a context numbered {shown(message.number)} of incarnation {shown(message.incarnation)}")
     replaces = message.replaces
     if replaces != 0 and not (is_number(replaces) and replaces < message.number):
         raise PeerFault(f"a context numbered {message.number} instead of {shown(replaces)}")
@@ -147,7 +147,7 @@ def check_in_context(message: InContext) -> None:
 def check_subscriptions_complete(message: SubscriptionsComplete) -> None:
     """`PeerFault` unless this names a context of a life."""
     if not is_number(message.incarnation) or not is_number(message.number):
-        raise PeerFault(f"a context numbered {shown(message.number)} of a life {shown(message.incarnation)}")
+        raise PeerFault(f"a context numbered {shown(message.number)} of incarnation {shown(message.incarnation)}")
 
 
 def check_drop_subscriptions(message: DropSubscriptions) -> None:
@@ -172,7 +172,9 @@ CONTEXT_CHECKS: dict[type, Callable[[Any], None]] = {
 def check_advertisement_added(message: AdvertisementAdded) -> None:
     """`PeerFault` unless this advertises what can be routed, and is numbered."""
     if not is_number(message.incarnation) or not is_number(message.number):
-        raise PeerFault(f"an advertisement numbered {shown(message.number)} of a life {shown(message.incarnation)}")
+        raise PeerFault(
+            f"an advertisement numbered {shown(message.number)} of incarnation {shown(message.incarnation)}"
+        )
     if is_open(message.filter):
         raise PeerFault(f"{shown(message.filter)} is advertised, which cannot be routed")
 

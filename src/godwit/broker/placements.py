@@ -1,4 +1,4 @@
-"""Placements: of groups of equal filters, which a neighbour is told, and under which ids.
+"""Placements: which groups of equal filters are sent to a neighbour, and under which ids.
 
 *Theory.* Entries with equal filters are one *group*. `Grouped` (`reductions.py`) knows the entries; it says when a
 group is new and when its last entry has gone, and a placement answers with the changes to tell.

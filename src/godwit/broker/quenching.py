@@ -1,4 +1,5 @@
-"""Quenching, the broker's side: tell sources in one filter what anybody wants, so that they need not send the rest.
+"""Quenching, the broker's side: one filter tells publishers which events have subscribers, so that they need not send
+the others.
 
 *Theory.* The *combined filter* is the OR of all subscriptions known here. Sources that asked for it (`Attach.quench`)
 hold a copy. A new subscription that the copy covers changes nothing; another is added to it at once and told. When a

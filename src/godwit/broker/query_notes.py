@@ -1,4 +1,4 @@
-"""Queries of subscriptions that a border broker's gateway tests, written down as notes of the session.
+"""Queries of subscriptions that a border broker's gateway tests, stored as notes of the session.
 
 *Theory.* A client that cannot run the exact test of its query (MQTT, a browser, `curl`) has it run by the gateway of
 its border broker. The machine routes by the filter and does not look at the query. It keeps the query's language and

@@ -1,4 +1,5 @@
-"""Queue rules and the lifetime of a subscription as people write them: in options, URLs and MQTT properties.
+"""Queue rules and the lifetime of a subscription in the form in which people write them: options, URLs, MQTT
+properties.
 
 *Rules.*
 1. Each rule has the name of its field in `QueueRules`, whatever the transport. An unknown rule or value is an

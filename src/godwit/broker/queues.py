@@ -1,4 +1,4 @@
-"""The queue of one session: what a client has still to get, what may leave it unsent, and what is kept until confirmed.
+"""The queue of one session: unsent events, rules that drop events, and sent events until they are confirmed.
 
 *Theory.* An event that enters gets the next number of the session. It is then in one of two places. *Waiting*: not sent
 on the present connection, because the client is away or has `window` deliveries to confirm. *Sent*: under way, and kept

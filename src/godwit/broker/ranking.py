@@ -1,4 +1,4 @@
-"""A ranking: keys by rank, the lowest at hand, any of them gone or ranked again at any time.
+"""A ranking: keys by rank, with fast access to the lowest; any key can be removed or ranked again at any time.
 
 *Theory.* A heap with lazy deletion: a key that leaves stays in the heap until it comes up, and a key that is ranked
 again is in it twice. What counts is the rank in the dictionary beside it.

@@ -1,4 +1,4 @@
-"""Reductions: which of many filters a neighbour must be told, so that it knows enough and little more.
+"""Reductions: which of many filters must be sent to a neighbour, so that it knows enough and little more.
 
 *Theory.* All strategies of the tree family are one algorithm; they differ only here. Each neighbour has an `Outgoing`
 for subscriptions and one for advertisements: the entries that concern it go in and out, and out come the changes to

@@ -1,4 +1,4 @@
-"""What a session no longer holds, and routing must forget."""
+"""Entries that a session no longer holds and that routing must remove."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The seam between a broker and its routing family: what a family is asked, and what it answers.
+"""The interface between a broker and its routing family.
 
 *Theory.* A broker looks after links and sessions and knows nothing of routes. A routing family knows nothing of frames,
 connections and queues: it is told what clients of this broker want and say (`subscribe`, `publish`, …) and what came

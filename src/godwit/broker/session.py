@@ -1,4 +1,4 @@
-"""One session: what is kept for a client, and the receipts that account for every event it took in.
+"""One session: the stored state of a client, and the receipts that account for every event it received.
 
 *Theory.* A receipt says what happened to events since the last receipt *that came*. A connection may break before
 `Attached` arrives, or after it; the client says with its next `Attach` which receipt it has, and only then are the
@@ -91,7 +91,7 @@ class Authority(Protocol):
 
 def not_addressed(client: NodeId, event: Event) -> Trace:
     """The record that an event was not for a client, in its context of that moment."""
-    detail = "its context is not whom the event is to"
+    detail = "its context does not match the `to` of the event"
     return Trace(Record("not_addressed", client, "", event.publisher, event.sequence, detail=detail))
 
 

@@ -1,4 +1,4 @@
-"""Sessions: what a border broker keeps for its clients while they come, go and come back.
+"""Sessions: what a border broker stores for its clients while they connect, disconnect and reconnect.
 
 *Theory.* A session belongs to a client's name and outlives its connections. It holds the client's subscriptions and
 advertisements, the number of the last request that was handled, the numbers of events seen lately, and the queue of
@@ -167,7 +167,7 @@ class Sessions:
         if not asserted:
             return []
         if len(self._vouched) >= self.limits.sessions_max:
-            return [Close(connection, f"more than {self.limits.sessions_max} connections have not said who they are")]
+            return [Close(connection, f"more than {self.limits.sessions_max} connections have not sent an Attach")]
         self._vouched[connection] = checked_context(asserted)
         return []
 
@@ -211,7 +211,7 @@ class Sessions:
         """A client comes, or comes back and gets what it has missed. [mobile §3.1]"""
         check_attach(message)
         if connection in self._attached:
-            raise PeerFault("Attach for the second time on one connection")
+            raise PeerFault("a second Attach on one connection")
         session = self._sessions.get(message.client)
         fresh = session is None
         is_known = session is not None and message.session == session.name
@@ -360,7 +360,7 @@ class Sessions:
         check_request(message)
         number, asked = message.number, message.wish
         if number > session.accepted + 1:
-            raise PeerFault(f"request {number} after request {session.accepted}: there is one missing")
+            raise PeerFault(f"request {number} after request {session.accepted}: a request is missing")
         if number <= session.accepted:
             return None, [Tell(connection, Accepted(session.accepted))]
         session.accepted = number
@@ -443,11 +443,11 @@ class Sessions:
         if isinstance(wish, Context):
             said = [name for name in self.asserted if name in wish.values]
             if said:
-                return f"{', '.join(said)} of your context is not yours to say: this broker's server does"
+                return f"{', '.join(said)} of the context is set by the broker's server: clients cannot set it"
             return why_too_large(wish.values) or session.exact.why_not_context({**wish.values, **session.asserted})
         client, name = wish.id
         if client != session.client:
-            return f"{name!r} of {client!r} is not yours: ids begin with your own name, {session.client!r}"
+            return f"{name!r} of {client!r} belongs to another client: ids begin with the own name, {session.client!r}"
         if isinstance(wish, Unsubscribe):
             return None if name in session.subscriptions else f"there is no subscription {name!r}"
         if isinstance(wish, Unadvertise):
@@ -463,7 +463,7 @@ class Sessions:
         if name not in session.subscriptions and len(session.subscriptions) >= limits.subscriptions_max:
             return f"at most {limits.subscriptions_max} subscriptions are allowed"
         if wish.expires is not None and wish.expires <= now:
-            return f"the subscription would be over before it began: expires is {wish.expires}, and it is {now}"
+            return f"the subscription has expired already: expires is {wish.expires}, and the time is {now}"
         return self.quotas.room_for_filter(session, wish, limits)[1]
 
     def _reason_against_event(self, event: Event) -> str | None:
@@ -572,7 +572,7 @@ class Sessions:
         session = self._of(connection)
         check_fetch_events(message)
         if session.chain is None:
-            raise PeerFault("FetchEvents is for clients that have said so with Attach.replicated")
+            raise PeerFault("FetchEvents is allowed only with Attach.replicated")
         items = session.unsent(message.publisher, message.after, message.through)
         through = message.through if len(items) <= ITEMS_MAX else items[ITEMS_MAX - 1].event.sequence
         return [Tell(connection, FetchedEvents(message.publisher, message.after, through, tuple(items[:ITEMS_MAX])))]

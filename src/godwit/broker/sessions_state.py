@@ -1,4 +1,4 @@
-"""What is written down of all sessions of a broker. Connections and orders of expiry follow from it."""
+"""The stored state of all sessions of a broker. Connections and orders of expiry follow from it."""
 
 import msgspec
 

@@ -1,4 +1,5 @@
-"""SPCF: a subscription goes only where a publisher's context may match it, an event only to whom it is meant for.
+"""SPCF: a subscription goes only to brokers with a publisher whose context may match, an event only to brokers with a
+client that it may address.
 
 *Theory.* Every broker knows the contexts of all brokers' clients (`context_table.py`). A subscription is told to those
 brokers alone that have a context which its sender part may match: to all others it says nothing, since nobody there

@@ -1,4 +1,4 @@
-"""Two types of fields in states: what can be one of many kinds, some of which are not known in this room."""
+"""Two field types of states, for values of several kinds, some of which are not known in this room."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What no honest broker sends hop by hop, or says of its stream, is told apart here (`hop_stream.py`)."""
+"""Checks of packets and confirmations with matching at every hop (`hop_stream.py`)."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def check_hop_packet(packet: HopPacket, targets_max: int, further: Further) -> N
         raise PeerFault(f"a HopPacket of {packet.source!r} numbered {numbers!r}")
     if packet.targets is None:
         if type(packet.message) is not Publish:
-            raise PeerFault(f"a HopPacket of {packet.source} with a {type(packet.message).__name__} for nobody")
+            raise PeerFault(f"a HopPacket of {packet.source} with a {type(packet.message).__name__} and no receiver")
     elif not 0 < len(packet.targets) <= targets_max or packet.source in packet.targets:
         raise PeerFault(f"a HopPacket of {packet.source} with no targets, too many, or itself among them")
     if packet.bloom is not None:

@@ -142,7 +142,7 @@ class Topology:
             if state.incarnation >= INCARNATION_MAX:
                 raise PeerFault(f"a life of {state.broker} numbered {state.incarnation}, which leaves no room for this")
         elif state.broker not in self.states and len(self.states) >= self.brokers_max:
-            raise PeerFault(f"{state.broker} is one broker more than the {self.brokers_max} that are allowed")
+            raise PeerFault(f"{state.broker} is one broker too many: at most {self.brokers_max} are allowed")
 
     def is_news(self, state: LinkState) -> bool:
         """Whether this is newer than what is known. Of this broker itself: whether it forgot the life that said it."""

@@ -368,7 +368,7 @@ class TreeRouting:
 
     def _check_known(self, id: EntryId, entries: dict[EntryId, Filter]) -> None:
         if id not in entries:
-            raise PeerFault(f"takes back {shown(id)}, which it has never told")
+            raise PeerFault(f"withdraws {shown(id)}, which it has never sent")
 
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """A broker with one neighbour has nobody else to wait for: with it the wave begins."""
@@ -455,7 +455,7 @@ class TreeRouting:
     def _hold(self, event: Event, source: NodeId, now: float) -> list[Answer]:
         """Keep an event until the tables are whole."""
         if len(self.held) >= HELD_MAX:
-            detail = "too many events before the tables are whole"
+            detail = "too many events before the routing tables are complete"
             return [Trace(Record("lost", source, "Publish", event.publisher, event.sequence, detail=detail))]
         self.held.append((source, event))
         return [StartTimer(HOLD_TIMER, now + HOLD_S)] if len(self.held) == 1 else []

@@ -1,4 +1,4 @@
-"""What one user can take of a border broker: a share, so that others have room whatever that user does.
+"""Quotas of one user at a border broker: a share, so that other users always have room.
 
 *Theory.* A client's name is its user's, or begins with its user's and a slash, so the machine knows the user of every
 session without being told. (A client that was given another name by its operator counts as a user of its own.) A user

@@ -147,7 +147,7 @@ async def wait_until_attached(client: "NetworkClient | ReplicatedNetworkClient",
                 if state.kind == "attached":
                     if client.is_unchecked:
                         shown = f"the user {visitor.user!r}" if visitor.user else "the token"
-                        echo(f"warning: nobody checked {shown}: this broker has no users", err=True)
+                        echo(f"warning: {shown} was not checked: this broker has no users", err=True)
                     return
                 if state.reason:
                     failed.append(state.reason)

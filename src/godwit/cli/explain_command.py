@@ -153,7 +153,7 @@ def neighbours_in(network: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 HEADS = {
     YES: ("✓ ", "bold green", " for "),
-    NO: ("✗ ", "bold red", " did not come to "),
+    NO: ("✗ ", "bold red", " did not reach "),
     "unknown": ("? ", "bold yellow", " is not recorded any more for "),
 }
 """How the answer begins: sign, style, and what stands between event and client."""
@@ -181,7 +181,7 @@ def _draw(event: str, client: str, hops: list[dict[str, Any]], answer: str, basi
 
 def _marked(basis: str) -> str:
     """That an answer is not what was recorded when the event came."""
-    return "  (recomputed from today's tables)" if basis == "tables" else ""
+    return "  (recomputed from the present tables)" if basis == "tables" else ""
 
 
 def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
@@ -222,7 +222,7 @@ def _lines(hop: Mapping[str, Any]) -> Iterator["Text"]:
             _clock(each.get("at")),
         )
     for each in hop.get("sent_on") or []:
-        how = "went on to " if each.get("basis") == "record" else "by today's tables goes on to "
+        how = "was forwarded to " if each.get("basis") == "record" else "by the present tables is forwarded to "
         text = Text.assemble((how, "dim"), safe(str(each.get("peer", ""))))
         for because in each.get("because_of", [])[:BECAUSE_SHOWN]:
             text.append("  for ", style="dim").append(safe(because))

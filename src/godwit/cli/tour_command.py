@@ -125,7 +125,7 @@ def _show_relations(console: "Console", filters: dict[str, "Filter"]) -> None:
     from godwit.filters.language import to_text
     from godwit.filters.merging import merged
 
-    console.print(Text("What brokers make of it\n", "bold"))
+    console.print(Text("How brokers use these filters\n", "bold"))
     for wide, narrow in permutations(filters, 2):
         if filters[wide].covers(filters[narrow]):
             names = ("  ", (wide, "bold cyan"), " covers ", (narrow, "bold cyan"))

@@ -23,7 +23,7 @@ WAYS = {
     "relocate": ("relocate", 1.0, "the session follows"),
     "ask": ("ask", 1.0, "the new broker asks the old one first"),
     "carry": ("carry", 1.0, "new events at once, old ones late"),
-    "explicit": ("explicit", 0.0, "nobody said move-out"),
+    "explicit": ("explicit", 0.0, "no move-out was announced"),
     "naive": ("naive", 0.0, "a new session at each broker"),
 }
 """By name: the mode, the share of moves that are announced, and what happens."""

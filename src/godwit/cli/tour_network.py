@@ -58,8 +58,8 @@ def show_network(console: "Console") -> None:
     console.print(
         Text.assemble(
             ("A network that breaks", "bold"),
-            f": 13 brokers, 6 publishers, 24 subscribers who come and go; {happened}.\n"
-            "The same machines run on sockets in production; here they run on virtual time, and checkers count.\n",
+            f": 13 brokers, 6 publishers, 24 subscribers that connect and disconnect; {happened}.\n"
+            "The same machines run on sockets in production; here time is virtual, and checkers count.\n",
         )
     )
     console.print(table)

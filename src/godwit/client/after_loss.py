@@ -1,4 +1,4 @@
-"""After a loss: a broker has lost its last inputs, and a session with them holds what its client has ended or replaced.
+"""After a loss: a broker has lost its last inputs, so its session may hold what the client has ended or replaced.
 
 *Theory.* The client sends all its subscriptions again. A subscription that it had replaced in the lost inputs is in
 force at the broker until then, and one that it had ended stays. So the client tests deliveries itself, and ends

@@ -1,4 +1,4 @@
-"""Is this a message that an honest broker sends its client? Checked before anything is changed.
+"""Checks of messages from a broker to its client, before anything is changed.
 
 What a broker says of itself the client says again to the next one (`Attached.broker`, `origin`, `renewed_at` and the
 number of the receipt): if it were taken as it comes, one bad broker could have the client shut out by all others.

@@ -1,4 +1,4 @@
-"""What a client brings to another broker: all that its session may hold."""
+"""The subscriptions and advertisements that a client sends to another broker: all that its session may hold."""
 
 from collections.abc import Iterable, Mapping
 from typing import cast

@@ -401,7 +401,7 @@ class Client:
     def on_attached(self, message: Attached, now: float) -> list[Effect]:
         """The broker has accepted the greeting: continue the session, or start over."""
         if self.is_attached:
-            raise PeerFault("Attached for the second time on one connection")
+            raise PeerFault("a second Attached on one connection")
         resumed = not message.fresh and message.session == self.session
         if message.accepted < self._numbered - len(self._under_way):  # the broker has lost its last inputs
             resumed = False
@@ -562,7 +562,7 @@ class Client:
     def on_quench(self, message: Quench, now: float) -> list[Effect]:
         """Take the present union of all subscriptions. [mobile §3.2]"""
         if not self.config.quench:
-            raise PeerFault("a Quench that was not asked for")
+            raise PeerFault("a Quench that was not requested")
         self.outbox.on_quench(message.filter)
         return self._heed_quench() if self.is_attached or CONTEXT not in self.wanted else []
 

@@ -337,7 +337,7 @@ class CompleteMerge:
 def _check_fetched_events(message: FetchedEvents, question: FetchEvents | None) -> None:
     """`PeerFault` unless this answers the question."""
     if question is None or message.after != question.after:
-        raise PeerFault(f"{shown(message)} answers nothing that was asked")
+        raise PeerFault(f"{shown(message)} answers no request")
     if not message.after < message.through <= question.through:
         raise PeerFault(f"{question.after} to {question.through} was asked for, not up to {message.through}")
     if len(message.items) > ITEMS_MAX:

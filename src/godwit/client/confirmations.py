@@ -1,4 +1,4 @@
-"""Telling the broker how far a client has got: not for each delivery, and not long after it."""
+"""Confirmation of deliveries to the broker: in groups, and soon after a delivery."""
 
 from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey
 from godwit.broker.messages import Received

@@ -1,4 +1,4 @@
-"""The log of a client's connections: where something may still be kept for it. [mobile §4.3]
+"""The log of a client's connections: brokers that may still hold events for it. [mobile §4.3]
 
 *Theory.* In the mode `carry` a client leaves a session behind at each broker it goes away from. It notes every broker
 that it greets, and brings the notes to the next one, which collects what is left there. A broker that has answered is

@@ -1,4 +1,4 @@
-"""The exact tests of a client's own queries: what has come over the network is decided here. [motion §5, Fig. 2]
+"""The exact tests of a client's own queries: events from the network are tested here. [motion §5, Fig. 2]
 
 "Whenever such a subscriber receives a notification from a dispatcher, it extracts the corresponding XQL query from the
 local repository and performs the matching."

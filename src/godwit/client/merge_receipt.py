@@ -1,4 +1,4 @@
-"""What happened to the events of a client with several sessions: what was displayed, what came twice, what is missing.
+"""The receipt of a client with several sessions: displayed, duplicate and missing events.
 
 *Rules.*
 1. A receipt counts from the start of the client. What it names is bounded: the last `NAMED_MAX` of each kind.

@@ -1,4 +1,4 @@
-"""What a client says in the mode `junction`: by subscription, the last number that came, and not where it was.
+"""The greeting in the mode `junction`: the last number received for each subscription, without the last broker.
 
 *Paper.* [rebeca §4.1] "re-issues a subscription together with the last received sequence number for this subscription";
 "neither client nor broker need to have any knowledge about the old location".

@@ -1,4 +1,4 @@
-"""Messages and states as bytes: what travels on the wire, and what a driver keeps of its machines.
+"""Messages and states as bytes: the wire format, and the stored form of machines.
 
 >>> from godwit.broker.messages import Publish
 >>> from godwit.codec import MESSAGES, Codec

@@ -113,7 +113,7 @@ def loss_of(content: Content | None, mark: Mark | None, *, has_mark_file: bool) 
         return Loss(what, 0, kept, content.at, False, sequence)
     if mark is None:
         state = "is damaged" if has_mark_file else "is gone"
-        what = f"{MARK} {state}: it cannot be told whether all of the journal is there behind batch {kept}"
+        what = f"{MARK} {state}: it is unknown whether the journal is complete after batch {kept}"
         return Loss(what, 0, kept, content.at, False, sequence)
     if mark.incarnation != content.incarnation:
         what = f"the journal is not the one that {MARK} belongs to, but an older or another one; {_written(mark)}"
@@ -129,7 +129,7 @@ def loss_of(content: Content | None, mark: Mark | None, *, has_mark_file: bool) 
         return Loss(what, missing, kept, content.at, kept >= mark.settled, sequence)
     if not is_told and content.chain_at_mark not in (None, mark.chain):
         what = (
-            f"batch {mark.number} is another one than was written there at {_time(mark.at)}: an older or another copy"
+            f"batch {mark.number} is not the one that was written there at {_time(mark.at)}: an older or another copy"
         )
         return Loss(what, 0, kept, content.at, False, sequence)
     return None

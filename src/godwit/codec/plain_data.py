@@ -1,4 +1,4 @@
-"""Values, filters and events as plain data and back: what every form writes alike."""
+"""Values, filters and events as plain data and back: the part that all stored forms share."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""The kinds of structs that may be written: messages for the wire, and the states of parts for snapshots.
+"""Registries of the structs that may be written: messages for the wire, and states for snapshots.
 
 *Rules.*
 1. A kind is found by its tag, which is its class's name unless the class says otherwise. No two kinds have one tag.

@@ -44,7 +44,7 @@ def lines_from(folder: Path, start: Position | None = None) -> Iterator[tuple[by
                 at += len(line)
                 yield line, Position(segment, at)
     if expected <= max(found if start == START else (*found, start.segment), default=0):
-        raise EventLogError(f"{folder} has no segment {expected}, and it was not read: what is in it is gone")
+        raise EventLogError(f"{folder} has no segment {expected}, which was not read: its events are lost")
 
 
 def _opened(folder: Path, segment: int) -> IO[bytes]:

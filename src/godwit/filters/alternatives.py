@@ -1,4 +1,4 @@
-"""Alternatives: the parts of an OR, made fewer where nothing is lost and nothing let in besides.
+"""Alternatives: the parts of an OR, reduced where the filter stays the same.
 
 *Theory.* Two things make alternatives fewer. One covers another, which then says nothing new. Or several differ in
 one literal alone, and one literal says what theirs say together: `Some(A) or Some(B)` is `Some` of A and B joined.

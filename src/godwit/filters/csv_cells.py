@@ -1,4 +1,4 @@
-"""Cells of tables without types, such as CSV: each is what it looks like.
+"""Cells of tables without types, such as CSV: their type follows from their text.
 
 *Rules.*
 1. true and false, in any case, are bools; a number is one as JSON has it, so that 007 is a text; an empty cell is

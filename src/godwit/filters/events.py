@@ -1,4 +1,4 @@
-"""Events: what is published. Checked and flattened once, at the door, so that nothing behind it has to ask again.
+"""Events: checked and flattened once, when they enter, so that later code need not check them.
 
 *Theory.* An event's attributes map a name to one value or to several (a tuple of two or more). Nested data is flattened
 to paths and repeated elements become several values: `{"user": {"zip": [1050, 5473]}}` is `user/zip` with two values.

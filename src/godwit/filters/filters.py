@@ -1,4 +1,4 @@
-"""Filters: what is wanted. Boolean combinations of literals on one attribute each, always in negation normal form.
+"""Filters: Boolean combinations of literals on one attribute each, always in negation normal form.
 
 *Theory.* For an attribute with the values V a literal says one of three things: `Some(attr, S)`: some v in V lies in S;
 `Only(attr, S)`: V is not empty and every v lies in S; `Missing(attr)`: V is empty. There is no NOT node: negation is

@@ -1,4 +1,4 @@
-r"""LIKE patterns: which texts match one, in time that grows with the text and the pattern and with nothing else.
+r"""LIKE patterns: matching in time that depends only on the lengths of the text and the pattern.
 
 *Theory.* A pattern is cut at its `%`s into segments of fixed length. The first is anchored at the start, the last at
 the end, each one between is taken at its leftmost place, which for such patterns finds a match whenever there is one.

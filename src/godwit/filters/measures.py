@@ -1,4 +1,4 @@
-"""Measures: how much of a hull two sets fill. An estimate, for choosing what to merge; no answer rests on it.
+"""Measures: the share of a hull that two sets fill. An estimate, used only to choose what to merge.
 
 *Theory.* Nobody knows which events will come, so all values of a hull count alike: numbers and times by length,
 finite sets by count, regions by area. Texts that share a prefix or suffix are taken to go on in `FAN_OUT` ways. A set

@@ -1,4 +1,4 @@
-"""Whether a filter on its subscriber's own context matches an event: asked of the open filter itself, in one context.
+"""Tests of an open filter on its subscriber's own context, for one event and one context.
 
 *Theory.* To bind a filter makes a copy of it, with a set for each reference. Most of these sets are never asked: the
 event has no such attribute, or another part has decided already. So here nothing is copied. A literal that refers to

@@ -1,4 +1,4 @@
-"""Values: what an attribute may hold, checked once at the door.
+"""Values: what an attribute may hold, checked once when they enter.
 
 A value is a bool, a number (int or float), a time, a text or a point. Python's own types carry them, with two traps
 closed here: a bool is not a number (though `True == 1` in Python), and NaN and the infinities, which have no place in

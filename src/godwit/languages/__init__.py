@@ -1,4 +1,4 @@
-"""Languages of subscriptions: each text becomes a filter to route by and a test to decide by. [motion §4, §5]
+"""Languages of subscriptions: each text becomes a filter for routing and an exact test. [motion §4, §5]
 
 >>> from godwit.languages import parse_query
 >>> query = parse_query("kind = 'parking' AND cost < 3")

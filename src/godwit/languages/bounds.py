@@ -1,4 +1,4 @@
-"""Bounds of a condition: two filters, one that lets through at least what it does and one that lets through at most.
+"""Bounds of a condition: two filters, one that matches at least the same events and one that matches at most these.
 
 *Theory.* A condition of a rich language cannot always be said as a filter. It always lies between two: `upper` matches
 whatever the condition does, and maybe more; `lower` matches nothing that the condition does not. Brokers route by the

@@ -1,4 +1,4 @@
-"""Queries that clients send as texts: bounded in size, and every fault of theirs an error of one kind.
+"""Queries that clients send as texts: bounded in size, with one kind of error.
 
 *Rules.*
 1. A text of more than `CLIENT_TEXT_BYTES_MAX` bytes is refused before it is looked at.

@@ -1,4 +1,4 @@
-"""Which texts a change of case makes into a given one: `texts_folded_to("ann", 256, str.lower)`.
+"""The texts that a change of case turns into a given one: `texts_folded_to("ann", 256, str.lower)`.
 
 *Theory.* A change of case goes character by character, so it can be undone: as long as there are few, every text that
 becomes a given one is listed. With that list `lower(name) = 'ann'` is a plain filter, and needs no further test. One

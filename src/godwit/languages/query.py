@@ -1,4 +1,4 @@
-"""A query in any language: a filter to route by, and a test to decide by.
+"""A query in any language: a filter for routing, and an exact test.
 
 *Theory.* Brokers understand filters and nothing else. A language gives for each query a filter that lets through at
 least what is wanted, the *routable* part; and the *exact* test of an event that has passed, which is run once, at the

@@ -1,4 +1,4 @@
-"""How a text of a document is held: as which values, at its path and by the name of its element.
+"""Texts of a document as attribute values: at their paths, and by the names of their elements.
 
 *Theory.* `xml_documents.py` tells what must be held. Most texts come again (codes, names, empty texts), so what they
 are held as is remembered.

@@ -1,4 +1,4 @@
-"""What is asked of lxml's elements: their names and texts, as a document writes them."""
+"""Access to lxml's elements: their names and texts, as written in the document."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,5 @@
-"""Where conjunctions go: which bucket, or the bitmaps. Compiled like `kernels.py`, and run when subscriptions change.
+"""Access paths: whether a conjunction is found by a bucket, and by which, or by the bitmaps. Compiled like
+`kernels.py`, and run when subscriptions change.
 
 *Theory.* Each test gets a *weight*, a guess at how many events pass it: an equality by how common its constant is among
 the subscriptions and how many constants the slot has, a range by the share of bins it touches. The lightest test that

@@ -1,4 +1,4 @@
-"""A batch of events against the index, and the kernel for one: compiled, or with NumPy where there is no Numba."""
+"""Matching of a batch of events with the index, and the kernel for one event: compiled by Numba, or with NumPy."""
 
 import numpy as np
 

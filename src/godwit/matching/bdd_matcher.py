@@ -1,4 +1,4 @@
-"""SPEAR's way of matching: all subscriptions in one shared binary decision diagram.
+"""SPEAR's matching: all subscriptions in one shared binary decision diagram.
 
 *Theory.* Every distinct literal is a variable and every subscription a Boolean function of them. All functions live
 in one diagram with many roots, where equal sub-functions are one node: what subscriptions have in common is stored,

@@ -1,4 +1,4 @@
-"""An index that remembers what the last plain events matched.
+"""An index with a cache of the matches of the last plain events.
 
 *Theory.* Many events differ in nothing that filters ask about: a device publishes to one topic, and its payload is no
 attribute. What such an event matches was found before, and is the same until a subscription comes or goes.

@@ -1,4 +1,4 @@
-"""Counting the matches of a batch without writing them down, and what subscriptions with equal filters share.
+"""Counting the matches of a batch without a list of them, and sharing by subscriptions with equal filters.
 
 *Theory.* A count of matches does not need their list: the kernel writes the matches to one small piece of memory again
 and again, and adds up their weights. A row of the index has a weight above one if several subscriptions share its

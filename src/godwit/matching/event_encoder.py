@@ -1,4 +1,4 @@
-"""From events to codes: what the index does with an event before the kernels see it.
+"""From events to codes: the preparation of an event for the kernels.
 
 *Theory.* A value becomes `slot << 32 | label`. Most values come again, so their codes are remembered in one dict under
 the very `(name, value)` pairs that `dict.items()` yields: encoding an event is then one `map`. What the dict does not

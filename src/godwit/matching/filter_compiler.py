@@ -1,4 +1,4 @@
-"""From filters to tests: what the index does with a filter once, when it is added.
+"""From filters to tests: the preparation of a filter, once, when it is added.
 
 *Theory.* A filter in negation normal form becomes a few conjunctions, each a row of tests `(word, a, b)` on slots. A
 literal is one test, or two (a box asks for longitude and latitude). A formula inside a conjunction becomes a *node*, a

@@ -1,4 +1,4 @@
-"""Where Numba keeps the compiled kernels, and whether there are any.
+"""The folder of compiled kernels of Numba, and whether compiled kernels are used.
 
 *Theory.* Compiling all kernels takes ten to thirty seconds, so Numba stores them in files for the next process: in
 `NUMBA_CACHE_DIR`, or beside the modules, or in the home folder. Where none of these can be written, as in a container

@@ -1,4 +1,4 @@
-"""Which of many literals does an event meet? Decided per attribute, for all its literals together.
+"""Matching of literals: for an event, which of many literals it satisfies, attribute by attribute.
 
 *Theory.* A literal asks about a base set (the inner one of a complement): does some value of the event lie in it
 (`any`), or do all (`all`)? `Some(S)` is any(S), `Only(S)` is all(S), and of the complement `Some(not S)` is not

@@ -1,4 +1,4 @@
-"""Batches turned round: 512 events are the bits of a mask, and every distinct test is evaluated once for all of them.
+"""Matching in masks: 512 events are the bits of a mask, and every distinct test is evaluated once for all of them.
 
 *Theory.* Where many subscriptions share few tests, as in SPEAR's workload [motion §3], going event by event asks the
 same thing again and again. Here each distinct test gets a number and, for a block of events, a mask of those that pass

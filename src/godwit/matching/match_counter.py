@@ -1,4 +1,4 @@
-"""Tallies: how many subscriptions an event matches, counted without looking at any of them.
+"""Tallies: the number of subscriptions that an event matches, counted without listing them.
 
 *Theory.* Most filters are a few equalities and at most one range: `sym = 'A' AND price > 10`. Those with the same
 equalities and a range on the same attribute are a *group*, and which of a group an event matches follows from one

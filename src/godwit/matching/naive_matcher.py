@@ -1,4 +1,5 @@
-"""The oracle: ask every filter. Slow and plainly right, so the other matchers are held to it."""
+"""The reference matcher: evaluates every filter. Slow and obviously right; the other matchers are compared with
+it."""
 
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter

@@ -1,4 +1,4 @@
-"""Events of many numbers: all their labels in one search, by a kernel instead of value by value.
+"""Events with many numbers: all their labels in one search, by a kernel instead of value by value.
 
 *Theory.* The constants that numbers are compared with lie one slot after the other in one array, and a kernel bisects
 each slot's part of it. That says exactly what `Encoder.encode` says. It is made when labels have not changed for a

@@ -1,4 +1,4 @@
-"""One event against the index, with NumPy: what runs where Numba is not installed.
+"""Matching of one event with the index by NumPy, for installations without Numba.
 
 *Theory.* The steps are those of `compiled_kernels.py`, each done for all candidates at once: the records of all buckets
 that the event leads to are gathered and their sketches decided by three subtractions of arrays; of the rows that are

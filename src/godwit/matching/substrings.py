@@ -1,4 +1,4 @@
-"""Substrings: which of many patterns does a text hold, in one pass over the text.
+"""Substrings: which of many patterns occur in a text, in one pass over the text.
 
 *Theory.* The patterns are sorted. A text holds one if a suffix of the text starts with it, so each suffix is looked up
 among the patterns by bisecting, beginning with those that share its first byte. Texts are compared as UTF-8, in which

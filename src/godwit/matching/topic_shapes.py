@@ -1,4 +1,4 @@
-"""Topic patterns of one attribute: which of very many does a text match, without asking them one by one.
+"""Topic patterns of one attribute: which of very many match a text, without testing each.
 
 *Theory.* The *shape* of a pattern is where its wildcards stand: `fleet/+/speed` and `home/+/light` have the same. A
 text can match at most one pattern of a shape: the text itself with its levels replaced by `+` where the shape has one,

@@ -1,4 +1,4 @@
-"""Load the compiled kernels before anybody waits for them.
+"""Loads the compiled kernels before the first event.
 
 *Theory.* Numba compiles a kernel when it is first called (seconds, once for each installation), and loads it from a
 file in every later process (tens of milliseconds each). In a broker both would fall into the first time that a table

@@ -1,4 +1,4 @@
-"""A client that is here and whose session is not yet: what its new border broker keeps of it, and its phases.
+"""An arrival: a client that is attached here while its session is not here yet. Its data and its phases.
 
 *Theory.* `TRANSITIONS` is the life of an arrival. An arrival begins by asking: of a client that brings nothing, first
 what it wants, then for the session itself. What else differs between modes is asked of the mode's policy

@@ -1,4 +1,4 @@
-"""Attaching: a client greets, and the policy of its mode says what happens to its session.
+"""Attaching: a client greets, and the attach policy of its mode decides what happens to its session.
 
 *Theory.* `Attach.mode` names a policy (`attach_policies/`). A client whose session is already on its way here goes on
 waiting for it, in whatever mode it comes again; any other is attached by the policy of its mode.
@@ -69,7 +69,7 @@ class Attaching:
         check_wanted(message, self.host.config.limits)
         waiting = (arrival.connection for arrival in self.relocation.arrivals.values())
         if self.host.sessions.client_of(connection) is not None or connection in waiting:
-            raise PeerFault("Attach for the second time on one connection")
+            raise PeerFault("a second Attach on one connection")
         greet = self._greeters.get(message.mode)
         if greet is not None:
             return greet(connection, message, now)

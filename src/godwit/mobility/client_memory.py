@@ -1,4 +1,4 @@
-"""What a broker remembers of clients that it has nothing else of: the latest, up to a number."""
+"""A bounded memory of clients without a session here: the latest ones."""
 
 from typing import TypeVar
 

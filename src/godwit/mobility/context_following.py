@@ -1,4 +1,5 @@
-"""Logical mobility at a broker: it follows the own states of its clients, and of others' as far as it must.
+"""Logical mobility at a broker: it follows the own states of its clients, and of clients of others as far as
+necessary.
 
 *Theory.* A session holds its client's state and the exact test of each open filter (`broker/session.py`). What routing
 has to know of them is worked out here. In the tree family each broker on the way loosens the filter for itself

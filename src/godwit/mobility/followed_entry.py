@@ -1,4 +1,4 @@
-"""One open filter from one source, and what it means at this broker: the entry of `location_tree.py`."""
+"""One open filter from one source, with its present meaning at this broker: the entry of `location_tree.py`."""
 
 from typing import Any
 

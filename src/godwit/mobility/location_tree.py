@@ -1,4 +1,5 @@
-"""Filters on clients' own states in a tree: each broker allows for where the client may be by then.
+"""Filters on clients' own states in a tree: each broker allows for the places where a client may be when an event
+arrives.
 
 *Theory.* An open filter, such as `location = myloc`, is not told to neighbours like others. A `Follow` carries it as it
 stands, with the client's state and with the time that has been spent on the way. Each broker adds the round trip of the
@@ -244,7 +245,7 @@ class FollowedFilters:
 
     def _check_known_follow(self, peer: NodeId, id: EntryId) -> None:
         if id not in self.followed[peer]:
-            raise PeerFault(f"changes or takes back {shown(id)}, which it has never told")
+            raise PeerFault(f"changes or withdraws {shown(id)}, which it has never sent")
 
     def known_from(self, peer: NodeId) -> Iterable[EntryId]:
         return self.followed[peer]

@@ -1,4 +1,4 @@
-"""Proxies of single publishers, read from what the pipeline has mined: `proxies.json`.
+"""Proxies of single publishers, from the file `proxies.json` of the pipeline.
 
 *Theory.* The pipeline finds out for each client the fewest places that hold most of its time, the one with most of it
 first (`pipeline/mobility/mined_files.py`). Mined with `--brokers`, these places are brokers, and so the best proxies of

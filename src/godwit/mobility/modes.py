@@ -1,4 +1,4 @@
-"""The ways in which a client can move, side by side: what each promises, and what it costs.
+"""The modes of moving, side by side: guarantees and costs.
 
 *Theory.* A client says with each greeting (`Attach.mode`) how it wants to be followed. `relocate` is ours and the
 default. The others are what papers describe, kept to compare with: some need a word before the client goes, some lose
@@ -58,7 +58,7 @@ MODES: dict[str, Mode] = {
     ),
     "ask": Mode(
         paper="mobile §4.3",
-        what="the new broker asks the old one what the client wants, then for its session",
+        what="the new broker asks the old one for the client's subscriptions, then for its session",
         complete=True,
         unique=True,
         ordered=True,
@@ -75,20 +75,20 @@ MODES: dict[str, Mode] = {
     ),
     "named": Mode(
         paper="mobile §4.3",
-        what="the client brings its name alone; brokers tell each other where sessions are, and then as ask",
+        what="the client sends only its name; brokers share a table of where sessions are; then as ask",
         complete=True,
         unique=True,
         ordered=True,
-        cost="O(d), one round trip more, and O(n) to tell where the session is",
+        cost="O(d), one round trip more, and O(n) to announce where the session is",
         for_all=True,
     ),
     "presubscribe": Mode(
         paper="rebeca §6",
-        what="as relocate; while the client is away, its session goes ahead to the broker that is predicted",
+        what="as relocate; while the client is disconnected, its session is sent ahead to the predicted broker",
         complete=True,
         unique=True,
         ordered=True,
-        cost="O(d), and as much again when the prediction was wrong",
+        cost="O(d), twice that if the prediction was wrong",
         for_all=True,
     ),
     "carry": Mode(
@@ -109,7 +109,7 @@ MODES: dict[str, Mode] = {
     ),
     "standard": Mode(
         paper="pubmob §3",
-        what="advertisements are taken back when the publisher goes and made again at the next broker",
+        what="advertisements are withdrawn when the publisher leaves, and sent again at the next broker",
         complete=False,
         unique=True,
         ordered=True,
@@ -118,7 +118,7 @@ MODES: dict[str, Mode] = {
     ),
     "prefetching": Mode(
         paper="pubmob §3",
-        what="the old broker tells the next one, as predicted, to advertise while the publisher is on its way",
+        what="the old broker asks the predicted next broker to advertise while the publisher moves",
         complete=False,
         unique=True,
         ordered=True,
@@ -136,7 +136,7 @@ MODES: dict[str, Mode] = {
     ),
     "delayed": Mode(
         paper="pubmob §3",
-        what="the old broker goes on advertising for a while, so that the new tree grafts onto the old",
+        what="the old broker continues to advertise for a while, so that the new tree grafts onto the old one",
         complete=False,
         unique=True,
         ordered=True,

@@ -1,4 +1,4 @@
-"""Is this a message about a client that moves which an honest broker sends? Checked before anything is changed.
+"""Checks of messages about moving clients, before anything is changed.
 
 Types are checked by the decoder: see `broker/message_checks.py`.
 """
@@ -147,6 +147,6 @@ def _check_held(wishes: Sequence[Subscribe | Advertise], client: str) -> None:
     for wish in wishes:
         check_wish(wish)
         if wish.id[0] != client:
-            raise PeerFault(f"{shown(wish.id)} is nothing that {client!r} itself has asked for")
+            raise PeerFault(f"{shown(wish.id)} is not a request of {client!r} itself")
         if type(wish) is Advertise and is_open(wish.filter):
             raise PeerFault("an advertisement on the client's own state, which no broker accepts")

@@ -1,4 +1,4 @@
-"""What brokers say to each other about clients that move. The types of `broker/messages.py`, continued."""
+"""Messages between brokers about moving clients. The types of `broker/messages.py`, continued."""
 
 import msgspec
 

@@ -1,4 +1,5 @@
-"""Movement graphs: where can a client be after so many steps? And the same for numbers and points that drift.
+"""Movement graphs: the places that a client can reach in a number of steps; and the same for numbers and points that
+drift.
 
 *Theory.* A movement graph says which places can be reached from which in one step. `ploc(x, q)` are the places where a
 client can be that was at x and has taken q steps since; to stay is a step, too, so it only grows with q. It is computed

@@ -1,4 +1,4 @@
-"""Routes over the overlay: how messages about clients that move get from any broker to any other.
+"""Routes over the overlay: how messages about moving clients get from any broker to any other.
 
 *Theory.* On a tree neighbours tell each other which brokers they lead to (`ReachableBrokers`), and a message goes from
 hop to hop; every hop may hold it back, so that it does not overtake subscriptions. In the graph family the channels
@@ -175,7 +175,7 @@ class OverlayRoutes:
 
     def _hold(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
         if len(self.held) >= UNSENT_MAX:
-            return self._not_sent(self._target(message), message, "too many before the tables are whole")
+            return self._not_sent(self._target(message), message, "too many before the routing tables are complete")
         self.held.append((peer, message))
         self._wait_for_tables()
         return [StartTimer((HOLD_TIMER,), now + HOLD_S)] if len(self.held) == 1 else []

@@ -1,4 +1,4 @@
-"""Filters on a client's own state: which values of it must be allowed for, and where?
+"""Possible values of a client's own state: which values a filter must allow for, and where.
 
 *Theory.* `location = myloc` means one set of events at the border broker, where the client's state is known, and more
 the further away a broker is. What a broker h hops away lets through now reaches the border later, and what it knows of

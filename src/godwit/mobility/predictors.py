@@ -1,4 +1,4 @@
-"""Predictors: at which broker will a publisher turn up next? Asked by PREFETCHING when a connection closes.
+"""Predictors: the expected next broker of a publisher. Used by PREFETCHING when a connection closes.
 
 *Theory.* A predictor is a pure function that brokers hold: who has gone, from which broker, after which of its
 greetings, and at which broker it was before, if that is known. `Itineraries` knows the future, as the paper assumes.

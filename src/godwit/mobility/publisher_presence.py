@@ -1,4 +1,4 @@
-"""Publishers that move: who advertises for them while they are on their way, and for how long.
+"""Publishers that move: which brokers advertise for them in the meantime, and for how long.
 
 *Theory.* An advertisement builds a tree over the whole network, and subscriptions come back along it. A publisher that
 goes takes its tree with it, and a publisher that comes builds one; until it stands, its events reach only a part of

@@ -1,4 +1,4 @@
-"""The transfer barrier: knowing that everybody has sent to the old place all that was meant for it.
+"""The transfer barrier: detects when all brokers have delivered what they sent to the old broker.
 
 *Theory.* In a tree a `Relocate` pushes everything before it on the one way that there is: `TreeBarrier` has nothing to
 wait for. In the graph family (`GraphBarrier`) every broker X has a channel of its own to the old border broker O and to

@@ -1,4 +1,4 @@
-"""Clients that bring nothing but their name: the brokers know where their sessions are. The mode `named`.
+"""Clients that send only their name: brokers know where their sessions are. The mode `named`.
 
 *Theory.* An MQTT client, a browser or a command line knows no session, no number and no home. So the brokers share a
 table (`gossip.py`): by client, the broker that has its session, the session's name and the attempt for which it came

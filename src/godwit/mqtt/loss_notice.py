@@ -1,4 +1,4 @@
-"""How a client of level 5 hears that events may be lost: by properties of its CONNACK.
+"""The notice of lost events for a client of level 5: properties of its CONNACK.
 
 A broker whose disk has lost its last inputs may have lost events for any client in the network. The session is there,
 and so are its subscriptions: Session Present says nothing of it. MQTT has no packet for this while a client is

@@ -1,4 +1,4 @@
-"""What a gateway tells the session of an MQTT client, and what that session asks for.
+"""Inputs and effects of an MQTT client's session, as exchanged with a gateway.
 
     session.handle(input, now) -> list[Effect]
 

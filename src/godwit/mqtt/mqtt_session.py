@@ -339,7 +339,7 @@ class MqttSession:
             ends_at = connection.heard_at + 1.5 * connection.keep_alive_s
             if now < ends_at:
                 return [StartTimer(KEEP_ALIVE, ends_at)]
-            return self._fail(ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing was heard for too long", now)
+            return self._fail(ReasonCode.KEEP_ALIVE_TIMEOUT, "no packet was received for too long", now)
         if input.key == WILL and connection is None and self._will is not None:
             return self._publish_will()
         if input.key == EXPIRY and connection is None:
@@ -415,7 +415,7 @@ class MqttSession:
         elif alias in connection.aliases:
             topic = connection.aliases[alias]
         else:
-            protocol_error(f"topic alias {alias} stands for nothing")
+            protocol_error(f"topic alias {alias} is not known")
         return topic, {name: value for name, value in properties.items() if name != "topic_alias"}
 
     def _on_accepted(self, input: Accepted, now: float) -> list[Effect]:

@@ -252,7 +252,7 @@ class OutgoingDeliveries:
         try:
             data = self._bytes(delivery, qos, packet_id, grants, retain, is_double, now)
         except UNSAYABLE as error:  # a native client's event: topics are texts there
-            return self._unsendable(delivery, qos, f"MQTT cannot say it: {error}")
+            return self._unsendable(delivery, qos, f"MQTT cannot carry it: {error}")
         if len(data) > self._size_max:
             return self._unsendable(delivery, qos, f"{len(data)} bytes: the client takes {self._size_max}")
         send = Send(self._connection, data)

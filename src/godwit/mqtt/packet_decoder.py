@@ -224,7 +224,7 @@ def _connect(flags: int, body: bytes) -> Connect:
         protocol_error("the protocol name is not MQTT")
     level, bits = body[at], body[at + 1]
     if level not in LEVELS or (name == b"MQIsdp") != (level == 3):
-        raise MqttFault(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, f"protocol level {level}: 3, 4 and 5 are spoken here")
+        raise MqttFault(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, f"protocol level {level}: 3, 4 and 5 are supported")
     keep_alive = body[at + 2] << 8 | body[at + 3]
     at += 4
     if level > 3 and (flags or bits & 1):

@@ -1,4 +1,4 @@
-"""How the state of an MQTT session is written down beside a Godwit session: as notes, one for each thing that changes.
+"""The stored state of an MQTT session beside a Godwit session: notes, one for each value that changes.
 
 *Theory.* A gateway keeps nothing that must outlive it. What an MQTT session has to know when its client is back, here
 or at another broker, is in the notes of its Godwit session, which are journalled and move with it. Each note is written

@@ -1,4 +1,4 @@
-"""Topics: which names and filters are well formed, which filter matches which name, and what a filter asks of Godwit.
+"""Topics: valid names and filters, which filter matches which name, and the equivalent Godwit filter.
 
 *Theory.* A topic is levels between slashes. In a filter `+` stands for one level and `#`, which must be last, for all
 levels from there on and for none. In Godwit a topic is the attribute `topic` of an event, and a topic filter becomes a

@@ -228,7 +228,7 @@ class BatchLedger:
             source.replace(target)
         except FileNotFoundError:
             if not target.exists():  # else it was moved before
-                raise PipelineError(f"{source} is written down in {self._batches} and is gone") from None
+                raise PipelineError(f"{source} is recorded in {self._batches}, but is missing") from None
 
     def _forget(self, up_to: int) -> None:
         for old in _entries(self._batches):

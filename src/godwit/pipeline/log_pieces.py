@@ -63,7 +63,7 @@ def segments(folder: Path, start: Position | None = None, skip_removed: bool = F
     ahead = [segment for segment in found if segment >= start.segment]
     if ahead[-1] - ahead[0] >= len(ahead):
         missing = next(number for number, segment in enumerate(ahead, start=ahead[0]) if segment != number)
-        raise PipelineError(f"{folder} has no segment {missing}, and later ones: what is in it is gone")
+        raise PipelineError(f"{folder} has no segment {missing}, but later ones: its events are lost")
     return ahead
 
 

@@ -371,7 +371,7 @@ def _speed(setting: Setting, found: ByMode) -> Claim:
         key="P6",
         where="§4.3 Fig. 7, 8",
         claim="faster movement costs more, and raises STANDARD's delivery ratio and lowers the time of delivery",
-        paper="so it is, and the authors are not sure why",
+        paper="confirmed; the authors are not sure why",
         ours=f"cost by km/h {', '.join(f'{v}: {cost}' for v, cost in zip(speeds, costs, strict=True))}; delivery ratio "
         f"(mean time) of all probes {row(whole)}; without each publisher's first connection {row(later)}",
         holds=rises and plain,
@@ -480,7 +480,7 @@ def _locality(setting: Setting, size: Size, seen: ByMode) -> Claim:
         key="P8",
         where="§4.3 Fig. 9, 10",
         claim="with 90 % equal publications STANDARD comes near DELAYED and PROXY",
-        paper="so it is for cost and delivery time",
+        paper="confirmed for cost and delivery time",
         ours=f"STANDARD costs {gap[apart]} messages more than DELAYED with none equal, {gap[alike]} more with "
         f"{alike:.0%} equal; cost then "
         + ", ".join(f"{mode} {seen[mode][alike].total}" for mode in modes)

@@ -1,4 +1,5 @@
-"""The way down: what a fixed broker holds for a device goes to its island, when the device meets that broker.
+"""The downlink of a device: events that a fixed broker holds for it are published in its island, when it reaches that
+broker.
 
 *Theory.* The device has a session at the fixed broker, with one subscription. While the device is away, its events wait
 there. When the broker can be reached, the device publishes each of them in its island, under its own name, since no

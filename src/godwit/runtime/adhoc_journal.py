@@ -1,4 +1,4 @@
-"""The journal of a device: what it holds, and not what it has heard.
+"""The journal of a device: what it holds for others, without what it only relayed.
 
 *Theory.* Of a broker, the journal has every input (`codec/journal_entries.py`). A device hears beacons all the time and
 passes on what is for others; nothing of that need survive it. So the journal of a device has the changes of what it

@@ -102,7 +102,7 @@ class TcpTransport(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         if loop.time() - self._heard_at > SILENCE_S and not self._is_paused:
-            self.owner.closed_because = "nothing has come for too long"
+            self.owner.closed_because = "no data was received for too long"
             self._transport.abort()
             return
         self._transport.write(Frames.packed([intro]))

@@ -336,7 +336,7 @@ class EventExplanations:
         if len(event.payload or b"") > SMALL_BYTES or not all(
             self._tests.is_quick(text, language) for language, text in said
         ):
-            return {"passed": None, "detail": "it takes too long to be tested here"}
+            return {"passed": None, "detail": "its test takes too long here"}
         subject = Subject(event, self._tests.limits.test_steps_max, context=session.whole_context())
         try:
             passed = all(self._tests.parse(text, language).wants(subject) for language, text in said)
@@ -458,7 +458,7 @@ class EventExplanations:
         """The neighbours, or brokers, whose routing entries match the event."""
         if getattr(self._machine.routing, "floods", False):
             others = [peer for peer in self._machine.links if peer not in sources]
-            because = {"because_of": ["every event goes everywhere"], "more": 0, "because_basis": RECORD}
+            because = {"because_of": ["every event is sent to every broker"], "more": 0, "because_basis": RECORD}
             return [{"peer": peer, **because} for peer in others]
         wanted: dict[str, list[Matched]] = {}
         for each in matched:

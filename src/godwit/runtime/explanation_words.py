@@ -27,7 +27,7 @@ VALUE_MAX = 80
 
 ENDS = {
     "purged": "it was removed from the client's queue by a rule of the subscription",
-    "expired": "its time was over before the client came for it",
+    "expired": "it expired before the client connected",
     "lost": "it was lost",
     "dropped": "it waited in the client's queue when the session ended",
     "not_addressed": "it was not addressed to the client: its context of that moment did not match the event's to",
@@ -77,7 +77,7 @@ def end_words(kind: str, detail: str, rules: str, limits: Limits, expired_at: fl
 
 def has_ended(at: float) -> str:
     """That an event that still waits will not be delivered."""
-    return f"its time was over before the client came for it: it expired at {moment(at)}"
+    return f"the event expired before the client connected, at {moment(at)}"
 
 
 # ---------------------------------------------------------------- filters and events
@@ -171,14 +171,14 @@ def _meaning(row: Mapping[str, Any]) -> str:
 def unrecorded(told: Mapping[str, Any]) -> str:
     """That there is no arrival on record, and whether this shows that the event did not come."""
     if told.get("has_not_come"):
-        return "the event has not come here"
+        return "the event has not reached this broker"
     return f"the event is not recorded here (records begin at {moment(told['records_begin'])})"
 
 
 def without_session(told: Mapping[str, Any]) -> str:
     """What a broker without a session of the client does with an event, as far as it is recorded or can be computed."""
     if told["is_awaited"]:
-        return "the client is here, and its session is still on its way"
+        return "the client is connected here, but its session has not arrived yet"
     where = f" (it went to {told['moved_to']})" if told["moved_to"] else ""
     if not told["arrivals"] and not told["is_written"]:
         return f"{unrecorded(told)}, and the client has no session here{where}"
@@ -188,14 +188,18 @@ def without_session(told: Mapping[str, Any]) -> str:
     rows = told.get("sent_on", [])
     sent = [row["peer"] for row in rows if row.get("basis") == "record"]
     may = [row["peer"] for row in rows if row["peer"] not in sent]
-    further = [f"the event went on to {', '.join(sent)}"] if sent else []
+    further = [f"the event was forwarded to {', '.join(sent)}"] if sent else []
     if may:
-        goes = "the event would go on to" if told["is_written"] else "by today's tables the event goes on to"
+        goes = (
+            "the event would be forwarded to"
+            if told["is_written"]
+            else "by the present tables the event is forwarded to"
+        )
         further.append(f"{goes} {', '.join(may)}")
     if further or told["is_written"]:
-        nobody = "nobody further on wants the event"
+        nobody = "no subscriber behind this broker wants the event"
     else:
         nobody = (
-            "it was sent to nobody else" if told.get("is_recorded") else "what was decided is not recorded any more"
+            "it was sent to no other broker" if told.get("is_recorded") else "what was decided is not recorded any more"
         )
     return f"the client has no session here{where}; {'; '.join(further) or nobody}"

@@ -167,7 +167,7 @@ def verdict_of(hops: list[Hop], unanswered: list[str]) -> Verdict:
     if why := why_not(at):
         return Verdict(f"{at['broker']}: {why}", TABLES)
     last = came[-1]["broker"]
-    words = f"the event went as far as {last}, which knew of nobody behind it who wanted it at that moment{missing}"
+    words = f"the event reached {last}, which knew of no further subscriber for it at that moment{missing}"
     return Verdict(f"{words}{_matches_now(at)}", RECORD)
 
 
@@ -279,4 +279,4 @@ def _written_verdict(named: Mapping[str, Hop], way: list[str], home: str, at: Ho
     if why := why_not(at):
         return f"{at['broker']}: {why}"
     last = way[-1] if way else home
-    return f"the event would come as far as {last}, which knows of nobody behind it who wants it{missing}"
+    return f"the event would reach {last}, which knows of no further subscriber for it{missing}"

@@ -319,7 +319,7 @@ class HttpServer:
                 ticket = request.query_params.get("ticket", "") if name == "listen_to_events" else ""
                 principal = await self.admit(request, ticket=ticket)
                 if right == ADMINISTRATORS and not principal.is_admin:
-                    raise Problem(403, "this is for administrators", "admin")
+                    raise Problem(403, "only administrators may do this", "admin")
                 return await handler(principal, request)
             except Problem as problem:
                 self._report(request, problem)

@@ -133,7 +133,7 @@ class Socket:
             self._came.set()
             if self.unsent_bytes > UNREAD_BYTES_MAX:
                 self._unsent.clear()
-                self.close(REFUSED, "it does not read what is sent to it")
+                self.close(REFUSED, "it does not read what it is sent")
             elif not self._is_full and self.unsent_bytes > FULL_BYTES:
                 self._is_full = True
                 self.on_full(True)

@@ -95,7 +95,7 @@ class InProcessClient:
         if self.closed_because:
             raise ConnectionClosed(self.closed_because)
         if self._number - self._answered_up_to + len(wishes) > UNANSWERED_MAX:
-            raise ConnectionClosed("too much waits for the disk")
+            raise ConnectionClosed("too many requests wait for the disk")
         if not wishes:
             return []
         first = self._number + 1

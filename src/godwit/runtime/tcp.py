@@ -353,7 +353,7 @@ class NativeConnection(asyncio.Protocol):
         assert transport is not None
         if self.is_link:
             if count > UNSENT_LINK_MAX:
-                self.closed_because = "it does not read what is sent to it"
+                self.closed_because = "it does not read what it is sent"
                 transport.abort()
         elif count > UNSENT_MAX and not self._is_stuffed:
             self._is_stuffed = True
@@ -401,7 +401,7 @@ class NativeConnection(asyncio.Protocol):
         """Send a sign of life to a neighbour; close a silent connection. (rule 5)"""
         is_read = not self.server.node.is_held and self._pause is None and not self._is_crowded
         if now - self.heard_at > SILENCE_S and is_read:
-            self.close("nothing has come for too long")
+            self.close("no data was received for too long")
         elif self.is_link:
             self.say(Intro(broker=self.server.name, http=self.server.http))
 

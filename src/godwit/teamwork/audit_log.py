@@ -1,4 +1,5 @@
-"""Who was shown what on this peer: durable, bounded, and written before anything is shown. [motion §2.1]
+"""The audit log: which records this peer has shown to which user; durable, bounded, written before anything is shown.
+[motion §2.1]
 
 *Rules.*
 1. `show` returns when the entry is on the disk. Whatever leaves the peer for another user leaves after it.

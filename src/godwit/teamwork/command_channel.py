@@ -1,4 +1,4 @@
-"""Commands to the peer that has a folder: one line of JSON to it, lines of JSON back, over a port of this machine.
+"""The command channel of a running peer: requests and answers as lines of JSON, over a port of this machine.
 
 *Theory.* A folder is used by one process. While `godwit team serve` runs, other commands hand their work to it. Where
 it listens, and a token that is drawn at each start, are in a file of the folder that its owner alone can read; so only

@@ -1,4 +1,4 @@
-"""A draft: a content that is being written, chunk by chunk, and is taken up again after a kill.
+"""A draft: a content that is being written, chunk by chunk, and can be resumed after a kill.
 
 The rules are those of `content_files.py`. Chunks may be put by several threads at once.
 """

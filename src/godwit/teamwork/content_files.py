@@ -1,4 +1,5 @@
-"""Files of a peer, named by their content: stored whole or not at all, taken up again after a kill, checked when read.
+"""Files of a peer, named by a hash of their content: stored completely or not at all, resumed after a kill, checked
+when read.
 
 *Theory.* A content is a sequence of bytes. Its name is their SHA-256. It is one file, so that a transfer can hand it to
 the network without a copy (`os.sendfile`), and its *manifest* says the SHA-256 of each chunk of 1 MiB: so a part of it

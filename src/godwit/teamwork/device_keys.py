@@ -1,4 +1,4 @@
-"""The keys of a device: one to sign what it says, one to open what was sealed for it.
+"""The keys of a device: one to sign its changes and messages, one to open what was sealed for it.
 
 A key file is JSON with a name and a version, readable by its owner alone. The devices of a team, with their public
 keys, are records of the scope of the team (`device/NAME`). The first one vouches for itself: the name of the scope ends

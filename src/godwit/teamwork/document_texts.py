@@ -1,4 +1,4 @@
-"""What a document says about itself, and its text: the program that `extraction.py` runs in a process of its own.
+"""Title, author and text of a document: the program that `extraction.py` runs in a separate process.
 
 It reads a document from standard input and writes `Said` as JSON. Arguments: media type, bytes of memory, seconds.
 

@@ -1,4 +1,4 @@
-"""The profile of an artefact from its file: name, type, size, times, and what the document says about itself.
+"""The profile of an artefact from its file: name, type, size, times, and the document's own title, author and text.
 
 *Theory.* Name, type, size and times are known without reading the file. Title, authors, languages and keywords, and the
 text for full-text search, are read by `document_texts.py` in another process, with limits on time, memory and output:

@@ -1,4 +1,4 @@
-"""Which chunks of a file are fetched next, and from whom: nobody waits for a slow peer at the end.
+"""The plan of a download: which chunk to fetch next from which peer, so that a slow peer does not delay the end.
 
 *Rules.*
 1. The first chunks that are missing are given out first, in runs: so they arrive almost in their order.

@@ -1,4 +1,4 @@
-"""What a peer says when it asks another one for a file: HTTP/1.1 requests that the asking device has signed.
+"""Requests for files between peers: HTTP/1.1, signed by the asking device.
 
 *Theory.* A file is asked for by its name, which is its SHA-256. The server answers a request without a signature with
 401 and a *challenge*: random, and of this connection alone. The asker signs the challenge, the name of the peer that it

@@ -1,4 +1,4 @@
-"""Who may read a file of this peer, and who is told of it: what the file server is given by those who decide."""
+"""Rights to files of this peer: who may read a file, and who may know of it."""
 
 from typing import Protocol
 

@@ -1,4 +1,5 @@
-"""A peer gives files to other peers of its team, over HTTP/1.1. [motion §2: shared documents at every peer]
+"""The file server of a peer: gives files to other peers of its team, over HTTP/1.1. [motion §2: shared documents at
+every peer]
 
 *Theory.* The server reads files by the name of their content (`content_files.py`) and hands them to the network without
 a copy (`os.sendfile`). Who asks is known by a signature of the device (`file_requests.py`). Whether that user may read

@@ -1,4 +1,4 @@
-"""A peer that has a file, and a connection to it: asks, reads, and trusts nothing that it cannot check.
+"""A peer that has a file, and the connection to it: every answer is checked before it is used.
 
 Connections are blocking and are used by threads: receiving, hashing and writing take the time of several cores then,
 since none of them needs the interpreter.

@@ -1,4 +1,4 @@
-"""Which peers have a file, and where: asked and answered over events, with the public client.
+"""Sources of a file: which peers have it, and where; asked and answered by events, with the public client.
 
 *Theory.* A peer that wants a file asks the whole team (`WhoHas`). Each peer that has it, and whose rules let the asking
 user read it, answers that device alone with its addresses of this moment (`HasFile`). Who has which file is told to

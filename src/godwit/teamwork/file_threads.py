@@ -1,4 +1,4 @@
-"""Work that a thread does for a task, and that never outlives what it uses."""
+"""Work of a task in a thread that never outlives the resources it uses."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Users whose peer runs in the process of another one: for thin clients, which host nothing themselves. [motion §2]
+"""Hosted users: their peer runs in the process of another user's peer, for thin clients. [motion §2]
 
 *Theory.* A change is signed by a device of its author. So a peer on which several people work has a device for each of
 them, in a folder below its own, and runs all of them. To the rest of the team they are peers as any others. An owner of

@@ -1,4 +1,4 @@
-"""What devices said of their presence, in the settings of a peer: known when the peer is started again."""
+"""Stored presence of devices, in the settings of a peer: known after a restart."""
 
 from collections.abc import Iterator
 

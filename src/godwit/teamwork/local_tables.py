@@ -1,4 +1,4 @@
-"""What a peer keeps for itself beside the records of its team: what is still to be sent, settings, counters.
+"""Tables of a peer beside the records of its team: unsent messages, settings, counters.
 
 Nothing here is exchanged with other peers. Changes belong to the transaction of the repository that is open, if one is.
 """

@@ -1,4 +1,4 @@
-"""Names that people give: what is allowed in them, new identifiers, and what to say if there is none."""
+"""Names that people give: allowed characters, new identifiers, and the error for an unknown name."""
 
 from collections.abc import Iterable
 from secrets import token_hex

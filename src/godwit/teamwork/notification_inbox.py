@@ -1,4 +1,4 @@
-"""What a user was told on this device, read or not, and the meetings of which the user is still to be reminded.
+"""The inbox of a user on this device: notifications, read or unread, and meetings with a reminder due.
 
 Both are tables in the file of the notification queue, so that notifications and pending messages are stored in one
 transaction.

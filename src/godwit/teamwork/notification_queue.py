@@ -1,4 +1,4 @@
-"""Notifications that wait to go out, and the user subscriptions they belong to, on the disk of the peer.
+"""Notifications that wait to be sent, and their user subscriptions, on the disk of the peer.
 
 *Rules.*
 1. The file says how far the repository was followed (`Place`), and is written together with the notifications that

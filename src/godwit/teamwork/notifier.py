@@ -1,4 +1,5 @@
-"""Watches what happens on a peer, tells its user, and sends notifications when they are due. [motion §2.1]
+"""The notifier: follows the changes of a peer, lists them for its user, and sends notifications when they are due.
+[motion §2.1]
 
 *Theory.* The notifier follows the repository (`record_news.py`), and keeps how far it has come together with what it
 makes of it. So a process that ends at any moment loses no notification, and makes none twice.

@@ -1,4 +1,4 @@
-"""Searches that stay open, on the disk of the peer: they go on when the peer is started again."""
+"""Searches that stay open, on the disk of the peer: they continue after a restart."""
 
 import msgspec
 

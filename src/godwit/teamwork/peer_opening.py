@@ -1,4 +1,4 @@
-"""Opening the folder of a peer as its settings say, also for one command. [motion §2]
+"""Opening the folder of a peer by its settings, also for one command. [motion §2]
 
 *Rules.*
 1. One process has the folder: `godwit team serve` (`team_server.py`), or a command, when nobody serves it.

@@ -1,4 +1,4 @@
-"""Settings of a peer: one TOML file in its folder, `peer.toml`, which need not be there.
+"""Settings of a peer: an optional TOML file in its folder, `peer.toml`.
 
     brokers = ["broker.example.org:7077"]      # instead of those of the invitation
     schema = "organisation.toml"               # further elements of profiles (`profile_schema.py`)

@@ -1,4 +1,4 @@
-"""A peer as one user may see it: every reading part of the facade goes through this gate.
+"""The view of one user on a peer: every read by the facade is checked here.
 
 *Rules.*
 1. A record is there if the user may see it (`access.py`), and not there otherwise: the same answer, so that a refusal

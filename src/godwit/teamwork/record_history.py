@@ -1,4 +1,4 @@
-"""Who did what to a record, in the order that decides, with changes that lost or were refused."""
+"""The history of a record: its changes in their deciding order, with those that lost or were refused."""
 
 from collections.abc import Iterable
 from typing import Any

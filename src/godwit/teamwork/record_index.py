@@ -1,4 +1,5 @@
-"""Lets an index of profiles follow the records of a peer, and answers searches from it as far as the asker may see.
+"""Keeps an index of profiles up to date with the records of a peer, and answers searches by the rights of the asking
+user.
 
 *Rules.*
 1. The index follows by revision: after each change, and from where it was when the peer starts. It may be lost at any

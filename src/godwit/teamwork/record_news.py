@@ -1,4 +1,4 @@
-"""What has become of records since somebody looked last, and which changes did it.
+"""News about records: the differences since the last look, and the changes that caused them.
 
 *Theory.* Each record that is put has a revision, and each change that is taken a position; both grow. A follower keeps
 two numbers, and so loses nothing when the process ends between a change and what follows from it.

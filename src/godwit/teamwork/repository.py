@@ -1,4 +1,4 @@
-"""What a peer keeps on its disk: changes and records of all scopes, and what is its own. [motion §2]
+"""The repository of a peer on disk: changes and records of all scopes, and its local tables. [motion §2]
 
 "Usually, every peer has a local repository where users can store shared documents", with their profiles. Files are in
 `content_files.py`; here is what is written about them, and about people and communities.

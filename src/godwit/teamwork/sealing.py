@@ -1,4 +1,5 @@
-"""Sealing: what peers send is readable for members of the scope, or for one device. [motion §2.1, requirement 3]
+"""Sealing: messages between peers are readable for members of the scope, or for one device. [motion §2.1, requirement
+3]
 
 *Theory.* What goes to a scope is sealed with the key in use there (ChaCha20-Poly1305); what goes to one device, with a
 key agreed between a fresh key pair and the device's own (X25519, HKDF-SHA-256). Attributes are not sealed: brokers

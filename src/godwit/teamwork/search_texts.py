@@ -1,4 +1,4 @@
-"""What people type into a search field, as an expression of SQLite's full-text search.
+"""The text of a search field as an expression of SQLite's full-text search.
 
 Words must all be there, in any order: `annual report`. A phrase stands in quotes: `"annual report"`. A star at the end
 of a word stands for any end: `annu*`. Case and accents play no part.

@@ -1,4 +1,4 @@
-"""A search as its user sees it: results as they come, and who has not answered yet. [motion §1, §2]
+"""A search for its user: results as they arrive, and the devices that have not answered yet. [motion §1, §2]
 
     async for result in team.search("//skill[. = 'welding']"):
         print(result.kind, result.name)

@@ -1,4 +1,4 @@
-"""An SQLite file that says what it is: opened or made, refused if it is another, changed in transactions.
+"""An SQLite file with its format and identity: opened or created, refused if it is another, changed in transactions.
 
 *Rules.*
 1. The table `about` names what the file holds and its format. A file of something else, or of another format, is

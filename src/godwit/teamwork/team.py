@@ -1,4 +1,4 @@
-"""A team, as a program uses it: people, communities, documents, search, messages, meetings, notification. [motion §2]
+"""A team as an API for programs: people, communities, documents, search, messages, meetings, notification. [motion §2]
 
     new_team("~/team", "ann", brokers=["127.0.0.1:7077"])                  # once
     async with open_team("~/team") as team:

@@ -1,4 +1,4 @@
-"""Files of a team between its peers: who may have them, who has them, and how they come here.
+"""Files of a team between its peers: rights, sources and downloads.
 
 The parts are `file_server.py`, `file_sources.py` and `file_fetcher.py`. Here they get the rights and the audit log of
 the peer.

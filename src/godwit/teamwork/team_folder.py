@@ -1,4 +1,4 @@
-"""The folder of a peer: whose it is, of which team, and how it gets there.
+"""The folder of a peer: its user, its team, and how it is created by an invitation.
 
 *Theory.* A folder has a key file of its device (`device.json`) and a file that names team, user and brokers
 (`team.json`). A team is founded by one user: its name ends in a hash of the founder's key, so nobody can make another

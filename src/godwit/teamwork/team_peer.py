@@ -1,4 +1,5 @@
-"""What people, communities, documents, messages and meetings need of a peer: a `LivePeer`, or a user's view of one."""
+"""The interface of a peer for people, communities, documents, messages and meetings: a `LivePeer`, or the view
+of one user."""
 
 from collections.abc import Iterator
 from typing import Protocol

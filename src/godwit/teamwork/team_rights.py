@@ -1,4 +1,4 @@
-"""What owners and editors let others see and ask for: the grants that `access.py` evaluates."""
+"""Rights that owners and editors grant: the grants that `access.py` evaluates."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A peer that runs: the team of a folder, its files for other devices, its pages, its user's commands. [motion §2]"""
+"""A running peer: the team of a folder, its file server, its pages, and its user's commands. [motion §2]"""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,4 +1,4 @@
-"""Who may use a peer over HTTP: passwords, sessions of browsers, tokens of programs, and login links.
+"""Accounts for the HTTP API of a peer: passwords, sessions of browsers, tokens of programs, and login links.
 
 *Theory.* A thin client has no device key of its own. It shows a *secret* that this peer has drawn: a session (the
 cookie of a browser), a token (for curl and programs), or a login code, which is good for one login. The file holds the

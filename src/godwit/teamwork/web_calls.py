@@ -1,4 +1,4 @@
-"""What one operation of the HTTP API is: a row of a table, from which routes and the OpenAPI document are made.
+"""An operation of the HTTP API: a row of a table, from which routes and the OpenAPI document are made.
 
 A handler gets a `Call` and returns what is answered: data of the type that its row names, None where the row names
 none, or a response of its own for a file or a stream.
@@ -160,8 +160,8 @@ class Operation(NamedTuple):
 # ---------------------------------------------------------------- lists
 
 
-First = Annotated[int, msgspec.Meta(ge=0, description="How many rows are left out before the first.")]
-Limit = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="How many rows are answered at most.")]
+First = Annotated[int, msgspec.Meta(ge=0, description="Number of rows to skip.")]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="Largest number of rows in the answer.")]
 ROWS = 100
 """What a query says of the rows of a list: its fields `first` and `limit`."""
 

@@ -1,4 +1,4 @@
-"""Operations of the HTTP API: communities, and who belongs to them."""
+"""Operations of the HTTP API: communities and their members."""
 
 from typing import Annotated, Any, Literal
 
@@ -102,7 +102,7 @@ def join_community(call: Call) -> None:
 
 
 def ask_community(call: Call) -> None:
-    """Ask the owners to be taken in."""
+    """Ask the owners for membership."""
     call.team.communities.ask(_id(call))
 
 
@@ -142,7 +142,7 @@ OPERATIONS = (
     Operation("PATCH", ONE, change_community, "Change or archive a community.", CommunityChange, Community),
     Operation("GET", f"{ONE}/history", community_history, "List changes.", gives=list[HistoryEntry]),
     Operation("POST", f"{ONE}/join", join_community, "Join, or accept an invitation.", status=204),
-    Operation("POST", f"{ONE}/ask", ask_community, "Ask the owners to be taken in.", status=204),
+    Operation("POST", f"{ONE}/ask", ask_community, "Ask the owners for membership.", status=204),
     Operation("POST", f"{ONE}/leave", leave_community, "Leave.", status=204),
     Operation("POST", f"{ONE}/members", add_member, "Invite or add a member.", NewMember, Community),
     Operation("DELETE", f"{ONE}/members/{{user}}", remove_member, "Remove a member.", gives=Community),

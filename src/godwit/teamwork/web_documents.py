@@ -1,4 +1,4 @@
-"""Operations of the HTTP API: documents, their versions, and their contents, which go in and out as streams.
+"""Operations of the HTTP API: documents, their versions, and their contents as streams.
 
 *Rules.*
 1. A content is never held in memory: what comes is written to a file as it comes, what goes out is read from one.

@@ -1,4 +1,4 @@
-"""Operations of the HTTP API: users of the team, their profiles, and who is here."""
+"""Operations of the HTTP API: users of the team, their profiles and presence."""
 
 from typing import Any, Literal
 
@@ -115,8 +115,8 @@ OPERATIONS = (
     Operation("GET", "/api/people/{user}", person, "Show a user.", gives=User),
     Operation("PATCH", "/api/people/{user}", change_profile, "Change a profile.", ProfileChange, User),
     Operation("GET", "/api/people/{user}/history", user_history, "List changes.", gives=list[HistoryEntry]),
-    Operation("POST", "/api/people/{user}/suspend", suspend_user, "Take the rights of a user away.", gives=User),
-    Operation("POST", "/api/people/{user}/resume", resume_user, "Give the rights of a user back.", gives=User),
+    Operation("POST", "/api/people/{user}/suspend", suspend_user, "Suspend all rights of a user.", gives=User),
+    Operation("POST", "/api/people/{user}/resume", resume_user, "Restore the rights of a user.", gives=User),
     Operation(
         *("POST", "/api/people/{user}/host", host_user, "Let a user also write at this peer (operator only)."),
         gives=User,

@@ -12,7 +12,7 @@ from godwit.teamwork.web_streams import EventStream
 
 __all__ = ["OPERATIONS"]
 
-Wait = Annotated[float, msgspec.Meta(gt=0, le=60, description="How many seconds peers are waited for.")]
+Wait = Annotated[float, msgspec.Meta(gt=0, le=60, description="Time to wait for peers, in seconds.")]
 Language = Annotated[str, msgspec.Meta(description=LANGUAGE_HELP)]
 Kinds = Annotated[str, msgspec.Meta(description="Kinds of profiles, separated by commas: artefact, user, community.")]
 
@@ -25,7 +25,7 @@ class SearchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     language: Language = DEFAULT
     kinds: Kinds = ",".join(KINDS)
     scope: Annotated[str, msgspec.Meta(description="Search in this scope alone.")] = ""
-    stays_open: Annotated[bool, msgspec.Meta(description="Take answers of peers that come back, too.")] = False
+    stays_open: Annotated[bool, msgspec.Meta(description="Also accept answers of peers that reconnect later.")] = False
     wait_s: Wait = 5.0
 
 

@@ -1,4 +1,4 @@
-"""Operations of the HTTP API: how the peer is, what happens in the team, and who was shown what."""
+"""Operations of the HTTP API: the state of the peer, events of the team, and the audit log."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Server-sent events of the HTTP API: what happens in the team, and the results of searches.
+"""Server-sent events of the HTTP API: events of the team, and results of searches.
 
 *Rules.*
 1. An event of a scope goes to a stream only while its user has a role there. The role is looked up for each event.

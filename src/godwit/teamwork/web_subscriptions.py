@@ -1,4 +1,4 @@
-"""Operations of the HTTP API: what the user wants to be notified of, and the notifications that came."""
+"""Operations of the HTTP API: subscriptions and notifications of the user."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Bodies of requests that are files: written to the disk as they come, and removed if they do not come whole.
+"""Bodies of requests that are files: written to disk as they arrive, and removed if they are incomplete.
 
 *Rules.*
 1. At most `upload_bytes_max` go in one request, and at most `UPLOADS_MAX` come at a time.

@@ -305,7 +305,7 @@ def test_what_came_before_the_fault_in_one_go_is_handled() -> None:
 
 def test_a_connection_from_somebody_who_is_no_neighbour_is_closed() -> None:
     town = Town()
-    assert town.broker.handle(LinkUp("stranger"), 0.0) == [Close("stranger", "stranger is no neighbour of b")]
+    assert town.broker.handle(LinkUp("stranger"), 0.0) == [Close("stranger", "stranger is not a neighbour of b")]
     assert town.broker.handle(Arrived("stranger", wrong(Hello, 1, 0, 0, 1, False)), 0.0) == []
     assert town.broker.handle(LinkDown("stranger"), 0.0) == []
 

@@ -307,7 +307,7 @@ def test_what_the_server_asserts_nobody_else_says() -> None:
     edge.ask("ann", ann.set_context({"km": 1}, 0.0))
     edge.ask("ann", ann.set_context({"role": "boss"}, 0.0, part="lie"))
     assert [refusal.reason for refusal in ann.refusals] == [
-        "role of your context is not yours to say: this broker's server does"
+        "role of the context is set by the broker's server: clients cannot set it"
     ]
     assert ann.context == {"km": 1}
     assert edge.context_at("b", "ann") == {"km": 1, "role": "medic"}

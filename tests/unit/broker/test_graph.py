@@ -465,5 +465,5 @@ def test_a_source_more_than_allowed_is_a_fault() -> None:
     routing = GraphRouting("me", brokers_max=2)
     routing.on_message("b", carrying(ChannelStart(1), source="one"), 0.0)
     routing.on_message("b", carrying(ChannelStart(1), source="two"), 0.0)
-    with pytest.raises(PeerFault, match="one broker more"):
+    with pytest.raises(PeerFault, match="one broker too many"):
         routing.on_message("b", carrying(ChannelStart(1), source="three"), 0.0)

@@ -247,7 +247,7 @@ def test_an_acknowledgement_beyond_what_was_sent_is_a_fault_even_if_more_waits(b
     ):
         link = opened(config)
         send(link, 1, 2, 3, 4, 5)
-        with pytest.raises(PeerFault, match=f"acknowledges {beyond}, and 2 is the last that was sent"):
+        with pytest.raises(PeerFault, match=f"acknowledges {beyond}, and 2 is the last frame that was sent"):
             fault(link)
         assert [number_of(message) for message in link.outbox] == [1, 2, 3, 4, 5]
 
@@ -256,7 +256,7 @@ def test_a_new_life_that_says_it_has_received_something_is_a_fault_and_changes_n
     link = opened()
     send(link, 1, 2)
     link.on_up(1.0)
-    with pytest.raises(PeerFault, match="acknowledges 1, and 0 is the last that was sent"):
+    with pytest.raises(PeerFault, match="acknowledges 1, and 0 is the last frame that was sent"):
         link.on_hello(Hello(2, 1, 1, 1, True), 1.0)
     assert (link.peer_incarnation, len(link.outbox)) == (1, 2)
 
@@ -498,7 +498,7 @@ def test_a_hello_with_a_negative_number_is_a_fault_and_changes_nothing(field: in
     send(link, 1)
     values = [2, 1, 0, 1]
     values[field] = -1
-    with pytest.raises(PeerFault, match="a Hello that no broker sends"):
+    with pytest.raises(PeerFault, match="an invalid Hello"):
         link.on_hello(Hello(values[0], values[1], values[2], values[3], False), 0.0)
     assert (link.peer_incarnation, len(link.outbox)) == (1, 1)
 

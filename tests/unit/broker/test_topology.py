@@ -194,7 +194,7 @@ def test_one_broker_more_than_allowed_is_a_fault() -> None:
     topology.learn(LinkState("b", 1, 1, {}))
     topology.learn(LinkState("c", 1, 1, {}))
     topology.check(LinkState("c", 1, 2, {"a": 1.0, "b": 1.0}))
-    with pytest.raises(PeerFault, match="one broker more than the 3"):
+    with pytest.raises(PeerFault, match="one broker too many: at most 3"):
         topology.check(LinkState("d", 1, 1, {}))
     with pytest.raises(PeerFault, match="too many"):
         topology.check(LinkState("c", 1, 2, {"a": 1.0, "b": 1.0, "x": 1.0}))

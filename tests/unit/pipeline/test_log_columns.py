@@ -120,7 +120,7 @@ def test_a_segment_that_is_gone_from_the_middle_is_missed(tmp_path: Path) -> Non
     end = end_of(log)
     (log / "00000002.jsonl").unlink()
     assert start_of(log) == START
-    with pytest.raises(PipelineError, match="has no segment 2, and later ones: what is in it is gone"):
+    with pytest.raises(PipelineError, match="has no segment 2, but later ones: its events are lost"):
         pieces(log, START, end)
 
 

@@ -77,7 +77,7 @@ NEAR = {"name": "near", "filter": "kind = 'alarm' AND zone < 3"}
         (
             {"b1": came(1), "b2": hop(session=SESSION, subscriptions=[wish("zone = 3", now="zone = 4")])},
             (
-                "the event went as far as b1, which knew of nobody behind it who wanted it at that moment; "
+                "the event reached b1, which knew of no further subscriber for it at that moment; "
                 "'mine' of the client matches it now: it was made later, or not yet known there"
             ),
         ),

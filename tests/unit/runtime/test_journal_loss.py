@@ -117,7 +117,7 @@ def test_a_mark_that_is_gone_or_damaged_is_noticed(tmp_path: Path) -> None:
     whole = (tmp_path / MARK).read_bytes()
     for at in (0, SLOT_BYTES):
         flip(tmp_path / MARK, at + 9)
-    assert f"{MARK} is damaged: it cannot be told whether all of the journal is there" in refused(tmp_path, "relaxed")
+    assert f"{MARK} is damaged: it is unknown whether the journal is complete" in refused(tmp_path, "relaxed")
     (tmp_path / MARK).unlink()
     assert f"{MARK} is gone" in refused(tmp_path)
     (tmp_path / MARK).write_bytes(whole)
@@ -198,7 +198,7 @@ def test_an_older_copy_is_noticed(tmp_path: Path) -> None:
     write(tmp_path / "older", 8)  # goes on as another history, which is longer
     Journal(tmp_path / "older", "b1").close()
     shutil.copy(tmp_path / "older" / FILE, tmp_path / "now" / FILE)
-    assert "batch 13 is another one than was written there" in refused(tmp_path / "now")
+    assert "batch 13 is not the one that was written there" in refused(tmp_path / "now")
 
 
 def test_a_journal_of_another_life_is_noticed(tmp_path: Path) -> None:

@@ -93,17 +93,17 @@ def test_where_contexts_are_off_nothing_is_drawn() -> None:
         (
             TREE,
             ["contexts={attributes=1, to_selectivity=0.4}"],
-            "contexts.to_selectivity is 0.4: contexts.to_share is 0, so no event says whom it means",
+            "contexts.to_selectivity is 0.4: contexts.to_share is 0, so no event has a `to`",
         ),
         (
             TREE,
             ["contexts.attributes=1", "contexts.sender_selectivity=0.4"],
-            "contexts.sender_share is 0, so no subscription asks about its sender",
+            "contexts.sender_share is 0, so no subscription has a filter on its sender",
         ),
         (GRAPH, ["fire.fires=2"], "fire.fires is 2: fire.floors is 0, so there is no building"),
         (GRAPH, ["fire.interface=traditional"], "without that, it can only be 'context'"),
         (GRAPH, ["fire.floors=2", "fire.fires=9"], "allowed are as many as run.duration_s has room for, 1"),
-        (GRAPH, ["fire.floors=2", "fire.fires=1", "fire.detectors=0"], "a fire needs a detector to be heard of"),
+        (GRAPH, ["fire.floors=2", "fire.fires=1", "fire.detectors=0"], "without a detector no fire is reported"),
     ],
 )
 def test_what_cannot_be_is_refused(base: Scenario, changes: list[str], says: str) -> None:

@@ -335,8 +335,8 @@ def test_the_way_of_a_client_is_known_before_anything_runs_and_its_first_broker_
         (["clients.roaming.per_s=1"], "clients.roaming.per_s is 1: only the model 'random' has a rate of moves"),
         (["clients.roaming.speeds_kmh=[]"], "clients.roaming.speeds_kmh is empty"),
         (["clients.roaming.speeds_kmh=[5, 0]"], r"speeds_kmh\[1\] is 0: allowed is a number above 0"),
-        (["clients.roaming.away_s=18"], "away_s is 18: the fastest client is through a cell in 18 s"),
-        (["clients.roaming.overshoot=2"], "overshoot is 2: it goes past what confined_to says, which is missing"),
+        (["clients.roaming.away_s=18"], "away_s is 18: the fastest client crosses a cell in 18 s"),
+        (["clients.roaming.overshoot=2"], "overshoot is 2: it extends confined_to, which is missing"),
         (["clients.roaming.confined_to=0"], "confined_to is 0: allowed is a whole number from 1"),
         (
             ["clients.roaming.cell_km=0.01", "clients.roaming.away_s=0", "run.duration_s=1e6"],

@@ -66,7 +66,7 @@ class Fleet:
 
     async def gather(self) -> None:
         """All clients connect and subscribe."""
-        self.phase = "everybody comes in"
+        self.phase = "clients connect"
         for number, drive in enumerate(self.drives.values()):
             context = {"role": "tow" if number % TOW_EVERY == 0 else "taxi", "car": drive.car}
             kind = MqttMember if number % 2 else NativeMember

@@ -19,7 +19,7 @@ LINE_EVERY_S = 5.0  # on a pipe
 NEWS = 4
 LOOKS, LOOK_EVERY_S = 48, 0.5
 """The number of bars of a sparkline, and the seconds per bar."""
-FAULTS = ("lost", "duplicated", "out of order", "got by others")
+FAULTS = ("lost", "duplicated", "out of order", "received by others")
 
 
 class Screen:
@@ -77,7 +77,7 @@ def _picture(fleet: Fleet, history: History) -> Drawing:
     table.add_column("", min_width=6)
     table.add_column("cars: native", justify="right")
     table.add_column("MQTT", justify="right")
-    table.add_column("on their way here", justify="right")
+    table.add_column("in transit", justify="right")
     for name, process in fleet.brokers.items():
         here = [car for car in fleet.cars.values() if car.at == name and car.name not in fleet.moving]
         mqtt = sum(isinstance(car, MqttMember) for car in here)
@@ -121,7 +121,7 @@ def account(fleet: Fleet, verdict: FleetVerdict) -> dict[str, Any]:
         "lost": verdict.lost,
         "duplicated": verdict.doubled,
         "out of order": verdict.disordered,
-        "got by others": verdict.strange,
+        "received by others": verdict.strange,
         **fleet.receipts(),
         "hand-overs": len(taken),
         "hand-over ms, median": round(percentile(taken, 50), 1) if taken else None,

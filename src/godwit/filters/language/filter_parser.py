@@ -1,4 +1,4 @@
-"""The parser: puts the words of a text together, and asks what each phrase means.
+"""The parser: combines the words of a text to phrases, and phrases to a filter.
 
 *Theory.* `whole` reads literals joined by AND, OR, NOT and parentheses with a stack of its own, so that no text can be
 nested too deep for it. Below that, a literal is read by descent: `_comparison`, `_operand`, `_call`. AND and OR become

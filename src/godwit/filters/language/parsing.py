@@ -1,4 +1,4 @@
-"""`parse`: a filter from its text, or an error that says where it is wrong and what would have been right."""
+"""`parse`: a filter from its text, or an error with the position, the fault and what is allowed there."""
 
 from collections.abc import Mapping
 

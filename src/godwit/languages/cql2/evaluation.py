@@ -1,4 +1,4 @@
-"""The exact test: what a CQL2 expression says about an event.
+"""The exact test of a CQL2 expression for an event.
 
 *Theory.* An expression is compiled once into functions of the event. A condition is true, false or unknown (None); an
 operand is the tuple of its values, since an attribute may have several, and is empty when it has none.

@@ -1,4 +1,4 @@
-"""What brokers can tell of a CQL2 expression: filters that bound where it is true, and where it is false.
+"""Routable bounds of a CQL2 expression: filters that bound where it is true, and where it is false.
 
 *Theory.* CQL2 has three truth values. So each condition gets two pairs of bounds: of the events for which it is true,
 and of those for which it is false; of what is in neither it is unknown. NOT changes the places of the two pairs, AND

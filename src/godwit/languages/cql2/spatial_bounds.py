@@ -1,4 +1,4 @@
-"""What brokers can tell of a spatial predicate between a property and a constant geometry.
+"""Routable bounds of a spatial predicate between a property and a constant geometry.
 
 *Theory.* Two geometries that have anything in common have bounding boxes that meet; one that lies within another has a
 box within the other's. So other geometries are routed by the edges that their events carry (`filters/geometries.py`),

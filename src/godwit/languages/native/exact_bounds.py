@@ -1,4 +1,4 @@
-"""What brokers can tell of a condition with an exact part: a filter that lets through at least what it wants.
+"""Routable bounds of a condition with an exact part: a filter that matches at least the same events.
 
 *Theory.* Plain literals are filters already. Of a predicate a filter may know all (`abs(x) < 5` is `-5 < x < 5`), some
 (`speed * 3.6 > 100` needs a speed of about 27.8), or only what it needs: the attributes that it names, and their kinds.

@@ -1,4 +1,4 @@
-"""The exact test: what a condition says of an event.
+"""The exact test of a condition for an event.
 
 *Theory.* A condition is compiled once into functions. A predicate is asked for one choice of values after the other,
 one value of each attribute that it names, until one decides. Most attributes have one value: then there is one choice.

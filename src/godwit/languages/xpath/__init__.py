@@ -1,4 +1,4 @@
-"""XPath 1.0 as a language of subscriptions: an XML event is wanted when the expression is true of it.
+"""XPath 1.0 as a language of subscriptions: an XML event matches if the expression is true for it.
 
 Reference: docs/reference/xpath.md.
 """

@@ -1,4 +1,4 @@
-"""From the text of an XPath 1.0 expression to what filters can say of it.
+"""From the text of an XPath 1.0 expression to its routable bounds.
 
 *Theory.* lxml evaluates XPath; here an expression is read for two other reasons: to find a filter to route by, and to
 tell how long it may take. The grammar is the whole of XPath 1.0. What is built is a tree of XQL (`xql/tree.py`), for

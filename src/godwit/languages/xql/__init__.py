@@ -1,4 +1,4 @@
-"""XQL, the XML Query Language of 1998, as a language of subscriptions: an XML event is wanted when the query finds
+"""XQL, the XML Query Language of 1998, as a language of subscriptions: an XML event matches if the query finds
 something.
 
 Reference: docs/reference/xql.md.

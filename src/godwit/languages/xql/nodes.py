@@ -1,4 +1,4 @@
-"""Nodes of a document as XQL sees them, and what its methods say of one.
+"""Nodes of a document in XQL, and the results of its methods for them.
 
 *Theory.* Elements, comments and processing instructions are lxml's own. What lxml has no object for is named here: the
 document above the root, attributes, and the texts between tags.

@@ -1,4 +1,4 @@
-"""What an XQL query says, as a tree.
+"""The syntax tree of XQL.
 
 *Rules.*
 1. Chains are flat: a path has its steps, a collection its filters, `$and$` its parts. So a tree is as deep as its

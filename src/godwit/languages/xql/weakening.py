@@ -1,4 +1,5 @@
-"""From queries over trees to formulas over explicit paths: what a formula cannot say is let through. [motion §5]
+"""From queries over trees to formulas over explicit paths: conditions that a formula cannot express are dropped.
+[motion §5]
 
 *Theory.* A query looks at nodes and how they belong together; a formula knows only which values there are at each path.
 So a condition is not translated to a formula but enclosed by three (`Claim`), for the nodes at one place of the

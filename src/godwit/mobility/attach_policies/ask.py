@@ -1,4 +1,4 @@
-"""The mode `ask`: the client brings its name and where it was. [mobile §4.3]
+"""The mode `ask`: the client sends its name and its last broker. [mobile §4.3]
 
 The new broker asks the old one what the client wants (`AskInterests`, `Interests`), subscribes, and then relocates the
 session as in the mode `relocate`. Nothing is lost: the question for the session follows the new subscriptions on every

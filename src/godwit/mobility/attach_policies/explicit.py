@@ -1,4 +1,4 @@
-"""The mode `explicit`: the client says `MoveOut` before it goes; a connection that just breaks ends its session.
+"""The mode `explicit`: the client sends `MoveOut` before it leaves; a connection that breaks ends its session.
 
 Whatever was kept is relocated as in the mode `relocate`. [rebeca §1: moveIn and moveOut of JEDI]
 """

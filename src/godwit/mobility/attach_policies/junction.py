@@ -1,4 +1,4 @@
-"""The mode `junction`: nobody knows where the session of a client is; the routing tables lead to it. [rebeca §4]
+"""The mode `junction`: the routing tables lead to the session of a client. [rebeca §4]
 
 *Theory.* A client comes to another broker with its subscriptions and, for each, the last number that it has received:
 (C, F, 123). Neither the client nor the broker says where it was. The new border broker keeps what comes for the client
@@ -212,7 +212,7 @@ class JunctionPolicy:
         effects: list[Effect] = []
         self._claim(source, message, (), effects, now)
         if len(self.held) >= HELD_MAX:
-            detail = "too many before the tables are whole"
+            detail = "too many before the routing tables are complete"
             return [*effects, Trace(Record("lost", message.to, "FetchSession", detail=detail))]
         if not self.held:
             self.host.when_whole(self._on_whole)

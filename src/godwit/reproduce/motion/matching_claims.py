@@ -1,4 +1,4 @@
-"""[motion §3, §2.1]: how fast subscriptions are matched, and what those that have expired cost. Claims M4 and M5.
+"""[motion §3, §2.1]: the speed of matching, and the cost of expired subscriptions. Claims M4 and M5.
 
 *Theory.* M4 matches publications one by one against subscriptions that are drawn from profiles: as SSL queries by the
 BDD matcher, which is SPEAR's way, and by the index; and as our own filters by the index. M5 lets three quarters of the

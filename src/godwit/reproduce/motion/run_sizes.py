@@ -1,4 +1,4 @@
-"""How much the experiments of `motion` run: in full as the paper did, or quickly."""
+"""Sizes of the experiments of `motion`: in full as in the paper, or quick."""
 
 import msgspec
 

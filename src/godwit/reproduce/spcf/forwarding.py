@@ -1,4 +1,4 @@
-"""[spcf §4.1]: what forwarding messages costs ASF, GSF and SPCF, by how selective context filters are. Claim S2.
+"""[spcf §4.1]: the cost of forwarding for ASF, GSF and SPCF, by the selectivity of context filters. Claim S2.
 
 *Theory.* Nets of all strategies carry the same messages in one thread, some at a time by turns, in another order each
 round; so whatever else the machine does hits all alike. Of each message the median over the rounds counts, which what

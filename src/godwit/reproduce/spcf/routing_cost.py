@@ -1,4 +1,4 @@
-"""[spcf §4.2]: what keeping the tables costs, in packets between brokers; and what changes of context may cost in all.
+"""[spcf §4.2]: the cost of the tables, in packets between brokers, and of changes of context.
 
 *Theory.* All contexts are there before the first subscription, so each subscription that is then deployed is one
 measurement of Fig. 5a. When all are deployed, new clients come one by one, each with a context of its own, at a broker

@@ -1,4 +1,4 @@
-"""[spcf §4.1 Fig. 3, 4]: who forwards most messages per second. Claim S2.
+"""[spcf §4.1 Fig. 3, 4]: the strategies by messages per second. Claim S2.
 
 *Theory.* Both scenarios, with context filters in subscriptions and in publications, are measured with a matcher that
 asks every filter, and with our index (`forwarding.py`). The verdict rests on the first: SPCF saves evaluations of
@@ -65,7 +65,7 @@ def throughput(setting: Setting, scale: Scale, kept: dict[str, Any]) -> Claim:
         bound="more messages per second than ASF and than GSF at every selectivity up to "
         f"{PAPER_UP_TO:.0%} ('more'), and a lead that is smaller at the end than at the beginning; no tolerance",
         reading=f"not behind by more than {tolerance:.1%}, which is what two equal nets differed by. Plainly: "
-        + ("; ".join(plainly[:3]) or "nothing against it"),
+        + ("; ".join(plainly[:3]) or "no counterexample"),
         reading_holds=not against,
         note="\n".join(_notes(setting, scale, found, control, tolerance, local)),
     )

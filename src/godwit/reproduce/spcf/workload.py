@@ -1,4 +1,4 @@
-"""The workload of [spcf §4], with selectivities that are what they say.
+"""The workload of [spcf §4], with exact selectivities.
 
 *Theory.* A message is of one of as many kinds as a client has subscriptions, and has a value from 0 to 1. Each client
 subscribes once to each kind, and asks for a range of values whose width is the *content selectivity*. So of the

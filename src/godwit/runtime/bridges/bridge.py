@@ -38,11 +38,11 @@ RETRY_FIRST_S = 0.5
 OPEN_S = 10.0  # in which the remote must have answered
 GOOD_S = 5.0  # a connection that lasted this long counts as good
 OUTCOMES = {
-    "carried": "the other side has it",
-    "refused": "the other side, or this broker, did not take it; the log has the first reason of each connection",
+    "carried": "the remote has it",
+    "refused": "the remote, or this broker, refused it; the log has the first reason of each connection",
     "filtered": "no route was for it, or its content filter did not match",
-    "looped": "it had been there before",
-    "expired": "its time was over",
+    "looped": "a duplicate: it had arrived before",
+    "expired": "it had expired",
 }
 """The outcome of a message at a bridge."""
 

@@ -52,7 +52,7 @@ def check_all(scenario: Scenario, where: settings.Where) -> None:
     check_unused_keys(scenario, where)
     if routing.excess_max > 0 and routing.reduction != "merging":
         raise ScenarioError(
-            f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only merging lets in an excess"
+            f"{where(('routing', 'excess_max'))} is {routing.excess_max}: only the reduction 'merging' has an excess"
         )
     if faults.until_s is not None and faults.until_s > scenario.publishing_ends_s:
         raise ScenarioError(

@@ -43,7 +43,7 @@ def check_fire(fire: Fire, duration_s: float, where: Where) -> None:
     if not fire.is_on:
         return
     if fire.fires and not fire.detectors:
-        raise ScenarioError(f"{where(('fire', 'detectors'))} is 0: a fire needs a detector to be heard of")
+        raise ScenarioError(f"{where(('fire', 'detectors'))} is 0: without a detector no fire is reported")
     if fire.fires * fire.every_s > duration_s:
         raise ScenarioError(
             f"{where(('fire', 'fires'))} is {fire.fires}, one every {fire.every_s:g} s: "

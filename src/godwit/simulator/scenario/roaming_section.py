@@ -165,12 +165,12 @@ def check_roaming(roaming: Roaming, places: tuple[str, ...], movers: int, lasts_
     if not roaming.speeds_kmh:
         raise fault("speeds_kmh", "is empty: allowed is at least one speed")
     if roaming.overshoot and roaming.confined_to is None:
-        raise fault("overshoot", f"is {roaming.overshoot}: it goes past what confined_to says, which is missing")
+        raise fault("overshoot", f"is {roaming.overshoot}: it extends confined_to, which is missing")
     lap_s = roaming.cell_km * 3_600 / max(roaming.speeds_kmh)
     if roaming.away_s >= lap_s:
         raise fault(
             "away_s",
-            f"is {roaming.away_s:g}: the fastest client is through a cell in {lap_s:g} s, allowed is less than that",
+            f"is {roaming.away_s:g}: the fastest client crosses a cell in {lap_s:g} s; allowed is less than that",
         )
     if movers * lasts_s / lap_s > MOVES_MAX:
         raise fault("speeds_kmh", f"lets {movers:,} clients move more than {MOVES_MAX:,} times in {lasts_s:g} s")

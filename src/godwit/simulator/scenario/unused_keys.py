@@ -21,14 +21,14 @@ def unused_keys(scenario: Any) -> Iterator[tuple[Path, str]]:
     """Each key that is set and changes nothing, with the reason and what would be right."""
     routing, contexts, fire = scenario.routing, scenario.contexts, scenario.fire
     if (routing.family, routing.strategy) != ("graph", "spcf"):
-        why = "only the family 'graph' with strategy 'spcf' sums contexts up"
+        why = "only the family 'graph' with strategy 'spcf' summarises contexts"
         yield from _changed(routing, ("routing", "contexts_max"), why)
     if routing.family != "tree":
         why = "only the family 'tree' tells neighbours of open filters"
         yield from _changed(routing, ("routing", "open_filters"), why)
     for key, share, whose in (
-        ("sender_selectivity", "sender_share", "no subscription asks about its sender"),
-        ("to_selectivity", "to_share", "no event says whom it means"),
+        ("sender_selectivity", "sender_share", "no subscription has a filter on its sender"),
+        ("to_selectivity", "to_share", "no event has a `to`"),
     ):
         if not getattr(contexts, share):
             yield from _changed(contexts, ("contexts", key), f"contexts.{share} is 0, so {whose}")

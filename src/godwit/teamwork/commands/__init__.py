@@ -1,4 +1,4 @@
-"""What users tell their peer to do, by name: functions over a `Team`, whose answers JSON can hold.
+"""Commands of users, by name: functions over a `Team` whose answers can be written as JSON.
 
 They are called by the process that has the folder: `godwit team serve`, or the command itself when none runs.
 """

@@ -1,4 +1,4 @@
-"""What a module of commands offers."""
+"""The table of commands of a module."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Commands about communities: found, open, join, leave, and who is in them."""
+"""Commands about communities: found, open, join, leave, and list members."""
 
 from collections.abc import Mapping
 from typing import Any

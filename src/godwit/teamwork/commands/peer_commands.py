@@ -1,4 +1,4 @@
-"""Commands about the peer itself and what it tells its user: status, presence, subscriptions, notifications, audit."""
+"""Commands about the peer itself: status, presence, subscriptions, notifications, audit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Commands about people: who is in the team, with which profile, role and devices."""
+"""Commands about people: the users of the team, their profiles, roles and devices."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any

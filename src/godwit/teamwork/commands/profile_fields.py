@@ -1,4 +1,4 @@
-"""Elements of a profile from the words of a user: `skill=optics`, `pages=12`, `address:={"city": "Zurich"}`."""
+"""Elements of a profile from the text of a user: `skill=optics`, `pages=12`, `address:={"city": "Zurich"}`."""
 
 import json
 from collections.abc import Sequence

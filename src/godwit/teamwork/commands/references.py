@@ -1,4 +1,4 @@
-"""What a user means by a word: a community, people, a document, a meeting or a message, by name or identifier.
+"""References in commands: a community, people, a document, a meeting or a message, by name or identifier.
 
 An identifier is always understood; so is its beginning, and a name, where one thing alone has it. A word that could
 mean several things is refused with a list of them.

@@ -1,4 +1,4 @@
-"""Commands about rights: who may read documents of others, and what members may search for and subscribe to.
+"""Commands about rights: to read documents of others, to search, and to subscribe.
 
 A right is `read`, of a document or of all documents of a community, or `search` or `subscribe`, of the whole team. It
 has a numbered list of grants. Without a list, nobody but members reads, and members search and subscribe freely.

@@ -1,4 +1,4 @@
-"""Roles by the words of users."""
+"""Roles by their names in commands."""
 
 from godwit.errors import Refused
 from godwit.teamwork.machine.governance import ROLES, Role

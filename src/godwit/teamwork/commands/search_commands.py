@@ -1,4 +1,5 @@
-"""Searches over all peers of the team, as a command: results as they come, and then who has not answered."""
+"""Searches over all peers of the team, as a command: results as they arrive, then the devices that have not
+answered."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any

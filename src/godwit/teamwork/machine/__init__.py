@@ -1,1 +1,1 @@
-"""What a peer of a team decides: changes and what they add up to, rights, what peers exchange."""
+"""The machine of a peer: changes and the records they produce, rights, and the exchange between peers."""

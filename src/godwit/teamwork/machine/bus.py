@@ -1,4 +1,4 @@
-"""What peers send each other over the bus: events with attributes to route by, and a payload.
+"""Messages between peers over the bus: events with attributes for routing, and a payload.
 
 Every message has the attributes `team` and `message` (its name), and, where it concerns one, `scope`. A message for one
 peer has `for_device`, one for all devices of a user `for_user`. Brokers see these attributes, the name of the sender

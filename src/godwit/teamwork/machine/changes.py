@@ -1,4 +1,4 @@
-"""A change: the unit of everything that a team writes down, signed by the device that made it.
+"""A change: the unit of all stored data of a team, signed by the device that made it.
 
 *Theory.* A scope is a set of records that the same people may see: the directory of the team, a community, a
 conversation. Each device numbers its changes of a scope 1, 2, 3, …, and each change names the hash of the one before

@@ -1,4 +1,4 @@
-"""How peers of a scope come to have the same changes.
+"""The exchange of changes: how peers of a scope come to have the same changes.
 
 *Theory.* A change is published when it is made, and brokers keep events for peers that are away; so usually every peer
 has every change without asking. What remains are peers that are new to a scope, that were away for longer than brokers

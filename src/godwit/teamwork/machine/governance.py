@@ -1,4 +1,4 @@
-"""Who may change what in a scope: roles, as they stood at each place in its order of changes.
+"""Governance: who may change what in a scope, by the roles at each place in its order of changes.
 
 *Theory.* The records that give rights are records of the scope themselves: its own record, its members, its devices.
 Their changes are taken in the order of the scope, and each is judged by the roles that those before it gave. What comes

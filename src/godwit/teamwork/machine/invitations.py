@@ -1,4 +1,4 @@
-"""How users hear that a scope wants them, and communities whose members are found by a rule.
+"""Invitations: how users learn of a scope that has invited them, and communities with members by rule.
 
 *Rules.*
 1. The device that invites a user, or makes the user a member, tells all devices of that user. The invitation bears a

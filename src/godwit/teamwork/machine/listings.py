@@ -1,4 +1,4 @@
-"""What the team may know of a community: its listing, which follows the settings of the community.
+"""Listings: the public part of a community for the team, which follows the settings of the community.
 
 *Theory.* A listing is a record of the team, `listing/…`, that belongs to the user who founded the community: peers of
 the team cannot see who is an owner of a community that they are not in. So when another owner changes the settings, the

@@ -1,4 +1,4 @@
-"""What a user wants to be notified of, and when a notification may go out. [motion §2.1: user subscriptions]
+"""Rules of notifications: their subscriptions, and when they may be sent. [motion §2.1: user subscriptions]
 
 *Rules.*
 1. A subscription that has expired notifies nobody.

@@ -1,4 +1,4 @@
-"""What every part of a peer may ask of the peer. Parts that need more say so in a protocol of their own."""
+"""The interface of a peer for its parts. Parts that need more declare it in their own protocol."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""A peer of a team, as a machine: it takes inputs, keeps changes in its store, and answers with effects.
+"""The machine of a peer of a team: it handles inputs, stores changes, and returns effects.
 
 *Rules.*
 1. What one input changes is in the store before any of its effects is carried out: the driver commits first. So what a

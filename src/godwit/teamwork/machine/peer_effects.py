@@ -1,4 +1,5 @@
-"""Inputs and effects of a peer's machine: all that it can be told, and all that it can ask for."""
+"""Inputs and effects of a peer's machine: everything that a driver can hand in, and everything that a machine
+can request."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Who of the team is here now, and how available. [motion §1: "X is currently online and available for a meeting"]
+"""Presence: which users of the team are online, and how available. [motion §1: "X is currently online and available
+for a meeting"]
 
 *Theory.* Each peer says at times that it is here (`Here`), and the others remember it. A peer that has just come asks,
 with its own `Here`, who else is. Two of the peers that are here answer (`Present`) with everything that they have heard

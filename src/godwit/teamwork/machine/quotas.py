@@ -1,4 +1,4 @@
-"""How much may be written into a scope: by a user, by all together, and by users who have no role in it.
+"""Quotas of a scope: how much a user, all users together, and users without a role may write.
 
 *Theory.* A quota is checked twice. The peer of a user refuses what would be over a quota before it is made, with the
 figure and what to do. That is for honest peers. What another peer sends is not trusted with this, so a peer also does

@@ -1,4 +1,4 @@
-"""A record: what a set of changes adds up to. Peers with the same changes have the same record.
+"""A record: the result of a set of changes. Peers with the same changes have the same record.
 
 *Theory.* The changes of a record are taken in their order (`changes.py`), and each sets its fields. So **the change
 that comes later in the order decides a field**: one made with knowledge of the other always; of two concurrent ones,

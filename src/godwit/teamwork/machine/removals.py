@@ -1,4 +1,4 @@
-"""Which members were removed from a scope, and of which of these removals a peer knew at some moment.
+"""Removals: the members that were removed from a scope, and which of these removals a peer knew at a certain time.
 
 *Theory.* The order of changes does not say what an author knew: a change that was made offline comes to others late,
 and may still stand before theirs in the order. A vector says it: by device, the last change that was known. Only

@@ -1,4 +1,5 @@
-"""Which key the members of a sealed scope use, and who gets it. The secrets are with the driver (`sealing.py`).
+"""Keys of sealed scopes: which one its members use, and which devices receive it. The driver has the secrets
+(`sealing.py`).
 
 *Theory.* A scope whose setting `sealed` is true has keys. A key has a name, its fingerprint, and a record `key/NAME`
 without a secret, which only an owner can make. The last one in the order of the scope is the key in use: all members

@@ -1,4 +1,4 @@
-"""The changes of one scope at one peer: made here, taken from others, folded into records.
+"""The log of one scope at one peer: changes made here or received, combined to records.
 
 *Rules.*
 1. A change is taken when those before it of the same device are here, once. One that comes too early is left to the

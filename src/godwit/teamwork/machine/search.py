@@ -1,4 +1,4 @@
-"""A search over the peers of a team: asked of all at once, answered as results come in. [motion §1, §2]
+"""A search over the peers of a team: sent to all at once, answered as results arrive. [motion §1, §2]
 
 *Theory.* A question is an event. Brokers keep it for peers that are away, until `until`; so a search that stays open is
 answered by peers when they come back, and nothing more is needed for it. Each peer that is asked decides by itself what

@@ -1,4 +1,4 @@
-"""What a peer keeps, as its machine sees it; and a store in memory, for simulated peers.
+"""The store of a peer, as its machine uses it; and a store in memory, for simulated peers.
 
 `repository.py` is the store on a disk. Everything that one input changes is kept in one transaction, which the driver
 commits before any effect leaves the peer.

@@ -1,4 +1,4 @@
-"""Whose turn it is to answer, of many peers that could: each waits for a time of its own, and the first one answers.
+"""Turns: of many peers that could answer, each waits for a different time, and the first one answers.
 
 The time depends on the name of the peer and on who or what is answered, so peers need not agree on anything. A peer
 that hears the answer of another while it waits drops its own. Two peers with the same slot both answer, which does no

@@ -1,4 +1,4 @@
-"""Notices that the clock of this device is wrong, by what others say about the time.
+"""Detection of a wrong clock of this device, by the times that other devices report.
 
 *Theory.* Nothing that peers must agree on depends on the time of day: changes have an order of their own
 (`changes.py`). But a search ends at a time, and so does presence. A device whose clock is behind asks questions that

@@ -37,7 +37,7 @@ function sentence({ verdict, hops }) {
 /** What an answer rests on, in short and as a sentence. */
 const BASES = {
   record: ["recorded", "recorded when it happened"],
-  tables: ["recomputed", "recomputed from today's tables"],
+  tables: ["recomputed", "recomputed from the present tables"],
   unknown: ["not recorded", "not recorded any more"],
 };
 

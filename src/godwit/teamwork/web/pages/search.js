@@ -71,7 +71,7 @@ function Question({ words, query, language, kinds, stays, languages }) {
       </div>
       <fieldset><legend>Look for</legend>
         ${Object.entries(KINDS).map(([kind, label]) => html`<label class="check"><input type="checkbox" name="kind" value=${kind} checked=${kinds.includes(kind)} /> ${label}</label>`)}
-        <label class="check"><input type="checkbox" name="stays" checked=${stays} /> stay open for peers that come back</label>
+        <label class="check"><input type="checkbox" name="stays" checked=${stays} /> stay open for peers that reconnect later</label>
       </fieldset>
       <details open=${Boolean(query)}>
         <summary>Query over profiles</summary>
