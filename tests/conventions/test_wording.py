@@ -67,6 +67,14 @@ BANNED = {
     r"(?:in|of) (?:its|their|our) own words": "as it is, the log of",
     r"for ever": "permanently, without end",
     r"take another (?:folder|one|--out)": "use another",
+    r"is nothing that": "is not a …",
+    r"kn(?:ow|ows|ew) of nobody": "has no …, knew of no …",
+    r"nobody (?:said|checked|further on)": "was not announced, was not checked; no subscriber",
+    r"(?:its|their) time was over": "it expired",
+    r"(?:yours|theirs|mine|its own) to say": "set by …",
+    r"got by others": "received by others",
+    r"today's tables": "the present tables",
+    r"seam between": "interface between",
 }
 PATTERN = re.compile(rf"\b(?:{'|'.join(BANNED)})\b", re.IGNORECASE)
 

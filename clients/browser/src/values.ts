@@ -32,7 +32,7 @@ export function copied<T>(data: T): T {
   try {
     return data && JSON.parse(written(data));
   } catch (error) {
-    throw new InvalidValue(`this is nothing that JSON can hold: ${(error as Error).message}`);
+    throw new InvalidValue(`not a JSON value: ${(error as Error).message}`);
   }
 }
 

@@ -4,7 +4,7 @@
 1. A kind is found by its tag, which is its class's name unless the class says otherwise. No two kinds have one tag.
 2. A codec knows what is registered, also what is registered after it was made. A part with its own messages must
    register them before the first one is sent.
-3. A state is nothing that a peer may send: the two registries are apart, and the wire knows the first only.
+3. A peer cannot send a state: the two registries are separate, and the wire uses only the first.
 """
 
 from collections.abc import Callable, Iterable

@@ -20,6 +20,7 @@ DRAWN_MAX = 20  # runs in one figure
 LATENCY_MIN_S = 1e-6  # smaller values are drawn as this on a logarithmic axis
 DIGITS = 6  # digits of a number that is not a count
 POINTS = 100  # of a distribution, or of a curve over time
+TABLES_DRAWN = {"in_ads": "advertisements", "in_subs": "subscriptions"}  # that brokers received, and their labels
 SHOWN = {
     "published": "published",
     "deliveries": "delivered",
@@ -168,8 +169,8 @@ def _draw(folder: Path, trace: "DataFrame", found: Mapping[str, Mapping[str, Any
     if any("entries" in found[run] for run in runs):
         curves: dict[str, list[tuple[float, float]]] = {}
         for row in analytics.table_curve(some, POINTS).orderBy("run", "table", "at").collect():
-            name = row.table if len(runs) == 1 else f"{row.run}, {row.table}"
-            if row.table.startswith("in_"):
+            if table := TABLES_DRAWN.get(row.table):
+                name = table if len(runs) == 1 else f"{row.run}: {table}"
                 curves.setdefault(name, []).append((row.at, float(row.entries)))
         title, x, y = "Entries in the tables of all brokers", "seconds", "entries"
         if curves:

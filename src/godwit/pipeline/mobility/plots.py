@@ -39,7 +39,7 @@ def movement(file: Path, graph: dict[str, Any], steps: list[dict[str, Any]]) -> 
     axes.set_aspect(1 / np.cos(np.radians(np.average(lines[:, 0, 1], weights=counts))))
     axes.set(title=f"Steps between {len(at):,} places", xlabel="longitude", ylabel="latitude")
     axes.locator_params(axis="x", nbins=5)
-    figure.colorbar(edges, ax=axes, shrink=0.7, label="times that the step was seen", format="{x:,.0f}")
+    figure.colorbar(edges, ax=axes, shrink=0.7, label="observations of the step", format="{x:,.0f}")
     _save(figure, file)
 
 
@@ -71,13 +71,13 @@ def accuracy(file: Path, found: dict[str, Any]) -> None:
     figure = Figure(figsize=(6.5, 1.2 + 0.6 * len(names)), layout="constrained")
     axes = figure.add_subplot()
     for name, offset, label, colour in (
-        ("top_3", -0.19, "among the first three", "#9ecae1"),
-        ("top_1", 0.19, "the first", "#08519c"),
+        ("top_3", -0.19, "among the first three predictions", "#9ecae1"),
+        ("top_1", 0.19, "first prediction", "#08519c"),
     ):
         bars = axes.barh(rows + offset, [100 * models[model][name] for model in names], 0.38, label=label, color=colour)
         axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_yticks(rows, names)
-    axes.set(xlim=(0, 105), xlabel=f"per cent of {models[names[0]]['transitions']:,} later steps whose place was named")
+    axes.set(xlim=(0, 105), xlabel=f"correct predictions, % of {models[names[0]]['transitions']:,} later steps")
     axes.spines[["top", "right"]].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles[::-1], labels[::-1], loc="outside upper right", ncols=2, fontsize=8, frameon=False)
