@@ -15,7 +15,7 @@ __all__ = ["NAIVE", "NaivePolicy"]
 
 NAIVE = Mode(
     paper="rebeca §3.2 Fig. 2",
-    what="a new session at each broker, the old sessions stay behind: sub, unsub, sub",
+    what="a new session at each broker; the old sessions stay behind: sub, unsub, sub",
     complete=False,
     unique=False,
     ordered=False,
