@@ -131,7 +131,7 @@ def test_a_command_ends_with_its_summary_as_a_line_of_json(kept: Kept, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere", "--format", "jsonl"], "there is no nowhere"),
+        (["nowhere", "--format", "jsonl"], "nowhere: no such file or folder"),
         ([".", "--format", "xml"], "XML needs --row"),
         ([".", "--format", "csv", "--append", "--overwrite"], "--append and --overwrite exclude each other"),
         ([".", "--format", "csv", "--map", "x"], "--map is 'x': it must be OLD=NEW"),
@@ -161,7 +161,7 @@ def table_of(folder: Path, table: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("analyse nowhere", "there is no nowhere"),
+        ("analyse nowhere", "nowhere: no such file or folder"),
         ("analyse mine", "mine has no trace.parquet in it, and no table of traces"),
         ("analyse events", "events is a table of events, not one of traces"),
         ("analyse run --out mine/..", "deliveries is not a Godwit table, and not empty"),

@@ -119,8 +119,8 @@ def test_what_is_missing_is_said_before_spark_starts(tmp_path: Path) -> None:
         arguments = ["stream", str(events), "--subscriptions", str(subscriptions), "--out", str(tmp_path / "out")]
         return str(CliRunner().invoke(app, arguments).exception)
 
-    assert said(tmp_path / "nowhere", wanted) == f"there is no {tmp_path / 'nowhere'}"
-    assert said(folder, wanted) == f"there is no {wanted}"
+    assert said(tmp_path / "nowhere", wanted) == f"{tmp_path / 'nowhere'}: no such file or folder"
+    assert said(folder, wanted) == f"{wanted}: no such file or folder"
     write_subscriptions(wanted, a="price > 50")
     for other in (tmp_path, wanted):
         assert f"{other} is neither a table of events nor an event log" in said(other, wanted)

@@ -150,8 +150,7 @@ def adhoc(
     Events are read from standard input, one JSON object a line, and kept until an event broker has them. Events that
     match FILTER are printed, as `godwit sub` does. The state of the device is printed on standard error.
 
-    A device that crashes keeps what it held for others, in a journal (--durability), and goes on with it when it starts
-    again.
+    A device keeps a journal of what it holds for others (--durability), and continues with it after a crash.
 
     A device with a fixed --broker stores the events of the island, and publishes each once at that broker when it is
     reachable. The publishers are then called NETWORK/NAME. With --down, events of that broker go the other way.

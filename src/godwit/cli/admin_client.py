@@ -151,7 +151,7 @@ def _why(reason: Any) -> str:
     from ssl import SSLCertVerificationError
 
     if isinstance(reason, ConnectionRefusedError):
-        return "no HTTP server answers there\nStart a broker with `godwit serve`, or name one with --http HOST:PORT."
+        return "connection refused\nStart a broker with `godwit serve`, or name one with --http HOST:PORT."
     if isinstance(reason, TimeoutError):
         return f"no answer in {ANSWER_S:g} s"
     if isinstance(reason, SSLCertVerificationError):

@@ -119,7 +119,9 @@ def find(paths: Iterable[str | Path], from_s: float | None = None) -> list[Trace
         below = [about.parent for about in sorted(each.rglob(schemas.ABOUT)) if _is_of_traces(about.parent)]
         if not here and not below:
             raise PipelineError(
-                f"{each} has no {traces.FILE} in it, and no table of traces" if each.exists() else f"there is no {each}"
+                f"{each} has no {traces.FILE} in it, and no table of traces"
+                if each.exists()
+                else f"{each}: no such file or folder"
             )
         given.update({table.resolve(): table for table in below})
         files.update(dict.fromkeys(file.resolve() for file in here))

@@ -222,7 +222,7 @@ class LogReader(DataSourceReader):
 
     def __init__(self, options: _Options) -> None:
         if not options.folder.is_dir():
-            raise PipelineError(f"there is no {options.folder}")
+            raise PipelineError(f"{options.folder}: no such folder")
         self.folder, self.wanted = options.folder, options.wanted
 
     @sentence_first()
@@ -243,7 +243,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: _Options) -> None:
         if not options.broker and not options.folder.is_dir():
-            raise PipelineError(f"there is no {options.folder}")
+            raise PipelineError(f"{options.folder}: no such folder")
         self.options = options
         self._capture: CaptureProcess | None = None
         self._end: Position | None = None  # the end that was planned, if any

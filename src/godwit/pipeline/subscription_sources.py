@@ -107,7 +107,7 @@ class FileSubscriptions:
 
     def version(self) -> str:
         if not self._path.exists():
-            raise PipelineError(f"there is no {self._path}")
+            raise PipelineError(f"{self._path}: no such file or folder")
         if self._path.is_dir():
             finish(self._path)
         paths = files(self._path) if self._path.is_dir() else [self._path]

@@ -59,7 +59,7 @@ def read_subscriptions(source: str | Path) -> dict[str, Wanted]:
     """The subscriptions of a file or a table, by id."""
     path = Path(source)
     if not path.exists():
-        raise PipelineError(f"there is no {source}")
+        raise PipelineError(f"{source}: no such file or folder")
     found = _by_id(_of_table(path) if path.is_dir() else _of_file(path))
     if not found:
         raise PipelineError(f"{source} holds no subscription")

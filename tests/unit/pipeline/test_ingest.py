@@ -337,7 +337,7 @@ def test_traces_of_one_folder_are_runs_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_wrong_path_and_a_file_nobody_may_read_are_named(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="there is no nowhere"):
+    with pytest.raises(PipelineError, match="nowhere: no such file or folder"):
         splits.sources(["nowhere"])
     (tmp_path / "_hidden").write_text("x")
     with pytest.raises(PipelineError, match="there are no files in"):

@@ -429,7 +429,7 @@ def test_the_files_are_read_by_those_whom_they_are_for(tmp_path: Path) -> None:
         (["--steps-min", "0"], "allowed is 1 or more"),
         (["--proxy-share", "1.1"], "a share of 1.1 of the time"),
         (["--brokers", "none.csv"], "none.csv: No such file"),
-        (["absent"], "there is no absent"),
+        (["absent"], "absent: no such file or folder"),
         (["--out", "cab.txt"], "cab.txt is not a folder: use another --out"),
     ],
 )

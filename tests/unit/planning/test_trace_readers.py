@@ -94,7 +94,7 @@ def test_a_wrong_engine_file_or_row_is_told(tmp_path: Path) -> None:
     file = trace(tmp_path, (0, "van", WEST))
     with pytest.raises(BadValue, match="'flink': allowed is auto, local or spark"):
         engine_for([file], "flink")
-    with pytest.raises(PipelineError, match="there is no nowhere"):
+    with pytest.raises(PipelineError, match="nowhere: no such file or folder"):
         engine_for(["nowhere"])
     Path(file).write_text("time,id,lon,lat\n0,van,8.5,47\n1,van,east,47\n")
     with pytest.raises(ScenarioError, match=r"fixes.csv:3: lon is 'east': allowed is a number from -180 to 180"):

@@ -92,7 +92,7 @@ def stream(
         if not broker and (keep_bytes is not None or keep_days is not None):
             raise PipelineError("--keep-bytes and --keep-days need --broker, which fills the log")
         if not broker and not Path(source).exists():
-            raise PipelineError(f"there is no {source}")
+            raise PipelineError(f"{source}: no such file or folder")
         load_operators(operators)
         taking = read_sink(sink, sink_options)
         wanted = source_of(subscriptions)

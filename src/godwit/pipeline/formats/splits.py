@@ -73,7 +73,7 @@ def sources(given: Sequence[str]) -> list[Path]:
     for name in given:
         path = Path(name)
         if not path.exists():
-            raise PipelineError(f"there is no {name}")
+            raise PipelineError(f"{name}: no such file or folder")
         if path.is_dir():
             below = sorted(
                 each
