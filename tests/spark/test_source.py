@@ -181,3 +181,19 @@ def test_what_cannot_be_read_is_said_in_a_sentence(spark: "SparkSession", option
         spark.read.format("godwit").options(**options).load().count()
     assert "Traceback" not in str(caught.value)  # the sentence comes first, and not the stack of a worker
     assert "godwit.errors" not in sentence(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [({"log": "nowhere"}, "nowhere: no such folder"), ({"trace": "nowhere"}, "not as a stream")]
+)
+def test_a_stream_that_cannot_be_opened_says_why(
+    spark: "SparkSession", tmp_path: Path, options: dict[str, str], said: str
+) -> None:
+    """PySpark would report an UnboundLocalError of its own."""
+    from godwit.cli.pipeline.spark_runner import sentence
+
+    stream = spark.readStream.format("godwit").options(**options).load()
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+    with pytest.raises(Exception, match=said) as caught:
+        query.awaitTermination()
+    assert sentence(caught.value).endswith(said)

@@ -324,6 +324,10 @@ class RefusedStream(DataSourceStreamReader):
         """Raise the reason, also where the first offset is in a checkpoint."""
         return self.initialOffset()
 
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Nothing is read without an offset."""
+        raise PipelineError(self.reason)
+
 
 class CaptureProcess:
     """The process that fills the log from a broker."""
