@@ -89,11 +89,11 @@ def test_an_event_whose_time_is_over_does_not_wait() -> None:
             await until(lambda: time() > expires_at)
             told = await why(client, id, "ann")
             assert (told["delivered"], told["waits"]) == (False, False)
-            assert "the event expired before the client connected, at 20" in told["verdict"]
+            assert "it expired before the client connected: " in told["verdict"]
             async with connect(running.native, name="ann"):
                 await until(lambda: running.http.activity.counts.get("expired", 0) > 0)
             told = await why(client, id, "ann")
-            assert "the event expired before the client connected, at 20" in told["verdict"]
+            assert "it expired before the client connected: " in told["verdict"]
 
     run(scene)
 

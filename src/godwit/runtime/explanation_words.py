@@ -63,7 +63,7 @@ PURGED_BY = {
 def end_words(kind: str, detail: str, rules: str, limits: Limits, expired_at: float | None = None) -> str:
     """How an event ended, from its record. `rules`: the rule of the subscription that the record names, if any."""
     if kind == "expired":
-        return f"{ENDS[kind]}: it expired at {moment(expired_at)}" if expired_at is not None else ENDS[kind]
+        return f"{ENDS[kind]}: its lifetime ended at {moment(expired_at)}" if expired_at is not None else ENDS[kind]
     if kind == "purged" and detail in PURGED_BY:
         return PURGED_BY[detail]
     if kind == "purged" and rules:
@@ -77,7 +77,7 @@ def end_words(kind: str, detail: str, rules: str, limits: Limits, expired_at: fl
 
 def has_ended(at: float) -> str:
     """That an event that still waits will not be delivered."""
-    return f"the event expired before the client connected, at {moment(at)}"
+    return f"it expired before the client connected: its lifetime ended at {moment(at)}"
 
 
 # ---------------------------------------------------------------- filters and events
