@@ -21,7 +21,7 @@ NOT_OFFERED = {"cesql"}
 def run(*arguments: str) -> str:
     done = CliRunner().invoke(main.app, ["team", *arguments])
     assert done.exit_code == 0, done.output
-    return done.stdout
+    return str(done.stdout)
 
 
 def test_every_language_of_ours_is_offered_or_is_named_here_as_one_that_is_not() -> None:
