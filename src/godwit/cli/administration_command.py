@@ -68,7 +68,7 @@ def queue(
 
     Example: godwit admin queue van-7 --limit 20
     """
-    list_rows("queue", office(http, token, user, password, ca).ask("/queue", client=client, limit=limit))
+    list_rows("queued events", office(http, token, user, password, ca).ask("/queue", client=client, limit=limit))
 
 
 @app.add("drop-queue")
@@ -104,7 +104,7 @@ def retained(
 
     Example: godwit admin retained --filter "topic LIKE 'lights/%'"
     """
-    list_rows("retained", office(http, token, user, password, ca).ask("/retained", filter=filter, limit=limit))
+    list_rows("retained events", office(http, token, user, password, ca).ask("/retained", filter=filter, limit=limit))
 
 
 @app.add("clear-retained")

@@ -160,7 +160,6 @@ HEADS = {
 
 
 def _draw(event: str, client: str, hops: list[dict[str, Any]], answer: str, basis: str) -> None:
-
     from godwit.cli.event_display import safe
     from godwit.runtime.explanations import is_delivered
 

@@ -293,14 +293,12 @@ def _example(attributes: "Attributes | None") -> dict[str, Any]:
 
 
 def _said(answer: bool, words: str, text: str) -> Drawing:
-
     return Text.assemble(
         (("✓ " if answer else "✗ ") + words, "bold green" if answer else "bold red"), "  " if text else "", text
     )
 
 
 def _routed(answer: dict[str, Any]) -> Drawing:
-
     rest = "the client, or its border broker, tests the query itself" if answer["has_exact_part"] else "nothing more"
     rows = {
         "query": answer["query"],
@@ -315,12 +313,10 @@ def _routed(answer: dict[str, Any]) -> Drawing:
 
 
 def _stacked(pieces: Iterable[Drawing]) -> Drawing:
-
     return Stacked(*pieces)
 
 
 def _covering(f: "Filter", g: "Filter", found: "CoveringExplanation") -> Drawing:
-
     from godwit.filters.filters import all_of
     from godwit.filters.language import to_text
 
@@ -346,7 +342,6 @@ def _covering(f: "Filter", g: "Filter", found: "CoveringExplanation") -> Drawing
 
 
 def _meeting(f: "Filter", g: "Filter", found: "IntersectionExplanation") -> Drawing:
-
     from godwit.filters.language import to_text
 
     lines: list[Drawing] = [_said(found.answer, "they intersect" if found.answer else "they do not intersect", "")]
@@ -360,14 +355,12 @@ def _meeting(f: "Filter", g: "Filter", found: "IntersectionExplanation") -> Draw
 
 
 def _shown_event(words: str, attributes: "Attributes | None") -> list[Drawing]:
-
     if attributes is None:
         return []
     return [Text.assemble((f"  {words}: ", "dim"), json.dumps(_event_data(attributes), ensure_ascii=False))]
 
 
 def _explained(filter: "Filter", answer: dict[str, Any]) -> Drawing:
-
     ways = answer["normal_form"]
     left_out = [f"… {len(ways) - CASES_SHOWN_MAX} more"] if len(ways) > CASES_SHOWN_MAX else []
     weakened = [] if answer["normal_form_is_exact"] else ["… weakened, because in full it would be too long"]
@@ -386,7 +379,6 @@ def _explained(filter: "Filter", answer: dict[str, Any]) -> Drawing:
 
 
 def _tree(filter: "Filter") -> Drawing:
-
     from godwit.filters.filters import And, Or
     from godwit.filters.language import to_text
 

@@ -15,7 +15,7 @@ __all__ = ["list_rows", "routes", "sessions", "trace"]
 
 NUMBERS = {"queued", "subs", "advs", "outbox", "number"}
 NOTHING: tuple[Any, ...] = (None, "", [], {})
-TIMES = {"at", "since", "ends_at", "expires", "away_since", "published_at"}
+TIMES = {"at", "since", "ends_at", "expires", "away_since", "published_at", "queued_at"}
 
 
 def sessions(

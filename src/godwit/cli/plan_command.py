@@ -178,7 +178,6 @@ def lines_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _draw(made: "Plan", out: Path | None) -> None:
-
     console = Console()
     found = made.assessment
     left_out = sum(found.left_out.values()) + found.unread
@@ -225,7 +224,6 @@ def _draw(made: "Plan", out: Path | None) -> None:
 
 
 def _draw_evidence(made: "Plan", console: "Console", out: Path | None) -> None:
-
     setup, choice = made.evidence.setup, made.choice
     if setup is not None:
         rows = [
@@ -261,7 +259,6 @@ def _ms(value: float | None) -> str:
 
 
 def _table(console: "Console", title: str, head: list[str], rows: list[list[str]], shown_max: int) -> None:
-
     table = Table(title=title)
     for number, name in enumerate(head):
         table.add_column(name, justify="left" if number == 0 else "right")

@@ -273,7 +273,6 @@ def _fire_rows(fire: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_groups(title: str, groups: dict[str, dict[str, Any]]) -> None:
-
     table = Table(show_header=False, title=title)
     table.add_column(style="cyan")
     table.add_column(justify="right", style="bold")

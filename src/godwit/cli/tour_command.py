@@ -58,7 +58,6 @@ def tour() -> None:
 
 
 def _show_subscriptions(console: "Console", filters: dict[str, "Filter"], receivers: dict[str, list[Any]]) -> None:
-
     from godwit.cli.tour_story import SUBSCRIPTIONS
 
     table = Table()
@@ -75,7 +74,6 @@ def _show_subscriptions(console: "Console", filters: dict[str, "Filter"], receiv
 def _show_events(
     console: "Console", filters: dict[str, "Filter"], events: dict[str, "Event"], receivers: dict[str, list[Any]]
 ) -> None:
-
     from godwit.cli.tour_story import SHOWN
 
     console.print(Text("Some events, who gets them, and why\n", "bold"))

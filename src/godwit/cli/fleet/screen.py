@@ -71,7 +71,6 @@ def _totals(fleet: Fleet) -> dict[str, int]:
 
 
 def _picture(fleet: Fleet, history: History) -> Drawing:
-
     table = Table()
     table.add_column("broker")
     table.add_column("", min_width=6)
@@ -99,7 +98,6 @@ def _picture(fleet: Fleet, history: History) -> Drawing:
 
 
 def _sparklines(history: History) -> list[Text]:
-
     shown = []
     for name in ("published", "delivered"):
         growth = history.growth.get(name)
@@ -140,7 +138,6 @@ def show_account(console: Console, said: dict[str, Any]) -> None:
 
 
 def _table(said: dict[str, Any]) -> Table:
-
     table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")

@@ -151,7 +151,6 @@ def _print_lines(found: "DryRun") -> None:
 
 
 def _draw(found: "DryRun") -> None:
-
     from godwit.cli.event_display import text_of
 
     console = Console()

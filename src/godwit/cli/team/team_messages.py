@@ -82,7 +82,6 @@ def read(message: Id, folder: Folder = DEFAULT_FOLDER) -> None:
 
 
 def _show(row: dict[str, Any]) -> None:
-
     read = [each["user"] for each in row["receipts"] if each["read"]]
     delivered = [each["user"] for each in row["receipts"] if not each["read"]]
     head = Text.assemble(

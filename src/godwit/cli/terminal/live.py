@@ -52,8 +52,11 @@ class Live:
             return
         self._thread.join()
         with self._lock:
-            lines = [] if self._transient else self._draw(monotonic() - self._began).lines(self._console.width)
-            self._put(lines)
+            if self._transient:
+                self._show()
+                self._put([])
+            else:
+                self._put(self._draw(monotonic() - self._began).lines(self._console.width))
             self._write(SHOW)
 
     def print(self, what: "Drawing | str") -> None:
