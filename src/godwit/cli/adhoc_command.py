@@ -62,7 +62,7 @@ def adhoc(
     ] = "godwit",
     priority: Annotated[float, Option(min=0, max=1, help="Fitness to host the event broker, from 0 to 1.")] = 0.5,
     meeting: Annotated[
-        str, Option(metavar="WHAT", help="What event brokers do when islands meet: merge or coordinate.")
+        str, Option(metavar="WHAT", help="Behaviour of event brokers when islands meet: merge or coordinate.")
     ] = "merge",
     lease: Annotated[
         float, Option(metavar="SECONDS", min=1, help="Time after which an absent device is forgotten.")
@@ -88,8 +88,8 @@ def adhoc(
         str,
         Option(
             metavar="WHAT",
-            help="What survives of the events and sessions that the device holds: full (all), relaxed (all, but for "
-            "the last seconds when the power fails) or memory (nothing).",
+            help="Durability of the events and sessions that the device holds: full, relaxed (a power failure loses "
+            "the last seconds) or memory (no journal).",
         ),
     ] = "relaxed",
     allow: Annotated[

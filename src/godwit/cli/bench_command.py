@@ -60,7 +60,7 @@ def bench(
     rate: Annotated[
         float, Option(metavar="EVENTS", help="Events per second while delays are measured.", min=1)
     ] = 500.0,
-    seconds: Annotated[float, Option(metavar="SECONDS", help="How long delays are measured.", min=0.1)] = 3.0,
+    seconds: Annotated[float, Option(metavar="SECONDS", help="Duration of the measurement of delays.", min=0.1)] = 3.0,
     brokers: BrokerAddresses = None,
     token: Token = "",
     user: User = "",

@@ -37,7 +37,7 @@ def adv(
             "--wait",
             "-W",
             metavar="SECONDS",
-            help="Without --name: how long to advertise (default: until Ctrl-C).",
+            help="Without --name: duration of the advertisement (default: until Ctrl-C).",
             min=0,
         ),
     ] = None,

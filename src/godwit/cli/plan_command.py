@@ -60,7 +60,7 @@ def plan(
     gap: Annotated[float, Option(metavar="SECONDS", help="Longest gap between two positions of one trip.")] = 300.0,
     engine: Annotated[
         str,
-        Option(metavar="NAME", help="What reads the traces: local, spark, or auto, by their size and form."),
+        Option(metavar="NAME", help="Reader of the traces: local, spark, or auto, by their size and form."),
     ] = "auto",
     master: Master = "local[*]",
     debug: Debug = False,

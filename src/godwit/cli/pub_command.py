@@ -90,7 +90,7 @@ def pub(
         str,
         Option(
             metavar="MODE",
-            help="How brokers follow the publisher: relocate, named, standard, delayed, prefetching, proxy or "
+            help="Mode of moving: relocate, named, standard, delayed, prefetching, proxy or "
             "prefetching+delayed (default: named with --name, else relocate).",
         ),
     ] = "",

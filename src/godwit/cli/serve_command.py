@@ -66,7 +66,7 @@ def serve(
     ] = None,
     durability: Annotated[
         str | None,
-        Option(metavar="memory|relaxed|full", help="Which crashes the journal survives (default: relaxed)."),
+        Option(metavar="memory|relaxed|full", help="Durability of the journal (default: relaxed)."),
     ] = None,
     accept_loss: Annotated[
         bool,

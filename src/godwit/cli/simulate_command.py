@@ -49,7 +49,7 @@ EXERCISED = ("moves", "walked", "context_changes")
 
 def simulate(
     scenario: Annotated[
-        str | None, Argument(metavar="SCENARIO", help="A TOML file, or one of the names that --list shows.")
+        str | None, Argument(metavar="SCENARIO", help="Scenario: a TOML file, or a name from --list.")
     ] = None,
     seed: Annotated[int, Option(metavar="N", help="Random seed.", min=0)] = SEED_DEFAULT,
     trace: Annotated[str | None, Option(metavar="DIR", help="Write the trace of the run to DIR/trace.parquet.")] = None,

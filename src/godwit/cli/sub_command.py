@@ -96,7 +96,7 @@ def sub(
         Option(
             "--queue",
             metavar="RULE=VALUE",
-            help="Which events may be dropped while no client is connected: age_s_max, newest_per, high_water, "
+            help="Rule for dropping events while no client is connected: age_s_max, newest_per, high_water, "
             "count_max, bytes_max or importance; repeatable.",
         ),
     ] = None,
@@ -113,7 +113,7 @@ def sub(
         str,
         Option(
             metavar="MODE",
-            help="How brokers follow the client: relocate, ask, junction, named, carry, explicit or presubscribe "
+            help="Mode of moving: relocate, ask, junction, named, carry, explicit or presubscribe "
             "(default: named with --name, else relocate).",
         ),
     ] = "",
@@ -122,7 +122,7 @@ def sub(
         str,
         Option(
             metavar="NAME",
-            help="With --replicas: what to print of their deliveries: none, unique, ordered or complete (default).",
+            help="With --replicas: filter of their deliveries: none, unique, ordered or complete (default).",
         ),
     ] = "",
     brokers: BrokerAddresses = None,

@@ -44,7 +44,7 @@ Clients = Annotated[
 ]
 Context = Annotated[
     list[str] | None,
-    Option(metavar="NAME=VALUE", help="What the server asserts of its context; needs --config. Repeatable."),
+    Option(metavar="NAME=VALUE", help="Asserted context, such as role=medic; needs --config. Repeatable."),
 ]
 Config = Annotated[
     str, Option("--config", metavar="FILE", help="Broker configuration: its security.asserted names contexts.")

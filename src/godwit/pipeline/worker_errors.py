@@ -2,7 +2,7 @@
 
 Spark writes the whole trace of a data source's exception into the message of its own exception, and the cause comes
 last. A worker with `SPARK_HIDE_TRACEBACK` in its environment writes the exception alone. The variable is set when the
-error is raised: such a worker then ends, so the errors of other code keep their traces.
+error is raised: such a worker then ends, so the errors of other code keep their traces. (Decision 640)
 """
 
 import os

@@ -20,7 +20,7 @@ app = Group(
 
 app.add("ingest")(ingest_command.ingest)
 app.add("match")(match_table_command.match)
-app.add("stream", short_help="Match events as they come.")(stream_command.stream)
+app.add("stream", short_help="Match events as they arrive.")(stream_command.stream)
 app.add("compact", short_help="Merge the files of a stream's output.")(compact_command.compact)
 app.add("dryrun", short_help="Show what a filter would have matched.")(dryrun_command.dryrun)
 app.add("mobility")(mobility_command.mobility)

@@ -44,7 +44,9 @@ def stream(
     once: Annotated[bool, Option("--once", help="Stop when all present events are matched.")] = False,
     late: Annotated[
         float | None,
-        Option(metavar="SECONDS", min=0, help="Set events aside that are older than the newest by more than this."),
+        Option(
+            metavar="SECONDS", min=0, help="Set aside events that are older than the newest event by more than this."
+        ),
     ] = None,
     every: Annotated[
         float, Option(metavar="SECONDS", min=0, help="Shortest time between the starts of two batches.")

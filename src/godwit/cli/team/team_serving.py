@@ -112,7 +112,7 @@ def status(folder: Folder = DEFAULT_FOLDER) -> None:
 
 def presence(
     availability: Annotated[str, Argument(metavar="AVAILABILITY", help="available, busy, 'do not disturb' or hidden.")],
-    status: Annotated[str, Option("--status", metavar="TEXT", help="What you are doing.")] = "",
+    status: Annotated[str, Option("--status", metavar="TEXT", help='Status text, such as "on a train".')] = "",
     shown_to: Annotated[
         list[str] | None, Option("--shown-to", metavar="USER", help="Show it to this user only. Repeatable.")
     ] = None,
