@@ -17,6 +17,9 @@ carries out its effects. It reaches brokers by the client library alone.
 5. A scope to which the user was invited is followed: members give its key only to members, so a sealed one shows
    nothing before the user has joined.
 6. A listener that fails is reported, and hinders neither the peer nor other listeners.
+7. What the repository cannot keep, because the disk is full, is reported. A command fails. An event stays with the
+   broker and is tried again after `RETRY_S`, and after twice as long each time, up to `RETRY_MAX_S`. An event that fails
+   for another reason is reported and left out: others do not wait for it.
 """
 
 import asyncio
@@ -29,7 +32,7 @@ from typing import Any, Self
 
 import msgspec
 
-from godwit.errors import Refused
+from godwit.errors import Refused, RepositoryError
 from godwit.filters.events import Event
 from godwit.runtime.clock import SYSTEM, Clock, Timer
 from godwit.runtime.network_client import NetworkClient, Subscription
@@ -81,6 +84,7 @@ OUTBOX_AT_ONCE = 100
 UNREADABLE_MAX = 1_000
 SEND_AGAIN: TimerKey = ("send", "again")
 SEND_AGAIN_S = 10.0  # what waits for a key
+RETRY_S, RETRY_MAX_S = 1.0, 60.0  # what the disk had no room for
 SCOPES = "team.scopes"
 
 Listener = Callable[[PeerReport], None]
@@ -113,6 +117,10 @@ class LivePeer:
         self._has_mail, self._is_sent = asyncio.Event(), asyncio.Event()
         self._scopes_changed, self._is_subscribed = asyncio.Event(), asyncio.Event()
         self._may_send = asyncio.Event()
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._retry: Timer | None = None
+        self._retry_s = RETRY_S
         self._unreadable: deque[bytes] = deque(maxlen=UNREADABLE_MAX)
         self._subscription: Subscription | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -135,7 +143,7 @@ class LivePeer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self.client.state.kind == "attached":
-            self.tell(Leaving())
+            self._attempt(Leaving())
             with suppress(TimeoutError):
                 await self.sent(timeout=LEAVE_S)
         for task in self._tasks:
@@ -143,6 +151,8 @@ class LivePeer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for handle in self._timers.values():
             handle.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
 
     @property
     def team(self) -> str:
@@ -214,8 +224,34 @@ class LivePeer:
         self.machine = self._make_machine()
         for scope in self.scopes:
             self.machine.handle(Follow(scope), self._clock.time())
-        if self.client.state.kind == "attached":
-            self._clock.call_soon(self.tell, Attached())
+        self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        """Take no event for a while. (rule 7)"""
+        self._may_write.clear()
+        if self._retry is None:
+            self._retry = self._clock.call_later(self._retry_s, self._go_on)
+            self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
+
+    def _go_on(self) -> None:
+        """Try again: first, what the machine does when it is attached, which takes some room."""
+        self._retry = None
+        self._may_write.set()
+        if self.client.state.kind != "attached" or self._attempt(Attached()):
+            self._retry_s = RETRY_S
+
+    def _attempt(self, input: Input) -> bool:
+        """Tell the machine what no user waits for; whether it was kept."""
+        try:
+            self.tell(input)
+        except RepositoryError as error:
+            self._report(str(error))
+            return False
+        return True
+
+    def _report(self, fault: str) -> None:
+        if not self.faults or self.faults[-1] != fault:
+            self.faults.append(fault)
 
     def _kept(self, effect: Effect) -> list[Input]:
         """What an effect writes into the repository, and what the machine is told of it."""
@@ -262,7 +298,7 @@ class LivePeer:
 
     def _on_timer(self, key: TimerKey) -> None:
         self._timers.pop(key, None)
-        self.tell(TimerDue(key))
+        self._attempt(TimerDue(key))
 
     def _stop_timer(self, key: TimerKey) -> None:
         if (handle := self._timers.pop(key, None)) is not None:
@@ -276,9 +312,9 @@ class LivePeer:
 
     def _on_state(self, state: State) -> None:
         if state.kind == "attached":
-            self.tell(Attached())
+            self._attempt(Attached())
         elif state.kind == "away":
-            self.tell(Detached())
+            self._attempt(Detached())
 
     async def _keep_subscription(self) -> None:
         """Subscribe to what concerns this peer, and again when its scopes change. (rule 3)"""
@@ -301,11 +337,24 @@ class LivePeer:
             await self._scopes_changed.wait()
 
     async def _read(self) -> None:
-        """Events, one after another; each is in the repository before the next is read. (rule 2)"""
+        """Events, one after another; each is in the repository before the next is read. (rules 2 and 7)"""
         await self._is_subscribed.wait()
         assert self._subscription is not None
         async for event in self._subscription:
-            self.receive(event.payload or b"")
+            while not self._is_received(event.payload or b""):
+                await self._may_write.wait()
+
+    def _is_received(self, payload: bytes) -> bool:
+        """Whether an event needs no further attempt. (rule 7)"""
+        try:
+            self.receive(payload)
+        except RepositoryError as error:
+            self._report(str(error))
+            self._wait_for_room()
+            return False
+        except Exception as error:
+            self._report(f"an event could not be handled: {error!r}")
+        return True
 
     def receive(self, payload: bytes) -> None:
         """Tell the machine what another peer has sent."""
@@ -317,13 +366,23 @@ class LivePeer:
         while True:
             await self._has_mail.wait()
             self._has_mail.clear()
-            last = 0
-            while rows := self.repository.outbox.first(OUTBOX_AT_ONCE, last):
-                for number, body in rows:
-                    await self._may_send.wait()  # (rule 3)
-                    await self._send_one(number, msgspec.msgpack.decode(body, type=Publish))
-                last = rows[-1][0]
-            self._is_sent.set()
+            try:
+                await self._send_all()
+            except RepositoryError as error:  # (rule 7)
+                self._report(str(error))
+                self._wait_for_room()
+                self._has_mail.set()
+                await self._may_write.wait()
+            else:
+                self._is_sent.set()
+
+    async def _send_all(self) -> None:
+        last = 0
+        while rows := self.repository.outbox.first(OUTBOX_AT_ONCE, last):
+            for number, body in rows:
+                await self._may_send.wait()  # (rule 3)
+                await self._send_one(number, msgspec.msgpack.decode(body, type=Publish))
+            last = rows[-1][0]
 
     async def _send_one(self, number: int, event: Publish) -> None:
         scope, key = event.attributes.get("scope", ""), self._key_of(event)

@@ -15,6 +15,8 @@ from godwit.teamwork.machine.search import Asking
 from godwit.teamwork.repository import Repository
 from tests.unit.teamwork.live_team import Team, later, on_a_network
 
+LONG = "long " * 10_000
+
 
 def title(peer: LivePeer, scope: str, record: str = "artefact/1") -> Any:
     known = peer.repository.record(scope, record)
@@ -215,6 +217,59 @@ def test_an_input_that_could_not_be_kept_leaves_the_peer_as_it_was(
             await later(team)
             assert title(ann, team.scope) == "plan"
             assert title(bob, team.scope, "artefact/2") == "report"
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_peer_whose_disk_was_full_takes_all_that_came_meanwhile_when_there_is_room(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.together() as (ann, bob, _):
+            bob.repository.limit(1)
+            with pytest.raises(RepositoryError, match="there is no room"):
+                bob.do(ChangeRecord(team.scope, "artefact/1", {"title": "of bob", "description": LONG}))
+            for number in range(2, 5):
+                fields = {"title": f"of ann, {number}", "description": LONG}
+                ann.do(ChangeRecord(team.scope, f"artefact/{number}", fields))
+            await ann.sent()
+            await team.net.advance(600.0)
+            assert title(bob, team.scope, "artefact/2") is None
+            assert [fault for fault in bob.faults if "there is no room" in fault]
+            assert len(bob.faults) < 5  # one is told once, not at each attempt
+            bob.repository.limit(10**9)
+            await team.net.advance(60.0)
+            await later(team)
+            assert [title(bob, team.scope, f"artefact/{number}") for number in range(2, 5)] == [
+                f"of ann, {number}" for number in range(2, 5)
+            ]
+            bob.do(ChangeRecord(team.scope, "artefact/1", {"title": "of bob"}))
+            await later(team)
+            assert title(ann, team.scope) == "of bob"
+
+    on_a_network(tmp_path, scene)
+
+
+def test_an_event_that_cannot_be_handled_is_reported_and_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(team: Team) -> None:
+        async with team.together() as (ann, bob, _):
+            receive = bob.receive
+
+            def fails(payload: bytes) -> None:
+                if b"the first" in payload:
+                    raise ZeroDivisionError
+                receive(payload)
+
+            monkeypatch.setattr(bob, "receive", fails)
+            ann.do(ChangeRecord(team.scope, "artefact/1", {"title": "the first"}))
+            await later(team)
+            assert any("ZeroDivisionError" in fault for fault in bob.faults)
+            assert title(bob, team.scope) is None
+            monkeypatch.undo()
+            ann.do(ChangeRecord(team.scope, "artefact/2", {"title": "the second"}))
+            await later(team)  # bob lacks the first change, and asks for it
+            assert title(bob, team.scope) == "the first"
+            assert title(bob, team.scope, "artefact/2") == "the second"
 
     on_a_network(tmp_path, scene)
 
