@@ -17,9 +17,9 @@ carries out its effects. It reaches brokers by the client library alone.
 5. A scope to which the user was invited is followed: members give its key only to members, so a sealed one shows
    nothing before the user has joined.
 6. A listener that fails is reported, and hinders neither the peer nor other listeners.
-7. What the repository cannot keep, because the disk is full, is reported. A command fails. An event stays with the
-   broker and is tried again after `RETRY_S`, and after twice as long each time, up to `RETRY_MAX_S`. An event that fails
-   for another reason is reported and left out: others do not wait for it.
+7. What the repository cannot keep, because the disk is full, is reported. A command fails. An event is not confirmed
+   to the broker, and is tried again after `RETRY_S`, then after twice as long each time, up to `RETRY_MAX_S`. An event
+   that fails for another reason is reported and left out: others do not wait for it.
 """
 
 import asyncio
@@ -340,8 +340,10 @@ class LivePeer:
         """Events, one after another; each is in the repository before the next is read. (rules 2 and 7)"""
         await self._is_subscribed.wait()
         assert self._subscription is not None
-        async for event in self._subscription:
-            while not self._is_received(event.payload or b""):
+        while events := await self._subscription.waiting(1):
+            if self._is_received(events[0].payload or b""):
+                self._subscription.take(1)
+            else:
                 await self._may_write.wait()
 
     def _is_received(self, payload: bytes) -> bool:

@@ -248,6 +248,29 @@ def test_a_peer_whose_disk_was_full_takes_all_that_came_meanwhile_when_there_is_
     on_a_network(tmp_path, scene)
 
 
+def test_what_a_full_disk_could_not_take_comes_again_after_the_end_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(team: Team) -> None:
+        scope = "community/ann.1"
+
+        def full() -> Any:
+            raise RepositoryError("there is no room")
+
+        async with team.peer("ann", "b1") as ann:
+            async with team.peer("bob", "b3") as bob:
+                team.found(ann)
+                await later(team)
+                monkeypatch.setattr(bob.repository, "transaction", full)
+                ann.do(ChangeRecord(scope, "member/bob", {"state": "joined", "role": "editor"}))
+                await later(team)
+            async with team.peer("bob", "b3") as bob:
+                await later(team)
+                assert scope in bob.scopes
+
+    on_a_network(tmp_path, scene)
+
+
 def test_an_event_that_cannot_be_handled_is_reported_and_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
