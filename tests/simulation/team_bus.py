@@ -141,6 +141,8 @@ class Bus:
                     self.presence.append((place, effect))
                 case Invited(invite=invite):
                     self.invited.append((place, invite.scope))
+                    if invite.scope not in self.peers[place].followed:
+                        inputs.append(Follow(invite.scope))
                 case MakeKey(scope=scope):
                     inputs.append(KeyMade(scope, self.rings[place].made(scope)))
                 case GiveKey(scope=scope, name=name, device=device):

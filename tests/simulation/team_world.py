@@ -25,6 +25,7 @@ from godwit.teamwork.machine.peer_effects import (
     Follow,
     GiveKey,
     Input,
+    Invited,
     KeyMade,
     KeyMissing,
     MakeKey,
@@ -37,6 +38,7 @@ from godwit.teamwork.machine.peer_effects import (
     TakeKey,
     TimerDue,
     TimerKey,
+    UnsubscribeScope,
 )
 from godwit.teamwork.machine.search import Progress
 from godwit.teamwork.machine.store import MemoryStore
@@ -51,6 +53,8 @@ __all__ = ["SimulatedPeer", "TeamWorld"]
 LATENCY_S = 0.02
 RETRY_S = 1.0
 SESSION_S = 30 * 86_400.0
+BOX, INVERTED = b"for one device: ", bytes(range(255, -1, -1))
+"""What is for one device travels so that the words of it cannot be read; real peers seal it (`sealing.py`)."""
 
 
 class _Watched:
@@ -143,6 +147,11 @@ class SimulatedPeer:
                 case SubscribeScope(scope=scope) if scope not in self.scopes:
                     self.scopes.add(scope)
                     self._subscribe()
+                case UnsubscribeScope(scope=scope) if scope in self.scopes:
+                    self.scopes.remove(scope)
+                    self._subscribe()
+                case Invited(invite=invite) if invite.scope not in self.scopes:
+                    further.append(Follow(invite.scope))
                 case StartTimer(key=key, after_s=after_s):
                     at = self.team.world.now + after_s
                     self._timers[key] = number = self.team.next_number()
@@ -177,6 +186,8 @@ class SimulatedPeer:
             self.later(input)
 
     def _opened(self, payload: bytes) -> list[Input]:
+        if payload.startswith(BOX):
+            return [EventCame(payload.removeprefix(BOX).translate(INVERTED))]
         opened = self.ring.opened(payload)
         if isinstance(opened, Sealed):
             self._unreadable.append(payload)
@@ -193,6 +204,8 @@ class SimulatedPeer:
             return
         if name is not None:
             payload = self.ring.sealed(scope, name, payload)
+        elif "for_device" in wanted.attributes:
+            payload = BOX + payload.translate(INVERTED)
         self.team.payloads.append(payload)
         event = Event(wanted.attributes, payload=payload, expires_at=wanted.until)
         self._command(lambda client, now: client.publish(event, now, to=wanted.to or None))

@@ -52,6 +52,13 @@ def test_a_member_who_left_reads_nothing_that_was_made_later() -> None:
     later(bus)
     assert titles(bus, 0) == titles(bus, 2) == {"before", "unaware", "after"}
     assert "after" not in titles(bus, 1) | titles(bus, 3)
+    assert not any(can_read(bus, place, b"after") for place in (1, 3))
+
+
+def can_read(bus: Bus, place: int, word: bytes) -> bool:
+    """Whether a device has the key to something that travelled, wanted or not."""
+    opened = (bus.rings[place].opened(payload) for payload in bus.travelled)
+    return any(isinstance(each, bytes) and word in each for each in opened)
 
 
 def test_a_member_who_leaves_by_himself_reads_nothing_that_was_made_later() -> None:

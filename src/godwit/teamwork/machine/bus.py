@@ -27,6 +27,7 @@ __all__ = [
     "PeerMessage",
     "Present",
     "Question",
+    "Removed",
     "Wanted",
     "addressed_to",
     "attributes_of",
@@ -160,6 +161,13 @@ class KeyGiven(PeerMessage, frozen=True, tag="key_given"):
     box: bytes
 
 
+class Removed(PeerMessage, frozen=True, tag="removed"):
+    """A user was removed from a scope: the change that says so, and those of its device before it, for one device."""
+
+    for_device: str
+    changes: tuple[Change, ...]
+
+
 class Invite(PeerMessage, frozen=True, tag="invite"):
     """A user has been invited to a scope or made a member of it, or has founded or joined it. Signed."""
 
@@ -172,7 +180,9 @@ class Invite(PeerMessage, frozen=True, tag="invite"):
     signature: bytes = b""
 
 
-AnyMessage = Have | Changes | Question | Answers | Here | HereFor | Present | Gone | NeedKey | KeyGiven | Invite
+AnyMessage = (
+    Have | Changes | Question | Answers | Here | HereFor | Present | Gone | NeedKey | KeyGiven | Removed | Invite
+)
 
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 

@@ -120,9 +120,14 @@ class Exchange:
         scope = message.scope
         if scope not in self._scopes:
             return
-        learned = [change for change in message.changes if change.scope == scope and self._host.take(change)]
+        learned = False
+        for change in message.changes:
+            if change.scope == scope and scope in self._scopes:  # not any more, if one of them has removed this user
+                learned |= self._host.take(change)
+        if scope not in self._scopes:
+            return
         if _lacks(self._store.vector(scope), _joined(message.vector, message.changes)):
-            self._ask_later(scope, at_once=bool(learned))
+            self._ask_later(scope, at_once=learned)
         elif self._ask_s.pop(scope, None) is not None:
             self._host.stop_timer((ASK, scope))
         if scope in self._askers:

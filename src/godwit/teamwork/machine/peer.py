@@ -27,10 +27,12 @@ from godwit.teamwork.machine.bus import (
     PeerMessage,
     Present,
     Question,
+    Removed,
     attributes_of,
     decoded,
 )
 from godwit.teamwork.machine.changes import Change
+from godwit.teamwork.machine.departures import Departures
 from godwit.teamwork.machine.exchange import Exchange
 from godwit.teamwork.machine.governance import GOVERNING, Governance, Role
 from godwit.teamwork.machine.invitations import Invitations, ProfileTest
@@ -115,6 +117,7 @@ class Peer:
         presence = Presence(self, devices, MemoryPresence() if heard is None else heard)
         keys = ScopeKeys(self, store, devices, has_secret)
         self._invitations = Invitations(self, store, devices, matches)
+        self._departures = departures = Departures(self, store, devices)
         self._receipts, self._listings = Receipts(self, store), Listings(self, store)
         self._exchange, self.presence, self.search, self.keys = exchange, presence, search, keys
         self._on_input: dict[type, Callable[[Any], None]] = {
@@ -125,7 +128,7 @@ class Peer:
             TimerDue: lambda input: self._on_timer[input.key[0]](*input.key),
             ChangeRecord: self._on_change_record,
             Follow: self._on_follow,
-            Unfollow: self._on_unfollow,
+            Unfollow: lambda input: self.unfollow(input.scope),
             KeyMade: lambda input: keys.on_made(input.scope, input.name),
             KeyMissing: lambda input: keys.on_missing(input.scope, input.name),
             StartSearch: lambda input: self.reject("search", search.begin(input.asking)),
@@ -134,11 +137,12 @@ class Peer:
         }
         self._on_message: dict[type[PeerMessage], Callable[[Any], None]] = {
             Have: self._on_have,
-            Changes: exchange.on_changes,
+            Changes: self._on_changes,
             Question: search.on_question,
             Answers: self._on_answers,
-            NeedKey: keys.on_need,
+            NeedKey: self._on_need_key,
             KeyGiven: self._on_key_given,
+            Removed: departures.on_removed,
             Invite: self._invitations.on_invite,
             Here: presence.on_here,
             HereFor: presence.on_here_for,
@@ -154,6 +158,7 @@ class Peer:
             "asked for key": keys.on_timer,
             "rotate key": keys.on_timer,
             "invite again": self._invitations.on_timer,
+            "told of removal": departures.on_timer,
         }
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -219,6 +224,10 @@ class Peer:
     def change_fields(self, scope: str, record: str, fields: dict[str, Any]) -> None:
         self._on_change_record(ChangeRecord(scope, record, fields))
 
+    def unfollow(self, scope: str) -> None:
+        self._effects.append(UnsubscribeScope(scope))
+        self._exchange.end(scope)
+
     def change_together(self, scope: str, records: Mapping[str, dict[str, Any]]) -> None:
         log, made = self.log(scope), []
         for record, fields in records.items():
@@ -267,6 +276,7 @@ class Peer:
             self._receipts.on_record(log.scope, record)
             self._listings.on_record(log.scope, record.name)
             self._invitations.on_record(log.scope, record.name)
+            self._departures.on_record(log.scope, record.name)
             if log.scope == self.team and record.name.startswith("device/"):
                 self.presence.on_device(record.name.partition("/")[2])
 
@@ -303,8 +313,17 @@ class Peer:
         self._invitations.on_own_change(change)
 
     def _on_have(self, message: Have) -> None:
-        self._exchange.on_have(message)
-        self._invitations.on_have(message)
+        if not self._departures.has_departed(message.scope, message.vector):
+            self._exchange.on_have(message)
+            self._invitations.on_have(message)
+
+    def _on_changes(self, message: Changes) -> None:
+        if not self._departures.has_departed(message.scope, message.vector):
+            self._exchange.on_changes(message)
+
+    def _on_need_key(self, message: NeedKey) -> None:
+        self.keys.on_need(message)
+        self._departures.on_need(message)
 
     def _on_answers(self, message: Answers) -> None:
         if self.search.on_answers(message):
@@ -319,7 +338,3 @@ class Peer:
     def _on_follow(self, input: Follow) -> None:
         self._effects.append(SubscribeScope(input.scope))
         self._exchange.begin(input.scope)
-
-    def _on_unfollow(self, input: Unfollow) -> None:
-        self._effects.append(UnsubscribeScope(input.scope))
-        self._exchange.end(input.scope)
