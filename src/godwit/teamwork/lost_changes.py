@@ -7,7 +7,7 @@ of the two changes is lost. It stays in the history, and its author is notified.
 1. A user is notified of a change that lost a field to a concurrent change of another user, on any device.
 2. A user is notified of a change that was allowed when made on this device, and is refused now: somebody has locked the
    document, archived the community or ended the membership at the same time. (On other devices a right may not be known
-   *yet*.)
+   *yet*.) This includes messages, and answers to meetings.
 3. A user is notified of each change once.
 """
 
@@ -23,6 +23,9 @@ __all__ = ["KINDS", "LostChange", "lost_changes"]
 
 KINDS = frozenset({"user", "scope", "member", "artefact", "meeting"})
 """Kinds of records of which this is told. Others are written by one user, or by the peer itself."""
+WRITTEN_BY_ONE = frozenset({"message", "answer"})
+"""Kinds whose changes do not lose against others, and may be refused."""
+EXCERPT_CHARS = 60
 OF_CONTENT = frozenset({"root", "size", "type", "changed", "created", "version"})
 """Fields of a document that go with its content."""
 
@@ -41,7 +44,7 @@ class LostChange(msgspec.Struct, frozen=True):
     def title(self, record: Record) -> str:
         """What the user is told."""
         if self.refused:
-            return f"Your change of {_name(record)} does not count: {self.refused}"
+            return f"Your {_said(self.change, record)} does not count: {self.refused}"
         what = ", ".join(self.fields)
         return f"Your change of {_name(record)} ({what}) was replaced: {self.by} changed it at the same time"
 
@@ -56,15 +59,17 @@ def lost_changes(
     changes: ChangeLookup, scope: str, record: Record, user: str, device: str, is_told: Callable[[ChangeId], bool]
 ) -> list[LostChange]:
     """The changes of a user to a record that have lost, and of which the user was not told."""
-    if record.name.partition("/")[0] not in KINDS:
+    kind = record.name.partition("/")[0]
+    if kind not in KINDS | WRITTEN_BY_ONE:
         return []
     found = []
-    for id in dict.fromkeys(each.lost for each in record.conflicts):  # (rule 1)
+    conflicts = record.conflicts if kind in KINDS else ()
+    for id in dict.fromkeys(each.lost for each in conflicts):  # (rule 1)
         lost = None if is_told(id) else changes.change(scope, id)
         if lost is not None and lost.user == user:
-            conflicts = [each for each in record.conflicts if each.lost == id]
-            winner = changes.change(scope, conflicts[-1].decided)
-            fields = [each.field for each in conflicts]
+            of_change = [each for each in conflicts if each.lost == id]
+            winner = changes.change(scope, of_change[-1].decided)
+            fields = [each.field for each in of_change]
             if "content" in fields:
                 fields = [field for field in fields if field not in OF_CONTENT]
             found.append(LostChange(lost, tuple(fields), winner.user if winner else ""))
@@ -75,10 +80,22 @@ def lost_changes(
     return found
 
 
-def _name(record: Record) -> str:
+def _said(change: Change, record: Record) -> str:
+    """What a user has done that is refused. A record that nobody else has changed says nothing: the change does."""
+    match change.kind:
+        case "message":
+            text = " ".join(str(change.fields.get("text", "")).split())
+            return f'message "{text if len(text) <= EXCERPT_CHARS else text[: EXCERPT_CHARS - 1] + "…"}"'
+        case "answer":
+            return "answer to a meeting"
+    return f"change of {_name(record, change)}"
+
+
+def _name(record: Record, change: Change | None = None) -> str:
     """What a record is, for people."""
     kind, _, id = record.name.partition("/")
-    title = str(record.fields.get("title") or record.fields.get("name") or id)
+    fields = {**(change.fields if change is not None else {}), **record.fields}
+    title = str(fields.get("title") or fields.get("name") or id)
     match kind:
         case "user":
             return f"the profile of {id}"

@@ -12,7 +12,8 @@ makes of it. So a process that ends at any moment loses no notification, and mak
 4. A message that a channel refuses permanently, or that was retried for too long, is given up, and reported.
 5. Presence notifies when a user of whom this peer is shown it comes, goes, or is available in another way, whatever
    the number of devices. It is not a record: one of that kind, which another program may make, causes no notification.
-6. What the user has changed and another change has replaced is told in the same way (`lost_changes.py`).
+6. What the user has changed and another change has replaced is told in the same way (`lost_changes.py`). A change that
+   is refused is told also to a user who has no role there any more: it is the user's own.
 7. `desktop` needs no server: those who show notifications to the user are told (`listen`), and what nobody has shown is
    in the list of `notifications`.
 """
@@ -161,7 +162,7 @@ class Notifier:
     def notifications(self, count: int = 100, before: int | None = None, *, only_unread: bool = False) -> list[Told]:
         """What the user was told, and may see now, the newest first; of those before an identifier, if it is given."""
         told = self._queue.inbox.newest(count, before, only_unread=only_unread)
-        return [each for each in told if self._may_see(each.notification.scope, each.notification.record)]
+        return [each for each in told if self._is_shown(each.notification)]
 
     @property
     def unread(self) -> int:
@@ -231,10 +232,11 @@ class Notifier:
 
     def _tell_of_lost(self, scope: str, record: Record, now: float) -> bool:
         """Tell the user of changes that lost against others; whether there were some. (rule 6)"""
-        if not (record.conflicts or record.refused) or not self._may_see(scope, record.name):
+        if not (record.conflicts or record.refused):
             return False
-        is_told = partial(self._queue.is_told, scope)
+        is_told, may_see = partial(self._queue.is_told, scope), self._may_see(scope, record.name)
         lost = lost_changes(self._repository, scope, record, self._user, self._device, is_told)
+        lost = [each for each in lost if each.refused or may_see]
         for each in lost:
             self._queue.tell_of_lost(scope, each.change.id)
             details = {"fields": list(each.fields), "by": each.by, "refused": each.refused}
@@ -243,6 +245,10 @@ class Notifier:
                     notification = Notification(subscription.id, scope, record.name, each.title(record), now, details)
                     self._queue.add(subscription, notification, due_at(subscription, now))
         return bool(lost)
+
+    def _is_shown(self, notification: Notification) -> bool:
+        """Whether the user may see now what was noted. (rules 1 and 6)"""
+        return bool(notification.details.get("refused")) or self._may_see(notification.scope, notification.record)
 
     def _kind_of(self, record: Record) -> str:
         """The kind of a record, as subscriptions name it.
@@ -361,7 +367,7 @@ class Notifier:
 
     async def _send(self, batch: Batch) -> None:
         numbered = zip(batch.numbers, batch.notifications, strict=True)
-        shown = [(number, each) for number, each in numbered if self._may_see(each.scope, each.record)]
+        shown = [(number, each) for number, each in numbered if self._is_shown(each)]
         try:
             if shown:  # rights may have ended while it waited
                 numbers, notifications = zip(*shown, strict=True)

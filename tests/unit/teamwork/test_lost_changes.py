@@ -1,5 +1,6 @@
 """Changes that lost against others: their authors are told, once, whatever was changed."""
 
+from io import BytesIO
 from pathlib import Path
 
 from godwit.teamwork import Role, Team
@@ -77,6 +78,35 @@ def test_a_change_that_is_refused_now_is_told_to_its_author_once(tmp_path: Path)
         assert len(stage.titles()) == 2
 
     notified(tmp_path, scene)
+
+
+def test_a_removed_member_is_told_of_what_was_written_before_this_was_known(tmp_path: Path) -> None:
+    async def scene(teams: OpenTeams) -> None:
+        async with teams.together() as (ann, bob, cid):
+            community = ann.communities.create("Bridges")
+            for user in ("bob", "cid"):
+                ann.communities.add(community, user, Role.EDITOR)
+            await teams.later()
+            for pair in teams.net.links:
+                teams.net.cut(*pair)
+            ann.communities.remove(community, "cid")
+            ann.communities.remove(community, "bob")
+            bob.documents.add(community, BytesIO(b"steel"), "plan.txt")
+            for number in range(3):  # the first changes may count as made before the removal
+                bob.messages.send(community, f"my report, {number}\n{'long ' * 50}")
+            await teams.later()
+            for pair in teams.net.links:
+                teams.net.join(*pair)
+            await teams.later()
+            assert community not in [each.id for each in bob.communities.mine()]
+            [last] = [text for text in told(bob) if "my report, 2" in text]
+            assert last.startswith('Your message "my report, 2 long ')
+            assert last.endswith("does not count: bob is not a member")
+            assert len(last) < 120
+            assert last in bob.status().lost
+            assert told(ann) == told(cid) == []
+
+    play(tmp_path, scene)
 
 
 def test_who_has_ended_the_subscription_is_not_told_and_older_files_get_it_once(tmp_path: Path) -> None:
