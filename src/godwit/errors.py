@@ -22,6 +22,7 @@ Catch `GodwitError` to catch them all. Errors about invalid values are `ValueErr
       EventLogError         an event log that cannot be read or written
       StoreError            a client's store of subscriptions that cannot be read or written
       RepositoryError       the stored data of a peer of a team cannot be read or written
+        RepositoryInUse       another process uses the folder of this peer
         ContentError          a file that cannot be stored or read: no room, over a quota, damaged
           NotHere               its content is at other peers: fetch it first
       TransferError         a file that cannot be given to other peers, or fetched from them
@@ -55,6 +56,7 @@ __all__ = [
     "QueryTooCostly",
     "Refused",
     "RepositoryError",
+    "RepositoryInUse",
     "ScenarioError",
     "SecurityError",
     "SnapshotError",
@@ -215,6 +217,10 @@ class StoreError(GodwitError):
 
 class RepositoryError(GodwitError):
     """The stored data of a peer of a team cannot be read or written: names the file and the error."""
+
+
+class RepositoryInUse(RepositoryError):
+    """Another process uses the folder of a peer: names the process."""
 
 
 class ContentError(RepositoryError):

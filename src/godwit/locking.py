@@ -11,11 +11,14 @@ from godwit.errors import GodwitError
 __all__ = ["locked"]
 
 
-def locked(folder: Path, name: str, failed: Callable[[str], GodwitError], busy: str) -> IO[str]:
+Failure = Callable[[str], GodwitError]
+
+
+def locked(folder: Path, name: str, failed: Failure, busy: str, in_use: Failure | None = None) -> IO[str]:
     """Lock a folder for this process by the file `name` in it; closing the returned file unlocks it.
 
     `failed` makes the exception: the folder cannot be written, or it is `busy`, a text in which `{}` stands for the
-    process that has the lock.
+    process that has the lock. `in_use` makes that second exception, if given.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # events are not for every user of the machine
@@ -28,7 +31,7 @@ def locked(folder: Path, name: str, failed: Callable[[str], GodwitError], busy: 
         lock.seek(0)
         holder = lock.read().strip()
         lock.close()
-        raise failed(f"{folder} is {busy.format(holder or 'unknown')}") from None
+        raise (in_use or failed)(f"{folder} is {busy.format(holder or 'unknown')}") from None
     lock.truncate(0)
     lock.write(str(os.getpid()))
     lock.flush()

@@ -28,7 +28,7 @@ from uuid import uuid4
 
 import msgspec
 
-from godwit.errors import RepositoryError
+from godwit.errors import RepositoryError, RepositoryInUse
 from godwit.locking import locked
 from godwit.teamwork.local_tables import Counters, Outbox, Settings
 from godwit.teamwork.machine.changes import Change, ChangeId, Vector
@@ -80,7 +80,7 @@ class Repository:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         busy = "the repository of a peer that runs already (process {}): stop it, or choose another folder"
-        self._lock = locked(folder, LOCK, RepositoryError, busy)
+        self._lock = locked(folder, LOCK, RepositoryError, busy, RepositoryInUse)
         try:
             self._file = SqliteFile(folder / FILE, LAYOUT)
         except BaseException:

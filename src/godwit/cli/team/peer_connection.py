@@ -7,15 +7,17 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Annotated, Any
 
 from godwit.cli.signatures import Option
-from godwit.errors import GodwitError
+from godwit.errors import GodwitError, RepositoryInUse
 
 __all__ = ["DEFAULT_FOLDER", "Folder", "answer_of", "answers_of", "ask"]
 
 DEFAULT_FOLDER = "godwit-team"
 CONNECT_S = 5.0
+IN_USE_S, AGAIN_S = 20.0, 0.2
 
 Folder = Annotated[
     str,
@@ -37,17 +39,27 @@ class NotServed(Exception):
 
 
 def ask(folder: str, command: str, arguments: dict[str, Any], show: Show) -> None:
-    """Run a command at the peer of a folder; `show` is called with each answer as it arrives."""
-    path = Path(folder)
-    try:
-        with _connected(path) as connection:
-            _ask(connection, command, arguments, show)
-            return
-    except NotServed:
-        pass
-    from godwit.teamwork.peer_opening import run_here  # heavy
+    """Run a command at the peer of a folder; `show` is called with each answer as it arrives.
 
-    run_here(path, command, arguments, show)
+    A peer that is starting or stopping, or another command, has the folder for some seconds: that is waited for.
+    """
+    path, until = Path(folder), monotonic() + IN_USE_S
+    while True:
+        try:
+            with _connected(path) as connection:
+                _ask(connection, command, arguments, show)
+                return
+        except NotServed:
+            pass
+        from godwit.teamwork.peer_opening import run_here  # heavy
+
+        try:
+            run_here(path, command, arguments, show)
+            return
+        except RepositoryInUse:
+            if monotonic() >= until:
+                raise
+            sleep(AGAIN_S)
 
 
 def answers_of(folder: str, command: str, **arguments: Any) -> list[Any]:

@@ -89,7 +89,7 @@ def profile(
 ) -> None:
     """Change your own profile, or as an owner another one. Without --field, show it.
 
-    Example: godwit team user profile --field skill=optics --field skill=motors --field city=Zurich
+    Example: godwit team user profile --field skill=optics --field skill=motors --field place=Zurich
     """
     if fields:
         show_facts(answer_of(folder, "change profile", name=name, fields=fields))
