@@ -81,6 +81,10 @@ class People:
 
     def end_device(self, device: str) -> None:
         """Take nothing more from a device that was lost: what it did until now, as far as is known here, stays."""
+        records = self._peer.repository.records(self._peer.team, "device")
+        known = {record.name.partition("/")[2] for record in records if "last" not in record.fields}
+        if device not in known:
+            raise not_there("device", device, known)
         last = self._peer.repository.vector(self._peer.team).get(device, 0)
         self._do(f"device/{device}", {"last": last})
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from godwit.cli.signatures import Option
 from godwit.errors import GodwitError, RepositoryInUse
 
-__all__ = ["DEFAULT_FOLDER", "Folder", "answer_of", "answers_of", "ask"]
+__all__ = ["DEFAULT_FOLDER", "Folder", "answer_of", "answers_of", "ask", "is_served", "when_free"]
 
 DEFAULT_FOLDER = "godwit-team"
 CONNECT_S = 5.0
@@ -43,8 +43,9 @@ def ask(folder: str, command: str, arguments: dict[str, Any], show: Show) -> Non
 
     A peer that is starting or stopping, or another command, has the folder for some seconds: that is waited for.
     """
-    path, until = Path(folder), monotonic() + IN_USE_S
-    while True:
+    path = Path(folder)
+
+    def run() -> None:
         try:
             with _connected(path) as connection:
                 _ask(connection, command, arguments, show)
@@ -53,13 +54,31 @@ def ask(folder: str, command: str, arguments: dict[str, Any], show: Show) -> Non
             pass
         from godwit.teamwork.peer_opening import run_here  # heavy
 
+        run_here(path, command, arguments, show)
+
+    when_free(run)
+
+
+def when_free(use: Callable[[], None], is_served: Callable[[], bool] = lambda: False) -> None:
+    """Use a folder; again for a while if another process has it, unless that one goes on serving it."""
+    until = monotonic() + IN_USE_S
+    while True:
         try:
-            run_here(path, command, arguments, show)
+            use()
             return
         except RepositoryInUse:
-            if monotonic() >= until:
+            if monotonic() >= until or is_served():
                 raise
             sleep(AGAIN_S)
+
+
+def is_served(folder: Path) -> bool:
+    """Whether a peer takes commands for a folder."""
+    try:
+        with _connected(folder):
+            return True
+    except NotServed:
+        return False
 
 
 def answers_of(folder: str, command: str, **arguments: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from godwit.cli.broker_connection import is_terminal
 from godwit.cli.signatures import Argument, Option, echo
-from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of
+from godwit.cli.team.peer_connection import DEFAULT_FOLDER, Folder, answer_of, answers_of, is_served, when_free
 from godwit.cli.team.team_display import show_answer, show_facts, show_rows
 from godwit.errors import GodwitError
 
@@ -57,9 +57,9 @@ def serve(
 
     from godwit.teamwork.peer_opening import settings_of
 
-    settings = settings_of(Path(folder), brokers, pages, files, schema)
+    path, settings = Path(folder), settings_of(Path(folder), brokers, pages, files, schema)
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
-        runner.run(_serve(Path(folder), settings))
+        when_free(lambda: runner.run(_serve(path, settings)), lambda: is_served(path))
 
 
 def _new_loop() -> Any:

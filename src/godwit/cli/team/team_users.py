@@ -122,7 +122,7 @@ def end_device(
 ) -> None:
     """Stop accepting changes from a device. Earlier changes stay.
 
-    Example: godwit team user end-device bob-phone
+    Example: godwit team user end-device phone.3f9c21d0
     """
     show_answer(answer_of(folder, "end device", device=device), f"Nothing more is accepted from {device}.")
 

@@ -12,7 +12,8 @@ taken in their order. All of these were made while the user was a member.
 3. A peer whose user was removed by another device takes no more changes of the scope, and follows it no longer.
 4. A peer whose user has left on this device goes on until another device shows that it knows of it: until then the
    change may have to be sent again.
-5. A user who was invited again goes on: the clock of the invitation is beyond that of all changes that are here.
+5. A device that was ended in the team follows the team alone.
+6. A user who was invited again goes on: the clock of the invitation is beyond that of all changes that are here.
 """
 
 from collections.abc import Collection
@@ -95,7 +96,11 @@ class Departures:
                     self._host.take(change)
 
     def on_record(self, scope: str, name: str) -> None:
-        """A record is different now. (rule 3)"""
+        """A record is different now. (rules 3 and 5)"""
+        host = self._host
+        if (scope, name) == (host.team, f"device/{host.device}") and host.device in host.governance(scope).ended:
+            for followed in sorted({*host.followed} - {scope}):
+                host.unfollow(followed)
         removal = self._valid_removal(scope) if name == f"member/{self._host.user}" else None
         if removal is not None and removal[1] != self._host.device:
             self._host.unfollow(scope)
@@ -116,7 +121,7 @@ class Departures:
         return None if removal is None or self._is_invited_again(scope) else removal
 
     def _is_invited_again(self, scope: str) -> bool:
-        """Whether an invitation has come whose change is not here yet. (rule 5)"""
+        """Whether an invitation has come whose change is not here yet. (rule 6)"""
         last = (self._store.change(scope, id) for id in self._store.vector(scope).items())
         return self._store.clock(scope) > max((change.clock for change in last if change is not None), default=0)
 

@@ -80,24 +80,32 @@ def governance(scope: str, changes: Iterable[Change]) -> "Governance":
     ordered = sorted(changes, key=lambda change: change.order)
     first = Governance(scope, ordered)
     ended: dict[str, int] = {}
+    ends: dict[str, Order] = {}
     for change in ordered:
         last = change.fields.get("last")
         if change.kind == "device" and type(last) is int and not first.refusal(change, {}):
             device = change.record.partition("/")[2]
             ended[device] = min(last, ended.get(device, last))
-    return Governance(scope, ordered, ended) if ended else first
+            ends.setdefault(device, change.order)
+    return Governance(scope, ordered, ended, tuple(ends.values())) if ended else first
 
 
 class Governance:
     """Who has had which role since when; made by `governance`."""
 
-    def __init__(self, scope: str, changes: Sequence[Change] = (), ended: Mapping[str, int] = NOTHING) -> None:
-        """The changes are in their order; `ended` is by device its last change."""
+    def __init__(
+        self,
+        scope: str,
+        changes: Sequence[Change] = (),
+        ended: Mapping[str, int] = NOTHING,
+        ends: tuple[Order, ...] = (),
+    ) -> None:
+        """The changes are in their order; `ended` is by device its last change, `ends` the places where one ended."""
         self.scope = scope
         self.founder = founder = founder_of(scope)
         self.roles: dict[str, list[tuple[Order, Role]]] = {founder: [((0, "", 0), Role.OWNER)]}
         self._states: dict[str, dict[str, Any]] = {founder: {"state": JOINED, "role": "owner"}}
-        self.ended = dict(ended)
+        self.ended, self.ends = dict(ended), ends
         self.settings: dict[str, Any] = {}
         self.user_quotas: list[Any] = []
         """Every quota of a user that was ever set (`quotas.py`)."""

@@ -10,6 +10,7 @@
    profiles. Whenever a profile or the rule changes, the devices of its owners make those changes of members that are
    due. Two of them may make the same change, which does no harm.
 4. A user who was suspended in the team is suspended in communities, by the devices of their owners, in the same way.
+   A device that was ended in the team is ended there and in conversations, too, where its user is a member.
 5. A peer follows at most `SCOPES_MAX` scopes: an invitation to one more is refused, and says so.
 6. A user whom an owner has removed by hand is not taken back by the rule.
 7. A device that lacks changes of the team may never have heard of invitations: it is new, or brokers no longer had its
@@ -140,6 +141,8 @@ class Invitations:
         if scope == self._host.team and kind == "device":
             for key in [key for key in self._waiting if key[0] == id]:
                 self.on_invite(self._waiting.pop(key))
+            for owned in self._own_scopes():
+                self._end_devices(owned)
         elif scope == self._host.team and kind in ("user", "member"):
             for community in self._own_communities():
                 self._settle(community, [id])
@@ -147,14 +150,30 @@ class Invitations:
             self._settle(
                 scope, [record.name.partition("/")[2] for record in self._store.records(self._host.team, "user")]
             )
+        elif kind == "member" and scope in self._own_scopes():
+            self._end_devices(scope)
 
-    def _own_communities(self) -> list[str]:
-        """Communities of which this user is an owner."""
+    def _own_scopes(self) -> list[str]:
+        """Communities and conversations of which this user is an owner."""
         return [
             scope
             for scope in self._store.scopes()
-            if scope.startswith("community/") and self._host.governance(scope).role(self._host.user) is Role.OWNER
+            if scope != self._host.team and self._host.governance(scope).role(self._host.user) is Role.OWNER
         ]
+
+    def _own_communities(self) -> list[str]:
+        """Communities of which this user is an owner."""
+        return [scope for scope in self._own_scopes() if scope.startswith("community/")]
+
+    def _end_devices(self, scope: str) -> None:
+        """End devices of members that were ended in the team. (rule 4)"""
+        for device in sorted(self._host.governance(self._host.team).ended):
+            record = self._store.record(self._host.team, f"device/{device}")
+            governance = self._host.governance(scope)
+            is_of_member = record is not None and governance.role(str(record.fields.get("user"))) is not Role.NONE
+            if is_of_member and device not in governance.ended:
+                last = self._store.vector(scope).get(device, 0)
+                self._host.change_fields(scope, f"device/{device}", {"last": last})
 
     def _settle(self, community: str, users: list[str]) -> None:
         governance, team = self._host.governance(community), self._host.governance(self._host.team)

@@ -299,13 +299,19 @@ class Peer:
         message = decoded(input.payload)
         if isinstance(message, str):
             self.reject("event", message)
+        elif reason := self._ended(message.device):
+            self.reject(f"{type(message).__struct_config__.tag}", reason)
         elif message.device != self.device:
             self._on_message[type(message)](message)
+
+    def _ended(self, device: str) -> str:
+        """That a device was ended in the team, or nothing."""
+        return f"the device {device} was ended" if device in self.governance(self.team).ended else ""
 
     def _on_change_record(self, input: ChangeRecord) -> None:
         log = self.log(input.scope)
         change = log.make(self.device, self.identity.user, input.record, input.fields, self.now)
-        if reason := log.refusal(change) or log.over_quota(change):
+        if reason := log.refusal(change) or log.over_quota(change) or self._ended(self.device):
             self.reject(input.record, reason)
             return
         self._add(log, change)

@@ -1,11 +1,12 @@
-"""Removals: the members that were removed from a scope, and which of these removals a peer knew at a certain time.
+"""Removals: the members and devices that were removed from a scope, and which of these a peer knew at a certain time.
 
 *Theory.* The order of changes does not say what an author knew: a change that was made offline comes to others late,
 and may still stand before theirs in the order. A vector says it: by device, the last change that was known. Only
 devices that removed somebody matter here, so the vector has no others.
 
 *Rules.*
-1. A removal is a change after which a user has no role, who had one just before it in the order.
+1. A removal is a change after which a user has no role, who had one just before it in the order; or the first one that
+   ends a device.
 2. A vector has at most `DEVICES_MAX` devices: those whose last removals are the latest in the order. Of the others
    it has the highest clock, and all removals up to this clock count as known.
 3. Without a vector, or with one that is no such thing, no removal counts as known.
@@ -59,6 +60,7 @@ def removals(governance: Governance) -> Iterator[Order]:
         for (_, before), (order, role) in pairwise(held):
             if before is not Role.NONE and role is Role.NONE:
                 yield order
+    yield from governance.ends
 
 
 def known_removals(governance: Governance) -> KnownRemovals:

@@ -12,9 +12,10 @@ have the secret and find the asking user among the members wait for their turn, 
 device alone (`KeyBox`). The others hear that, too, and drop what they would have sent.
 
 *Rules.*
-1. A key is given to a device of a user who has a role in the scope now, as this peer knows it, and to nobody else. A
-   peer that has the key, but not yet its record and all removals that its maker knew, gives it to nobody.
-2. A change that takes a role away, or that begins to seal the scope, makes its own device make a key. Two devices may
+1. A key is given to a device of a user who has a role in the scope now, as this peer knows it, and to nobody else; not
+   to a device that was ended. A peer that has the key, but not yet its record and all removals that its maker knew,
+   gives it to nobody.
+2. A change that takes a role away, ends a device, or begins to seal the scope, makes its own device make a key. Two may
    do so at once: both keys are known, and the later in the order is in use. While the next key is due, the devices of
    owners wait for their turn to make it; one that ended before it could, when it is attached again. A key that comes
    ends the wait only if no further one is due.
@@ -99,7 +100,7 @@ class ScopeKeys:
         if not governance.settings.get("sealed") or governance.role(self._host.user) is not Role.OWNER:
             return
         begins = change.kind == "scope" and "sealed" in change.fields
-        if begins or before - governance.members().keys():
+        if begins or before - governance.members().keys() or change.order in governance.ends:
             if change.device == self._host.device:
                 self._host.make_key(scope)
             else:
@@ -153,12 +154,17 @@ class ScopeKeys:
             return
         if self._devices.check(message.device, message.user, signed_bytes_of(message), message.signature):
             return
-        if self._host.governance(message.scope).role(message.user) is Role.NONE:
+        if not self._is_reader(message.scope, message.user, message.device):
             return
         self._giving[message.scope, message.name, message.device] = message.user
         members = len(self._host.governance(message.scope).members())
         after_s = turn_after_s(self._host.device, message.device, members)
         self._host.start_timer((GIVE, message.scope, message.name, message.device), after_s)
+
+    def _is_reader(self, scope: str, user: str, device: str) -> bool:
+        """Whether a device of a user may have the keys of a scope. (rule 1)"""
+        governance = self._host.governance(scope)
+        return governance.role(user) is not Role.NONE and device not in governance.ended
 
     def _may_give(self, scope: str, name: str) -> bool:
         """Whether the record of a key is here, and all removals that its maker knew."""
@@ -183,5 +189,5 @@ class ScopeKeys:
             self._asked.discard((scope, name))
             return
         user = self._giving.pop((scope, name, device), None)
-        if user is not None and self._host.governance(scope).role(user) is not Role.NONE:  # it may have left meanwhile
+        if user is not None and self._is_reader(scope, user, device):  # it may have left meanwhile
             self._host.give_key(scope, name, device)

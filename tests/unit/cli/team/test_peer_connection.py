@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from godwit.cli.team import peer_connection
-from godwit.cli.team.peer_connection import NotServed, answers_of
+from godwit.cli.team.peer_connection import NotServed, answers_of, when_free
 from godwit.errors import RepositoryInUse
 from godwit.teamwork import peer_opening
 
@@ -53,3 +53,11 @@ def test_a_folder_that_another_process_keeps_is_reported_with_its_process(
     with pytest.raises(RepositoryInUse, match="process 7"):
         answers_of(str(tmp_path), "status")
     assert 10 < sum(passed) < 60
+
+
+def test_a_folder_that_is_served_already_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[float] = []
+    monkeypatch.setattr(peer_connection, "sleep", passed.append)
+    with pytest.raises(RepositoryInUse, match="process 7"):
+        when_free(has_the_folder, lambda: True)
+    assert not passed
