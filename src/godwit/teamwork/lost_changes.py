@@ -8,7 +8,8 @@ of the two changes is lost. It stays in the history, and its author is notified.
 2. A user is notified of a change that was allowed when made on this device, and is refused now: somebody has locked the
    document, archived the community or ended the membership at the same time. (On other devices a right may not be known
    *yet*.) This includes messages, and answers to meetings.
-3. A user is notified of each change once.
+3. A user is notified of each change once, and not of an invitation or of joining: who joins does not know the changes
+   of the community yet, the invitation among them.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Protocol
 import msgspec
 
 from godwit.teamwork.machine.changes import Change, ChangeId
+from godwit.teamwork.machine.governance import INVITED, JOINED
 from godwit.teamwork.machine.records import Record
 
 __all__ = ["KINDS", "LostChange", "lost_changes"]
@@ -69,15 +71,26 @@ def lost_changes(
         if lost is not None and lost.user == user:
             of_change = [each for each in conflicts if each.lost == id]
             winner = changes.change(scope, of_change[-1].decided)
+            if winner is not None and _is_answer_to_invitation(lost, winner):
+                continue
             fields = [each.field for each in of_change]
             if "content" in fields:
                 fields = [field for field in fields if field not in OF_CONTENT]
             found.append(LostChange(lost, tuple(fields), winner.user if winner else ""))
     for each in record.refused:  # (rule 2)
         refused = None if each.change[0] != device or is_told(each.change) else changes.change(scope, each.change)
-        if refused is not None and refused.user == user:
+        if refused is not None and refused.user == user and not _joins(refused):
             found.append(LostChange(refused, tuple(refused.fields), refused=each.reason))
     return found
+
+
+def _is_answer_to_invitation(lost: Change, winner: Change) -> bool:
+    """Whether a user has joined whom somebody had invited. (rule 3)"""
+    return _joins(winner) and lost.fields.get("state") == INVITED
+
+
+def _joins(change: Change) -> bool:
+    return change.record == f"member/{change.user}" and change.fields.get("state") == JOINED
 
 
 def _said(change: Change, record: Record) -> str:

@@ -86,6 +86,8 @@ def test_what_an_ended_device_writes_and_asks_counts_nowhere(tmp_path: Path) -> 
                 assert set(searching.progress.answered) <= {device}
                 assert len(cid.audit.entries(user="bob")) == asked
                 assert device not in bob.people.devices("bob")
+                assert device not in bob.presence.of("bob")
+                assert not bob.status().peers.keys() & {device}
 
     play(tmp_path, scene)
 

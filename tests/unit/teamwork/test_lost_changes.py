@@ -109,6 +109,20 @@ def test_a_removed_member_is_told_of_what_was_written_before_this_was_known(tmp_
     play(tmp_path, scene)
 
 
+def test_who_invites_a_user_is_not_told_that_the_invitation_was_replaced_by_joining(tmp_path: Path) -> None:
+    async def scene(teams: OpenTeams) -> None:
+        async with teams.together() as (ann, bob, _):
+            community = ann.communities.create("Bridges")
+            ann.communities.invite(community, "bob")
+            await teams.later()
+            bob.communities.join(community)
+            await teams.later()
+            assert "bob" in ann.communities.get(community).members
+            assert told(ann) == told(bob) == []
+
+    play(tmp_path, scene)
+
+
 def test_who_has_ended_the_subscription_is_not_told_and_older_files_get_it_once(tmp_path: Path) -> None:
     queue = NotificationQueue(tmp_path)
     queue.adopt([REMINDERS])  # as an earlier version has made it

@@ -261,6 +261,8 @@ class Presence:
             self._host.reject(f"presence of {message.device}", reason)
             _put_last(self._unbelieved, message.device, (message, is_for_all), UNKNOWN_MAX)
             return False
+        if self._is_ended(message.device):  # another device may hand on what it said before
+            return False
         known, now = self._devices.get(message.device), self._host.now
         said_at = message.until - HOLDS_S
         if known is not None and known.is_later_than(said_at, now):
@@ -278,8 +280,15 @@ class Presence:
     def on_device(self, device: str) -> None:
         """The record of a device is another one now. (rule 5)"""
         message, is_for_all = self._unbelieved.pop(device, (None, False))
-        if message is not None and message.until > self._host.now:
+        known = self._devices.get(device)
+        if self._is_ended(device):
+            if known is not None and known.here is not None:
+                self._remember(device, Heard(known.user, known.until, None, said_at=known.said_at))
+        elif message is not None and message.until > self._host.now:
             self._hear(message, is_for_all=is_for_all)
+
+    def _is_ended(self, device: str) -> bool:
+        return device in self._host.governance(self._host.team).ended
 
     def on_gone(self, message: Gone) -> None:
         """A device goes."""
