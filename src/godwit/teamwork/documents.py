@@ -90,7 +90,7 @@ class Document(msgspec.Struct, frozen=True):
     """Its profile."""
     content: str
     version: int
-    """The number of the current version, as its author counted."""
+    """The number of the current version."""
     locked_by: str
     is_here: bool
     """Whether the content of the current version is at this peer."""
@@ -391,7 +391,10 @@ class Documents:
     def _document(self, scope: str, record: Record) -> Document:
         fields, elements = record.fields, self._schema[KIND]
         size, version, content = fields.get("size"), fields.get("version"), str(fields["content"])
-        lost = [each for each in self._versions(scope, record) if each.is_conflict] if _lost(record) else []
+        versions = self._versions(scope, record) if _lost(record) else []
+        current = [each.number for each in versions if each.content == content and not each.is_conflict]
+        if current:  # authors who did not know of each other's versions have given them the same number
+            version = current[-1]
         return Document(
             record.name.partition("/")[2],
             scope,
@@ -403,7 +406,7 @@ class Documents:
             version if type(version) is int else 1,
             str(fields.get("locked_by", "")),
             bytes.fromhex(content) in self._contents,
-            tuple(each.number for each in lost),
+            tuple(each.number for each in versions if each.is_conflict),
         )
 
 

@@ -98,6 +98,8 @@ def test_of_two_versions_made_apart_one_is_current_and_the_other_is_reported(tmp
             assert ours.content == theirs.content
             assert len(ours.conflicts) == 1
             assert ours.conflicts == theirs.conflicts
+            assert {ours.version, *ours.conflicts} == {2, 3}
+            assert ann.documents.versions(scope, made.id)[ours.version - 1].content == ours.content
             [lost] = [each for each in ann.documents.versions(scope, made.id) if each.is_conflict]
             assert {lost.size, ours.size} == {len(b"of ann"), len(b"of bob, in the train")}
             assert [each.lost for each in ann.documents.history(scope, made.id) if each.lost]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from godwit.errors import Refused
 from godwit.teamwork.access import Grant
@@ -76,7 +77,10 @@ async def get_document(team: Team, document: str, version: int | None) -> AsyncI
                 told = came.get_nowait()
             if told is not None:
                 yield {"fetched": told[0], "of": told[1]}
-        yield {**_shown(found), "path": str(fetching.result().absolute())}
+        path = fetching.result()
+        if version in (None, found.version):
+            found = replace(found, is_here=True)
+        yield {**_shown(found), "path": str(path.absolute())}
     finally:
         fetching.cancel()
 
