@@ -34,6 +34,7 @@ SUBJECTS = {
     "runtime/test_bridge_kafka.py": "offsets, records and routes of a bridge to Kafka",
     "runtime/test_journal_loss.py": "journal, marks and checks: what a disk may lose",
     "runtime/test_publisher_configuration.py": "configuration and journal: publishers that move",
+    "teamwork/test_ended_devices.py": "devices that were lost: keys, messages, searches, presence",
     "teamwork/commands/test_commands.py": "all modules of commands",
     "teamwork/test_mail_outage.py": "queue and channels of notifications over a day",
     "teamwork/test_organisation_schema.py": "settings, opening and folder of peers",
