@@ -64,7 +64,9 @@ def write_report(folder: Path, papers: Mapping[str, Runs], full: bool, version: 
     about = (
         f"<p>Godwit {escape(version)}, {kind}. A claim is judged by the plain reading of the paper's words, with a "
         "bound that is fixed before the run; its grade over several seeds is the worst. Numbers that differ "
-        f"between seeds are shown as a range. {escape(took)}</p>"
+        "between seeds are shown as a range. A figure that names one of the paper's in its title is that figure, drawn "
+        "from our runs; what the paper's text says of its own is marked in it, as we have the paper's text and not its "
+        f"images. {escape(took)}</p>"
     )
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Reproduction of the papers</title>",
