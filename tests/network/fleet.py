@@ -199,7 +199,7 @@ class Fleet:
                     or machine.component(OverlayRoutes).held
                 ):
                     return False
-                if not machine.routing.is_settled() or not station.node._quiet.is_set():
+                if not machine.routing.is_settled() or not station.node.is_quiet:
                     return False
             return True
 

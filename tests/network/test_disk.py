@@ -158,7 +158,7 @@ def test_a_broker_stops_though_its_disk_fails(tmp_path: Path) -> None:
             p, _ = await people(every)
             station = every.stations["b0"]
             await station.node.quiet()
-            station.node._journal._disk.execute("PRAGMA query_only = 1")  # type: ignore[union-attr]
+            station.node.journal._disk.execute("PRAGMA query_only = 1")  # type: ignore[union-attr]
             every.book.publish(p, {"n": 1})
             await station.stop()  # before it knows
             await p.drain()

@@ -23,7 +23,7 @@ def test_while_the_disk_fails_clients_are_not_read_and_nothing_is_lost(
 
     async def scene() -> None:
         station = await start(folder=tmp_path)
-        journal = station.node._journal
+        journal = station.node.journal
         assert isinstance(journal, FullDisk)
         ann, bob = Device("ann"), Device("bob")
         await ann.connect(station.port)

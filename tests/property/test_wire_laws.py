@@ -114,6 +114,10 @@ def test_where_a_stream_is_cut_and_what_is_read_at_once_do_not_matter(written: l
         if not (type(message) is Accepted and type(after) is Accepted)  # of several in a row the last says it all
     ]
     assert read == kept
+    one_by_one = [wire.Frames.packed_one(message) for message in kept]
+    assert b"".join(one_by_one) == stream
+    frames = wire.Frames()
+    assert [message for each in one_by_one for message, _ in frames.feed(each)] == kept
 
 
 @given(st.one_of(st.binary(max_size=60), st.sampled_from(KINDS).flatmap(messages).map(wire.NATIVE.encode)), st.data())

@@ -220,7 +220,7 @@ class HopRouting:
             return answers
         asks = sender_part(filter) if self.strategy == "spcf" else TRUE
         before = self._receivers(self.asks[id]) if id in self.local else {}
-        (self._local_index.replace if id in self.local else self._local_index.add)(id, filter)
+        (self.local_index.replace if id in self.local else self.local_index.add)(id, filter)
         self.local[id], self.asks[id] = filter, asks  # step 1
         receivers = self._receivers(asks)  # step 2
         answers += self._take_back(id, {name: since for name, since in before.items() if name not in receivers})
@@ -230,7 +230,7 @@ class HopRouting:
         """The same with the filter removed. [spcf §3.1.2] An id that is not there has nothing to remove."""
         if id not in self.local:
             return []
-        self._local_index.remove(id)
+        self.local_index.remove(id)
         del self.local[id]
         return self._take_back(id, self._receivers(self.asks.pop(id)))
 
@@ -407,7 +407,7 @@ class HopRouting:
         return [_forward(peer, packet) for peer in self.neighbours if peer in found]
 
     def _deliver(self, event: Event) -> list[Answer]:
-        here: list[Any] = self._local_index.match(event) if self.local else []
+        here: list[Any] = self.local_index.match(event) if self.local else []
         return [DeliverLocally(event, sorted(here))] if here else []
 
     # ------------------------------------------------------------ neighbours
@@ -562,8 +562,8 @@ class HopRouting:
         """Make what follows from the rest."""
         self._trees = shortest_path_trees(self.overlay)
         self._ways_of: dict[NodeId, dict[NodeId, NodeId]] = {}
-        self._local_index = IndexMatcher()
-        self._local_index.add_many(self.local.items())
+        self.local_index = IndexMatcher()
+        self.local_index.add_many(self.local.items())
         self._rows: dict[tuple[NodeId, int], Row] = {
             (name, number): self._row() for name, table in self.contexts.items() for number in table.live
         }

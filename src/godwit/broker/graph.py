@@ -144,7 +144,7 @@ class GraphRouting:
         self.untold: dict[NodeId, None] = {}  # rule 4
         self.newborn_s = newborn_s
         self.early: deque[Event] | None = deque()  # rule 5; None: grown up
-        self._local_index, self._remote_index = new_matcher(), new_matcher()
+        self.local_index, self._remote_index = new_matcher(), new_matcher()
         self.watch: EntryWatch | None = None
         self.forwarding.join(self)
         if hops is not None:
@@ -168,9 +168,9 @@ class GraphRouting:
         if before == filter:
             return []
         if before is not None:
-            self._local_index.replace(id, filter)
+            self.local_index.replace(id, filter)
         else:
-            self._local_index.add(id, filter)
+            self.local_index.add(id, filter)
         self.local[id] = filter  # step 1
         self._changed("", id, before)
         return self.forwarding.on_subscribe(id, filter)  # steps 2 to 4
@@ -180,7 +180,7 @@ class GraphRouting:
         filter = self.local.pop(id, None)
         if filter is None:
             return []
-        self._local_index.remove(id)
+        self.local_index.remove(id)
         self._changed("", id, filter)
         return self.forwarding.on_unsubscribe(id)
 
@@ -240,7 +240,7 @@ class GraphRouting:
         return self._remote_index.match(event) if len(self._remote_index) else []
 
     def _deliver(self, event: Event) -> list[Answer]:
-        here: list[Any] = self._local_index.match(event) if self.local else []
+        here: list[Any] = self.local_index.match(event) if self.local else []
         return [DeliverLocally(event, sorted(here))] if here else []
 
     def local_filter(self, id: EntryId) -> Filter | None:
@@ -283,7 +283,7 @@ class GraphRouting:
         return {
             "local": len(self.local),
             "remote": sum(map(len, self.remote.values())),
-            "matcher": len(self._local_index) + len(self._remote_index),
+            "matcher": len(self.local_index) + len(self._remote_index),
             **self.forwarding.sizes(),
         }
 
@@ -573,7 +573,7 @@ class GraphRouting:
         self.remote = {home: dict(entries) for home, entries in state.remote.items()}
         self.stale = {home: dict.fromkeys(ids) for home, ids in state.stale.items()}
         self.early = None if state.early is None else deque(state.early)
-        self._local_index.add_many(self.local.items())
+        self.local_index.add_many(self.local.items())
         self._remote_index.add_many(
             ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()
         )

@@ -314,13 +314,14 @@ class Queue:
             self.sent_up_to = taken[-1].number
         return taken
 
-    def confirm(self, received: int) -> None:
-        """The client has got every delivery up to `received`."""
+    def confirm(self, received: int) -> bool:
+        """The client has got every delivery up to `received`; returns whether others wait."""
         assert received <= self.sent_up_to
         sent = self._sent
         while sent and sent[0][0].number <= received:
             self._sent_bytes -= sent.popleft()[2]
             self.confirmed += 1
+        return bool(self._waiting)
 
     def confirmed_up_to(self) -> int:
         """The number up to which the client has confirmed whatever was sent."""

@@ -559,13 +559,15 @@ class Sessions:
 
     def received(self, connection: str, message: Received, now: float) -> list[Effect]:
         """The client has got every delivery up to a number: those may be forgotten, and more may be sent."""
-        session = self._of(connection)
-        check_received(message, session.queue.sent_up_to)
-        session.queue.confirm(message.number)
+        queue = (session := self._of(connection)).queue
+        check_received(message, queue.sent_up_to)
+        has_waiting = queue.confirm(message.number)
         if session.chain is not None:
             session.chain.forget(message.number)
+        if not has_waiting and not queue.gone:
+            return []
         effects: list[Effect] = [Tell(connection, delivery) for delivery in session.take(now)]
-        return effects + session.gone() if session.queue.gone else effects
+        return effects + session.gone() if queue.gone else effects
 
     def between(self, connection: str, message: FetchEvents, now: float) -> list[Effect]:
         """One of several sessions is asked what it has of a publisher and has not sent. [mobile §5]"""

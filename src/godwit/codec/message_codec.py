@@ -99,7 +99,9 @@ class Codec:
     def decode(self, data: bytes | memoryview) -> Any:
         """A message from bytes; `PeerFault` when it is none."""
         try:
-            return self.raised(self._decoder.decode(data))
+            twin = self._decoder.decode(data)
+            back = self._raise.get(type(twin))
+            return twin if back is None else back(twin)
         except BAD as error:
             raise PeerFault(f"a frame that is not a message: {error}") from None
 

@@ -17,6 +17,7 @@ for bytes, over all protocols (native, MQTT, WebSocket, HTTP). Each anonymous co
 """
 
 from collections import OrderedDict
+from math import inf
 
 from godwit.runtime.rate_limits import TokenBucket, TrafficLimits
 
@@ -26,24 +27,53 @@ COSTLY_WORK = 2_000  # as a filter of 200 comparisons: about 5 ms, from decoding
 RESTING_MAX = 10_000
 LOOKED_AT = 2  # buckets to check when a connection closes
 
+Bounds = tuple[float, float, float, float]  # rate and burst of work, and of bytes
 Key = tuple[str, str]  # the user; without one, the connection
 
 
 class SharedBuckets:
-    """The buckets of one user."""
+    """The buckets of one user, of work and of bytes: two `TokenBucket`s in one, since every message takes from both."""
 
-    __slots__ = ("bytes", "connections", "requests", "rests_until", "work")
+    __slots__ = ("_at", "_bounds", "_bytes", "_work", "connections", "requests", "rests_until")
 
-    def __init__(self, traffic: TrafficLimits, now: float) -> None:
+    def __init__(self, bounds: Bounds, now: float) -> None:
         self.connections = 0
-        self.work = TokenBucket(traffic.work_per_s, traffic.work_burst, now) if traffic.work_per_s else None
-        self.bytes = TokenBucket(traffic.bytes_per_s, traffic.bytes_burst, now) if traffic.bytes_per_s else None
         self.requests: TokenBucket | None = None  # HTTP requests, as messages (rule 1)
         self.rests_until = 0.0  # after costly work (rule 4)
+        self._bounds = bounds
+        _, self._work, _, self._bytes = bounds
+        self._at = now
+
+    def take(self, work: float, size: float, now: float) -> float:
+        """Take work and bytes; returns the time to wait."""
+        work_rate, work_burst, bytes_rate, bytes_burst = self._bounds
+        work_left, bytes_left = self._work, self._bytes
+        if (passed_s := now - self._at) > 0:
+            self._at = now
+            work_left += passed_s * work_rate
+            if work_left > work_burst:  # noqa: PLR1730 (`min` takes longer than all the rest)
+                work_left = work_burst
+            bytes_left += passed_s * bytes_rate
+            if bytes_left > bytes_burst:  # noqa: PLR1730
+                bytes_left = bytes_burst
+        self._work = work_left = work_left - work
+        self._bytes = bytes_left = bytes_left - size
+        if work_left >= 0 and bytes_left >= 0:
+            return 0.0
+        return max(
+            -work_left / work_rate if work_left < 0 else 0.0, -bytes_left / bytes_rate if bytes_left < 0 else 0.0
+        )
+
+    def rest(self, work: int, now: float) -> None:
+        """Pause after costly work, until the rate has refilled it. (rule 4)"""
+        self.rests_until = max(self.rests_until, now) + work / self._bounds[0]
 
     def is_full(self, now: float) -> bool:
         """Whether they are full."""
-        return all(bucket is None or bucket.is_full(now) for bucket in (self.work, self.bytes, self.requests))
+        self.take(0, 0, now)
+        _, work_burst, _, bytes_burst = self._bounds
+        is_full = self._work >= work_burst and self._bytes >= bytes_burst
+        return is_full and (self.requests is None or self.requests.is_full(now))
 
 
 class ClientRate:
@@ -60,19 +90,13 @@ class ClientRate:
     def take(self, messages: int, size: int, work: int, now: float) -> float:
         """Take messages of this total size, and `work` in addition to 1 for each message and each KiB; returns the
         time to wait."""
-        shared, wait_s = self._shared, 0.0
-        if self._messages is not None:
-            wait_s = self._messages.take(messages, now)
-        if shared.work is not None:
-            if (work_s := shared.work.take(messages + (size >> 10) + work, now)) > wait_s:
-                wait_s = work_s
-            if work >= COSTLY_WORK:
-                shared.rests_until = max(shared.rests_until, now) + work / shared.work.rate
-            if shared.rests_until > now:
-                wait_s = max(wait_s, shared.rests_until - now)
-        if shared.bytes is not None and (bytes_s := shared.bytes.take(size, now)) > wait_s:
-            wait_s = bytes_s
-        return wait_s
+        shared = self._shared
+        wait_s = shared.take(messages + (size >> 10) + work, size, now)
+        if work >= COSTLY_WORK and self._rates.limits_work:
+            shared.rest(work, now)
+        if shared.rests_until > now:
+            wait_s = max(wait_s, shared.rests_until - now)
+        return wait_s if self._messages is None else max(wait_s, self._messages.take(messages, now))
 
     def leave(self, now: float) -> None:
         """The connection has closed. To be called once."""
@@ -83,7 +107,12 @@ class ClientRates:
     """The buckets of all clients of a process."""
 
     def __init__(self, traffic: TrafficLimits) -> None:
+        self.limits_work = traffic.work_per_s > 0
         self._traffic = traffic
+        self._bounds: Bounds = (
+            *_bounds(traffic.work_per_s, traffic.work_burst),
+            *_bounds(traffic.bytes_per_s, traffic.bytes_burst),
+        )
         self._shared: dict[Key, SharedBuckets] = {}
         self._resting: OrderedDict[Key, None] = OrderedDict()  # without a connection; the longest first
 
@@ -97,7 +126,7 @@ class ClientRates:
         key, traffic = (user, "" if user else connection), self._traffic
         shared = self._shared.get(key)
         if shared is None:
-            shared = SharedBuckets(traffic, now)
+            shared = SharedBuckets(self._bounds, now)
             if any(key):
                 self._shared[key] = shared
         shared.connections += 1
@@ -123,3 +152,8 @@ class ClientRates:
                 del self._resting[oldest], self._shared[oldest]
             else:
                 self._resting.move_to_end(oldest)
+
+
+def _bounds(rate: float, burst: float) -> tuple[float, float]:
+    """Rate and burst of a bucket; with a rate of 0 it is never empty."""
+    return (rate, float(burst)) if rate else (0.0, inf)

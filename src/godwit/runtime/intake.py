@@ -13,7 +13,8 @@ hold up those that are busy. Where nobody is busy, it is forgotten at once.
    connection and nothing waits; names of connections are never reused.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from godwit.broker.effects import Input
 
@@ -56,79 +57,74 @@ class Intake:
     """All lines of a node."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, Line] = {}
         self._new: dict[str, Line] = {}
         self._busy: dict[str, Line] = {}
-        self._is_new = False  # the line that was given out last was
+        self.is_new = False  # the line that was returned last had been idle
 
     def __len__(self) -> int:
-        return sum(len(line.inputs) for line in self._lines.values())
+        return sum(len(line.inputs) for line in self._lines())
 
     @property
     def size(self) -> int:
         """The bytes of all waiting inputs."""
-        return sum(line.bytes for line in self._lines.values())
+        return sum(line.bytes for line in self._lines())
+
+    def _lines(self) -> Iterator[Line]:
+        return chain(self._new.values(), self._busy.values())
 
     def __bool__(self) -> bool:
         """Whether there is a line to serve; it may be empty."""
         return bool(self._new or self._busy)
 
-    def put(self, name: str, input: Input, packed: bytes) -> None:
-        """Add an input to the line of that name."""
-        line = self._lines.get(name)
-        if line is None:
-            line = self._lines[name] = self._new[name] = Line(name)
+    def put(self, name: str, input: Input, packed: bytes) -> bool:
+        """Add an input to the line of that name; returns whether the line is long now."""
+        line = self._new.get(name)
+        if line is None and (not self._busy or (line := self._busy.get(name)) is None):
+            line = self._new[name] = Line(name)
         line.inputs.append((input, packed))
         line.bytes += len(packed)
+        return line.bytes > BYTES_MAX or len(line.inputs) > COUNT_MAX
 
     def line(self, name: str) -> Line | None:
         """The line of that name, if there is one."""
-        return self._lines.get(name)
+        return self._new.get(name) or self._busy.get(name)
 
     def next(self, *, is_late: bool = False) -> Line | None:
         """The next line; `put_back` must follow. None if nothing waits, or, with `is_late`, only lines with a
         backlog."""
         while lines := self._new or self._busy:
-            self._is_new = lines is self._new
             name = next(iter(lines))
             line = lines[name]
             if is_late and line.has_backlog:
                 return None
             del lines[name]
             if line.inputs:
+                self.is_new = lines is self._new
                 return line
-            self._end(line)  # it was empty for a full round
+            line.tell_short()  # it was empty for a full round, and is forgotten
         return None
 
-    @property
-    def is_new(self) -> bool:
-        """Whether the line that was returned last had been idle."""
-        return self._is_new
-
-    def put_back(self, line: Line) -> None:
-        """A line has had its slice."""
-        line.has_backlog = bool(line.inputs)
-        if line.inputs or (self._is_new and self._busy):
+    def put_back(self, line: Line) -> bool:
+        """A line has had its slice; returns whether there is a line to serve."""
+        if line.inputs or (self.is_new and self._busy):
+            line.has_backlog = bool(line.inputs)
             self._busy[line.name] = line
             if line.on_short and line.is_short:
                 line.tell_short()
-        else:
-            self._end(line)
-
-    def _end(self, line: Line) -> None:
-        del self._lines[line.name]
-        line.tell_short()
+            return True
+        if line.on_short:
+            line.tell_short()
+        return bool(self._new or self._busy)
 
     def drop(self, name: str) -> None:
         """Drop the inputs of a line."""
-        line = self._lines.get(name)
+        line = self.line(name)
         if line is not None:
             line.inputs.clear()
             line.bytes = 0
 
     def clear(self) -> None:
         """Forget everything."""
-        self._lines.clear()
         self._new.clear()
         self._busy.clear()
 

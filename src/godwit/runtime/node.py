@@ -59,8 +59,6 @@ from godwit.broker.effects import (
     LinkDown,
     Restarted,
     Send,
-    StartTimer,
-    StopTimer,
     TailLost,
     Tell,
     TimerDue,
@@ -71,7 +69,7 @@ from godwit.codec.journal_entries import JournalEntry, entry_of, inputs_of
 from godwit.codec.snapshots import DriverState, Packing, gone, open_ends, packing, unpack
 from godwit.errors import JournalError, SnapshotError
 from godwit.runtime.clock import SYSTEM, Clock
-from godwit.runtime.intake import ClosedConnections, Intake
+from godwit.runtime.intake import ClosedConnections, Intake, Line
 from godwit.runtime.node_inputs import TIMERS, client_line, is_note, is_request, note_open, sender_of
 from godwit.runtime.node_interfaces import ChangeRecorder, Disk, Machine, NodeObserver, Port
 from godwit.runtime.node_timers import NodeTimers
@@ -104,7 +102,7 @@ class Node:
         recorder: ChangeRecorder | None = None,
     ) -> None:
         self._make = make
-        self._journal = journal
+        self.journal = journal
         self._recorder, self._read = recorder, inputs_of if recorder is None else recorder.read
         self._clock = clock
         self._writer = writer if journal is None or writer is not None else ThreadPoolExecutor(1, "journal")
@@ -136,8 +134,8 @@ class Node:
         self._is_closing = False
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self.is_quiet = True  # all inputs are handled and safe, and their effects carried out
+        self._on_quiet: list[asyncio.Future[None]] = []  # of those who wait for that
         if journal is not None:
             assert self._writer is not None
             self._saving = SnapshotWriter(journal, self._writer, self._go_on, self._on_snapshot)
@@ -145,13 +143,16 @@ class Node:
 
     # ------------------------------------------------------------ inputs
 
-    def tell(self, input: Input, packed: bytes = b"", line: str = "") -> None:
-        """Add an input for the machine; `packed`: its encoded message, as received; `line`: its queue."""
-        self._intake.put(line or sender_of(input), input, packed)
+    def tell(self, input: Input, packed: bytes = b"", line: str = "") -> bool:
+        """Add an input for the machine; `packed`: its encoded message, as received; `line`: its queue.
+
+        Returns whether that is so long that its transport should stop reading. (rule 6)
+        """
         if not self._is_due:
             self._is_due = True
-            self._quiet.clear()
+            self.is_quiet = False
             self._loop.call_soon(self._turn)
+        return self._intake.put(line or sender_of(input), input, packed)
 
     def _on_due(self, key: TimerKey, at: float) -> None:
         self.now = max(self.now, at)  # rule 5
@@ -173,23 +174,27 @@ class Node:
     def _turn(self) -> None:
         """Handle waiting inputs, for one turn."""
         self._is_due = False
-        if self._is_closed or self.holds():
+        if self._is_closed or (self.journal is not None and self.holds()):
             return
         intake = self._intake
         inputs: list[tuple[Input, bytes]] = []
         now = self.now = max(self.now, self._clock.time())
         handle, effects, entries, closed = self.machine.handle, self._effects, self._entries, self._closed
-        has_journal, has_closed, recorder = self._journal is not None, bool(closed), self._recorder
+        has_journal, has_closed, recorder = self.journal is not None, bool(closed), self._recorder
         input: Input | None = None
-        measured = self._clock.work
+        line: Line | None = None
+        has_more, measured = True, self._clock.work
         began = at = measured()
         try:
-            while (took_s := at - began) < TURN_S and (
-                line := intake.next(is_late=took_s >= URGENT_S and self._is_late())
-            ) is not None:
+            while has_more and (took_s := at - began) < TURN_S:
+                is_late = took_s >= URGENT_S and (self._is_urgent or self._is_batch_urgent)  # rule 6
+                line = intake.next(is_late=is_late)
+                if line is None:
+                    has_more = bool(intake)
+                    break
                 ends, waiting = at + LINE_S, line.inputs
-                if intake.is_new and len(waiting) <= LITTLE_MAX and is_request(waiting[0][0]):
-                    self._is_urgent = True
+                if intake.is_new and len(waiting) <= LITTLE_MAX and not self._is_urgent:
+                    self._is_urgent = is_request(waiting[0][0])
                 while waiting and (at < ends or (ends and is_note(input))):
                     if at >= ends:
                         ends = 0.0  # one more: what a note belongs to (rule 11)
@@ -210,34 +215,32 @@ class Node:
                         if type(input) not in (Heard, Arrived):
                             note_open(input, self._open)
                     at = measured()
-                intake.put_back(line)
+                has_more = intake.put_back(line)
         except Exception as error:
             assert line is not None
             intake.put_back(line)
             self._on_fault(input, error, line.name)
+            has_more = bool(intake)
             if recorder is not None:
                 recorder = None
                 effects.clear()  # also if the restart waits for a snapshot: nothing of the turn is written
         if recorder is not None and inputs:  # rule 10
             entries += recorder.of_turn(now)
-        if not intake:
-            closed.forget()
+        if not has_more:
+            if has_closed:
+                closed.forget()
         elif not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._turn)
         if self.watch is not None:
-            self.watch.on_turn(inputs, measured() - began, now)
+            self.watch.on_turn(inputs, at - began, now)
         if not has_journal:
             self._is_urgent = False
             self._carry_out(self._taken_effects())
             if not self._is_due:
-                self._quiet.set()
+                self._be_quiet()
         elif not self._is_writing:
             self._write()
-
-    def _is_late(self) -> bool:
-        """Whether a turn that has taken `URGENT_S` ends for those with a backlog. (rule 6)"""
-        return self._is_urgent or self._is_batch_urgent
 
     @property
     def unsafe(self) -> int:
@@ -255,11 +258,6 @@ class Node:
         return self._intake.size
 
     @property
-    def journal(self) -> Disk | None:
-        """The journal."""
-        return self._journal
-
-    @property
     def is_held(self) -> bool:
         """Whether no inputs are accepted at present."""
         return (
@@ -275,7 +273,9 @@ class Node:
         return self._saving is not None and self._saving.is_under_way
 
     def holds(self) -> bool:
-        """Whether peers must not be read now; if so, `on_relief` follows."""
+        """Whether peers must not be read now; if so, `on_relief` follows. Never without a journal."""
+        if self.journal is None:
+            return False
         if is_held := self.is_held:
             self._has_held = True
         return is_held
@@ -299,11 +299,11 @@ class Node:
         self._append(msgspec.msgpack.encode(entries), effects)
 
     def _append(self, batch: bytes, effects: list[Effect]) -> None:
-        assert self._journal is not None
+        assert self.journal is not None
         assert self._writer is not None
         if self._is_closed:  # it waits for a retry
             return
-        written = self._loop.run_in_executor(self._writer, self._journal.append, batch)
+        written = self._loop.run_in_executor(self._writer, self.journal.append, batch)
         written.add_done_callback(lambda done: self._on_written(done, batch, effects))
 
     def _on_written(self, done: "asyncio.Future[int]", batch: bytes, effects: list[Effect]) -> None:
@@ -336,26 +336,29 @@ class Node:
     def _rest(self) -> None:
         """Be quiet, unless something is left to do."""
         if not (self._is_due or self._intake or self._is_saving):
-            self._quiet.set()
+            self._be_quiet()
+
+    def _be_quiet(self) -> None:
+        """Tell those who wait in `quiet`."""
+        self.is_quiet = True
+        while self._on_quiet:
+            waiter = self._on_quiet.pop(0)
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _try_again(self, batch: bytes, effects: list[Effect]) -> None:
         self._clock.call_later(RETRY_S, self._append, batch, effects)
         if self._is_closing:  # it was not acknowledged
-            self._quiet.set()
+            self._be_quiet()
 
     def _snapshot_instead(self, batch: bytes, effects: list[Effect]) -> None:
         """A batch cannot be appended. If the disk is full, a snapshot that includes it makes room. (rule 8)"""
-        journal, writer = self._journal, self._writer
+        journal, writer = self.journal, self._writer
         assert journal is not None
         assert writer is not None
-        timers = self._timers.times()
+        timers = self._timers.times_after((*effects, *self._effects))  # of all that the machine has handled
         assert self._saving is not None
         self._saving.drop()  # this one is newer
-        for effect in (*effects, *self._effects):  # of all that the machine has handled
-            if isinstance(effect, StartTimer):
-                timers[effect.key] = effect.at
-            elif isinstance(effect, StopTimer):
-                timers.pop(effect.key, None)
         data = self._packing_with(timers).advance(lambda: False)
         assert data is not None
         done = self._loop.run_in_executor(writer, journal.snapshot, journal.number + 1, data)
@@ -389,27 +392,27 @@ class Node:
             self._rest()
 
     def _is_snapshot_due(self) -> bool:
-        journal = self._journal
+        journal = self.journal
         assert journal is not None
         return not self._is_saving and (journal.is_cramped or journal.bytes_since_snapshot > self._journal_bytes_max)
 
     def _is_overfull(self) -> bool:
         """Whether inputs must wait for the snapshot that is under way. (rule 4)"""
-        journal = self._journal
+        journal = self.journal
         assert journal is not None
         return journal.is_cramped or journal.bytes_since_snapshot > 2 * self._journal_bytes_max
 
     @property
     def _journal_bytes_max(self) -> int:
         """Bytes after which a snapshot is due."""
-        assert self._journal is not None
-        return max(self._snapshot_bytes, self._journal.snapshot_bytes)
+        assert self.journal is not None
+        return max(self._snapshot_bytes, self.journal.snapshot_bytes)
 
     def _snapshot(self) -> None:
         """Copy the state of the machine, and write it."""
-        assert self._journal is not None
+        assert self.journal is not None
         assert self._saving is not None
-        self._saving.begin(self._packing_with(self._timers.times()), self._journal.number)
+        self._saving.begin(self._packing_with(self._timers.times()), self.journal.number)
 
     def _packing_with(self, timers: dict[TimerKey, float]) -> Packing:
         """The present machine, with these timers running."""
@@ -426,9 +429,9 @@ class Node:
             return
         self._snapshot_bytes = SNAPSHOT_BYTES
         if error is not None:  # the batches are still there: nothing is lost
-            assert self._journal is not None
-            self._snapshot_bytes = 2 * self._journal.bytes_since_snapshot
-            self._journal.is_cramped = False  # until the next check
+            assert self.journal is not None
+            self._snapshot_bytes = 2 * self.journal.bytes_since_snapshot
+            self.journal.is_cramped = False  # until the next check
             self._on_trouble(f"no snapshot could be written: {error}")
         if self._is_faulty and not self._is_writing:
             self._start_again()
@@ -476,7 +479,7 @@ class Node:
         """The machine has raised an exception. (rule 3)"""
         text = f"{type(error).__name__} in the broker's machine, at {type(input).__name__}: {error}"
         self._on_trouble(text)
-        if self._journal is None:
+        if self.journal is None:
             name = sender_of(input)
             if name != TIMERS:
                 self._intake.drop(line)
@@ -490,7 +493,7 @@ class Node:
 
     def _start_again(self) -> None:
         """Restore the machine from the journal, and close all connections; later, if a snapshot is under way."""
-        assert self._journal is not None
+        assert self.journal is not None
         if self._is_saving:
             return
         self._is_faulty = False
@@ -503,11 +506,13 @@ class Node:
         self.ports.clear()
         self._intake.clear()  # of connections that are closed now
         self._closed.clear()
-        self._recover(self._journal)
+        self._recover(self.journal)
 
     # ------------------------------------------------------------ effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        if not effects and not self._pacing.waiting:  # as of confirmations
+            return
         if self.watch is not None and effects:
             self.watch.on_effects(effects, self.now)
         port_of = self.ports.get
@@ -549,21 +554,19 @@ class Node:
     # ------------------------------------------------------------ the end
 
     async def quiet(self) -> None:
-        """Wait until all inputs are handled and safe, and their effects carried out."""
-        await self._quiet.wait()
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether it is so now."""
-        return self._quiet.is_set()
+        """Wait until `is_quiet`."""
+        if not self.is_quiet:
+            waiter = self._loop.create_future()
+            self._on_quiet.append(waiter)
+            await waiter
 
     async def save(self) -> None:
         """Write a snapshot now, so that the next start is quick. If it fails, nothing is lost."""
-        if self._journal is None or self.trouble:
+        if self.journal is None or self.trouble:
             return
         await self.quiet()
-        if self._journal.bytes_since_snapshot:
-            self._quiet.clear()
+        if self.journal.bytes_since_snapshot:
+            self.is_quiet = False
             self._snapshot()
             await self.quiet()
 
@@ -579,9 +582,9 @@ class Node:
         self._pacing.stop()
         for port in list(self.ports.values()):
             port.close("the broker stops")
-        if self._writer is not None and self._journal is not None:
+        if self._writer is not None and self.journal is not None:
             self._writer.shutdown(wait=True)
-            self._journal.close()
+            self.journal.close()
 
     def abandon(self) -> None:
         """Stop at once, as if the process were killed: nothing more is handled, written or sent."""
@@ -592,6 +595,6 @@ class Node:
         self._pacing.stop()
         self.ports.clear()
         self._intake.clear()
-        self._quiet.set()
+        self._be_quiet()
         if self._writer is not None:
             self._writer.shutdown(wait=False, cancel_futures=True)

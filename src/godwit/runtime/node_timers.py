@@ -7,7 +7,7 @@ An event loop may call up to `EARLY_S` too early. A timer is then due all the sa
 it was set for: the machine must not be given an earlier one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from godwit.broker.effects import Effect, StartTimer, StopTimer, TimerKey
 from godwit.broker.ranking import Ranking
@@ -31,6 +31,16 @@ class NodeTimers:
     def times(self) -> dict[TimerKey, float]:
         """The due time of each timer."""
         return self._due.ranks()
+
+    def times_after(self, effects: Iterable[Effect]) -> dict[TimerKey, float]:
+        """The due time of each timer, as it will be when these effects are carried out."""
+        times = self.times()
+        for effect in effects:
+            if type(effect) is StartTimer:
+                times[effect.key] = effect.at
+            elif type(effect) is StopTimer:
+                times.pop(effect.key, None)
+        return times
 
     def note(self, effect: Effect) -> None:
         """Start or stop a timer, if the effect is one. Call `run` afterwards."""

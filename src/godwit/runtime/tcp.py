@@ -12,12 +12,10 @@
 4. Data is written as fast as a peer reads: `PIECE_BYTES` at a time, and nothing more before it has read nearly all of
    that. The rest waits as messages, which are bounded by the windows of sessions and links. A client for which more
    than `UNSENT_MAX` wait is not read either; a neighbour for which more than `UNSENT_LINK_MAX` wait is disconnected.
-5. A link without data for `SILENCE_S` is closed: a live peer answers frames, or sends Intro again as a sign of life. A
-   client that sends Intro again is answered, and checked in the same way from then on. While this broker does not read
-   (`Node.holds`), no peer counts as silent.
-6. Peers are authenticated by the `Authenticator` (clients) or the `LinkGuard` (brokers). Before it has answered, only
-   one `Intro` of a bounded size is read: later data stays as bytes, and no more is read from the socket. When the
-   principal ends (`Principal.end`: an expired token, a removed user), the client is told why, and disconnected.
+5. A link without data for `SILENCE_S` is closed: a live peer answers frames, or sends Intro again. A client that sends
+   Intro again is answered, and checked in the same way. While this broker does not read, no peer counts as silent.
+6. Clients are authenticated by the `Authenticator`, brokers by the `LinkGuard`; before that one `Intro` of a bounded
+   size is read, and no more from the socket. When a principal ends, its client is told why, and disconnected.
 7. Reading from a client pauses while it, or its user, is above the rate limits (`client_rates.py`).
 8. Incomplete messages are bounded in bytes and time (`memory_account.py`).
 9. Few frames of a peer are decoded at a time, a long filter alone, of `READINGS_PER_TURN` peers in a turn of the loop.
@@ -34,7 +32,7 @@ from typing import Any, cast
 
 from godwit.broker.authorisation import RightsGranted
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
-from godwit.broker.messages import Attach, Bye, Publish, Request
+from godwit.broker.messages import Attach, Bye, Publish, Received, Request
 from godwit.errors import PeerFault
 from godwit.runtime.addresses import Address
 from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthenticator, Principal
@@ -59,8 +57,7 @@ PIECE_BYTES = 2**20  # written at once
 UNSENT_MAX, UNSENT_LINK_MAX = 4_096, 2**18  # messages that wait until a client, or a neighbour, is read no more
 UNREAD_BYTES_MAX = 64 * 2**20  # of a WebSocket
 INTRO_S, BEAT_S, SILENCE_S, CLOSE_S = 10.0, 5.0, 30.0, 5.0
-REDIAL_FIRST_S, REDIAL_MAX_S = 0.05, 5.0
-URL_MAX = 512
+REDIAL_FIRST_S, REDIAL_MAX_S, URL_MAX = 0.05, 5.0, 512
 ASIDE = (Intro, Question, Answer)  # messages between brokers that bypass the machine
 
 
@@ -131,49 +128,50 @@ class NativeConnection(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         """Messages of an authenticated peer."""
-        node = self.server.node
-        came = self._frames.feed(data, self._frames_max)
-        partial = self._frames.pending
+        frames = self._frames
+        came = frames.feed(data, self._frames_max)
+        partial = frames.pending
         if partial or self._has_partial:
             self._has_partial = partial > 0
             self.server.memory.on_partial(self, partial, is_new=bool(came))
             if self not in self.server.connections:
                 return
-        name, line, tell = self.name, self._line, node.tell
+        name, line, tell, is_long = self.name, self._line, self.server.node.tell, False
         if self.is_link:
             self._came += len(came)
             self._frames_max = FRAMES_AT_ONCE_MAX
             for message, packed in came:
                 if type(message) not in ASIDE:
-                    tell(Arrived(name, message), packed, name)
+                    is_long = tell(Arrived(name, message), packed, name)
                 else:
                     self.server.hear_aside(self, message)
-            if self._frames.has_more or node.is_long(name):
+            if is_long or frames.has_more:
                 self._wait_until_short(name)
             return
         assert self.principal is not None
         assert self._rate is not None
-        checked, work = self.principal.checked, 0
+        principal, work = self.principal, 0
         for message, packed in came:
-            if type(message) is Intro:
+            kind = type(message)
+            if kind is Intro:
                 self.is_watched = True
                 self.say(Intro(broker=self.server.name))
                 continue
-            granted = checked(message)
+            granted = message if kind is Received else principal.checked(message)  # which needs no right
             line = line or self._begin(granted)
-            if type(granted) is Attach and self.principal.rights is not None:
-                tell(RightsGranted(granted.client, self.principal.rights), line=line)
-            tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted), line)
-            if type(granted) is Request and type(granted.wish) is not Publish:
+            if kind is Attach and principal.rights is not None:
+                tell(RightsGranted(granted.client, principal.rights), line=line)
+            is_long = tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted), line)
+            if kind is Request and type(granted.wish) is not Publish:
                 work += work_of(granted.wish)
-        if came and self._timer is not None:
+        if self._timer is not None and came:
             self._timer.cancel()
             self._timer = None
         if work or len(came) >= FILTERS_AT_ONCE_MAX:
             self._frames_max = FILTERS_AT_ONCE_MAX if work else FRAMES_AT_ONCE_MAX
         if (wait_s := self._rate.take(len(came), len(data), work, self.heard_at)) > 0:
             self._rest(wait_s)
-        if self._frames.has_more or (line and node.is_long(line)):
+        if is_long or frames.has_more:
             self._wait_until_short(line or name)
 
     def _begin(self, first: Any) -> str:
@@ -336,6 +334,10 @@ class NativeConnection(asyncio.Protocol):
             return
         if self._is_full:
             self._hold_unread()
+            return
+        if len(unsent) == 1 and not self._is_stuffed:  # at low rates
+            self._unsent = []
+            transport.write(Frames.packed_one(unsent[0]))
             return
         at = 0
         while at < len(unsent) and not self._is_full:
@@ -522,11 +524,8 @@ class NativeServer:
                 raise
 
     def redial(self, peer: str, came: int) -> None:
-        """Reconnect after a pause, unless there is a link. `came`: the number of messages over the connection that has
-        ended.
-
-        A neighbour that has sent only its Hello may have refused that of this broker.
-        """
+        """Reconnect after a pause, unless there is a link; `came`: messages over the ended connection. With one,
+        the Hello, the neighbour may have refused that of this broker."""
         links = getattr(self.node.machine, "links", {})
         if peer not in self.node.ports:
             self._dialler.redial(peer, was_accepted=came > 1 and peer in links and bool(links[peer].open))

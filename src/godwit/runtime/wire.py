@@ -118,11 +118,7 @@ class Frames:
         self._buffer = bytearray()  # the beginning of a frame
         self._awaited = LENGTH_BYTES  # the number of bytes needed for the next step
         self.has_more = False  # more than the last `feed` was to read: feed b"" to continue
-
-    @property
-    def pending(self) -> int:
-        """The number of bytes of an incomplete frame."""
-        return 0 if self.has_more else len(self._buffer)
+        self.pending = 0  # the number of bytes of an incomplete frame
 
     @staticmethod
     def packed(messages: Sequence[Any]) -> bytes:
@@ -159,14 +155,33 @@ class Frames:
             _add(accepted, parts)
         return b"".join(parts), at
 
+    @staticmethod
+    def packed_one(message: Any) -> bytes:
+        """One message as bytes: the same as `packed`, in less time."""
+        if type(message) is not Delivery:
+            data = NATIVE.encode(message)
+            return LENGTH.pack(len(data)) + data
+        row, after = _row(message.event), DELIVERY_NAMES + _value(message.subscriptions)
+        after += NO_PREDECESSOR if message.predecessor == -1 else _after(message)
+        length = DELIVERY_BYTES + len(row) + len(after)
+        return b"".join((DELIVERY_HEAD.pack(length, DELIVERY_START, message.number, DELIVERY_EVENT), row, after))
+
     def feed(self, data: bytes, count_max: int = maxsize) -> list[tuple[Any, bytes]]:
         """The first complete messages, each with its bytes. A long filter counts as many.
 
         `PeerFault` if the stream is invalid from here on.
         """
+        if (
+            not self._buffer
+            and LENGTH_BYTES < len(data) <= self._max
+            and LENGTH.unpack_from(data)[0] == len(data) - LENGTH_BYTES
+        ):
+            packed = data[LENGTH_BYTES:]  # one message, as most reads bring at low rates
+            return [(self._decode(packed), packed)]
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._awaited:
+                self.pending = len(self._buffer)
                 return []
             data = bytes(self._buffer)
         messages: list[tuple[Any, bytes]] = []
@@ -190,7 +205,9 @@ class Frames:
             if length >= LARGE_BYTES and type(message) is Request and type(message.wish) is not Publish:
                 count += length // LARGE_BYTES * LARGE_COUNT
             at = end
-        self._buffer = bytearray(data[at:])
+        if at < size or self._buffer:
+            self._buffer = bytearray(data[at:])
+        self.pending = 0 if self.has_more else size - at
         return messages
 
 

@@ -37,7 +37,7 @@ class WritePacing:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: dict[Port, int] = {}  # waiting messages of each
+        self.waiting: dict[Port, int] = {}  # messages of each that are not written yet; to be read only
         self._in_window: dict[Port, int] = {}  # messages to each in this window
         self._busy: frozenset[Port] = frozenset()  # those with many messages in the window before
         self._streams: frozenset[Port] = frozenset()  # those with many messages in the two windows before
@@ -48,12 +48,16 @@ class WritePacing:
         """A turn has sent messages through these ports: a port is listed once for each message."""
         if self._timer is None and len(sent) >= STREAM_MIN:
             self._timer = self._clock.call_later(WINDOW_S, self._end_window)
-        waiting, counts, is_counted = self._waiting, self._in_window, self._timer is not None
-        for port in sent:  # a Counter's `update` takes longer for a few than all the rest
-            waiting[port] = waiting.get(port, 0) + 1
-            if is_counted:
+        waiting, counts, streams = self.waiting, self._in_window, self._streams
+        if self._timer is not None:
+            for port in sent:  # a Counter's `update` takes longer for a few than all the rest
                 counts[port] = counts.get(port, 0) + 1
-        streams = self._streams
+        if not streams and not waiting:  # at low rates
+            for port in dict.fromkeys(sent):
+                port.flush()
+            return
+        for port in sent:
+            waiting[port] = waiting.get(port, 0) + 1
         if not turn_follows or not streams or self._clock.time() >= self._due_at:
             self._write_all()
             return
@@ -64,7 +68,7 @@ class WritePacing:
 
     def stop(self) -> None:
         """All ports are closed, or about to be, which writes queued messages."""
-        self._waiting.clear()
+        self.waiting.clear()
         self._in_window.clear()
         self._busy = self._streams = frozenset()
         if self._timer is not None:
@@ -81,6 +85,6 @@ class WritePacing:
     def _write_all(self) -> None:
         if self._streams:
             self._due_at = self._clock.time() + WRITE_S * len(self._streams)
-        waiting, self._waiting = self._waiting, {}
+        waiting, self.waiting = self.waiting, {}
         for port in waiting:
             port.flush()

@@ -1,10 +1,12 @@
 """How fast clients may be: a user with many connections is one user, and reconnecting gives nothing back."""
 
+from random import Random
+
 import pytest
 
 from godwit.runtime import client_rates
 from godwit.runtime.client_rates import COSTLY_WORK, ClientRates
-from godwit.runtime.rate_limits import TrafficLimits
+from godwit.runtime.rate_limits import TokenBucket, TrafficLimits
 
 TRAFFIC = TrafficLimits(work_per_s=10, work_burst=100, bytes_per_s=1_000, bytes_burst=5_000)
 
@@ -88,3 +90,13 @@ def test_after_costly_work_a_user_rests_though_its_bucket_is_full() -> None:
     assert second.take(1, 0, 3 * COSTLY_WORK, 0.01) == pytest.approx(4 * COSTLY_WORK / 100_000 - 0.01)
     assert other.take(1, 0, 0, 0.01) == 0
     assert first.take(1, 0, 0, 1.0) == 0
+
+
+def test_the_buckets_of_a_user_are_those_of_work_and_of_bytes_each_by_itself() -> None:
+    random, rate = Random(1), ClientRates(TRAFFIC).enter("ann", 0.0)
+    work, size_left, now = TokenBucket(10, 100, 0.0), TokenBucket(1_000, 5_000, 0.0), 0.0
+    for _ in range(1_000):
+        now += random.choice((0.0, 0.0, 0.1, 3.0, 40.0))
+        messages, size = random.randrange(20), random.randrange(3_000)
+        waits = work.take(messages + (size >> 10), now), size_left.take(size, now)
+        assert rate.take(messages, size, 0, now) == pytest.approx(max(waits))

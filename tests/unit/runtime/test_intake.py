@@ -127,8 +127,7 @@ def test_a_line_that_is_new_again_and_again_does_not_hold_up_a_busy_one() -> Non
 
 def test_inputs_of_a_line_stay_in_order_and_a_long_line_is_known() -> None:
     intake, told = Intake(), list[str]()
-    for n in range(COUNT_MAX + 1):
-        intake.put("a", TimerDue((str(n),)), b"")
+    assert [intake.put("a", TimerDue((str(n),)), b"") for n in range(COUNT_MAX + 1)] == [False] * COUNT_MAX + [True]
     line = intake.line("a")
     assert line is not None
     assert line.is_long
@@ -146,7 +145,7 @@ def test_inputs_of_a_line_stay_in_order_and_a_long_line_is_known() -> None:
 
 def test_a_line_is_long_by_bytes_too() -> None:
     intake = Intake()
-    intake.put("a", said("a"), bytes(2**20 + 1))
+    assert intake.put("a", said("a"), bytes(2**20 + 1))
     line = intake.line("a")
     assert line is not None
     assert line.is_long

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from godwit.broker.effects import StartTimer, StopTimer, TimerKey
+from godwit.broker.effects import Effect, StartTimer, StopTimer, TimerKey
 from godwit.runtime.node_timers import NodeTimers
 
 
@@ -115,3 +115,11 @@ def test_a_timer_that_the_loop_calls_a_little_too_early_is_due_at_the_time_it_wa
     (_, call), clock.asked = clock.asked[0], []
     call()
     assert due == [(("a",), 10.0)]
+
+
+def test_times_after_effects_are_those_that_will_run_and_nothing_has_changed() -> None:
+    timers, clock, _ = made()
+    start(timers, a=10.0, b=20.0)
+    effects: list[Effect] = [StartTimer(("c",), 5.0), StopTimer(("a",)), StopTimer(("z",)), StartTimer(("b",), 25.0)]
+    assert timers.times_after(effects) == {("b",): 25.0, ("c",): 5.0}
+    assert (timers.times(), [at for at, _ in clock.asked]) == ({("a",): 10.0, ("b",): 20.0}, [10.0])

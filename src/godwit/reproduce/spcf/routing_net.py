@@ -288,7 +288,7 @@ class PlainHops(HopRouting):
 
     def _index(self) -> None:
         super()._index()
-        self._local_index = Plain()  # type: ignore[assignment]
+        self.local_index = Plain()  # type: ignore[assignment]
 
 
 def _asf(overlay: Overlay, matcher: str) -> Net:
