@@ -127,15 +127,33 @@ def test_a_rule_that_cannot_be_read_is_reported_and_changes_nobody() -> None:
     assert "a query does not begin with ?" in {each.reason for each in bus.rejected}
 
 
-def test_a_user_who_is_suspended_in_the_team_is_suspended_everywhere() -> None:
+def test_a_user_who_is_suspended_in_the_team_is_suspended_everywhere_until_resumed() -> None:
     bus = team()
     make(bus, join="open")
     follow(bus)
     bus.tell(1, ChangeRecord(NEW, "member/bob", {"state": "joined"}))
+    bus.tell(0, ChangeRecord(NEW, "member/bob", {"state": "joined", "role": "editor"}))
     later(bus)
     bus.tell(0, ChangeRecord(TEAM, "member/bob", {"state": "suspended"}))
     later(bus)
     assert [role(bus, place) for place in (0, 1, 2)] == [Role.NONE] * 3
+    bus.tell(0, ChangeRecord(NEW, "artefact/1", {"title": "meanwhile"}))
+    bus.tell(0, ChangeRecord(TEAM, "member/bob", {"state": "joined"}))
+    later(bus)
+    assert [role(bus, place) for place in (0, 1, 2)] == [Role.EDITOR] * 3
+    assert bus.stores[1].record(NEW, "artefact/1") is not None
+
+
+def test_a_member_who_was_removed_is_not_taken_back_when_the_team_resumes_the_user() -> None:
+    bus = team()
+    make(bus)
+    follow(bus)
+    bus.tell(0, ChangeRecord(NEW, "member/bob", {"state": "joined", "role": "editor"}))
+    bus.tell(0, ChangeRecord(NEW, "member/bob", {"state": "left"}))
+    for state in ("suspended", "joined"):
+        bus.tell(0, ChangeRecord(TEAM, "member/bob", {"state": state}))
+    later(bus)
+    assert role(bus, 0) is Role.NONE
 
 
 def test_an_invitation_in_the_name_of_another_is_refused() -> None:

@@ -1,12 +1,15 @@
 """Users on real peers: made, changed, suspended; devices that are lost."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from godwit.errors import Refused
+from godwit.teamwork.communities import Communities
 from godwit.teamwork.device_keys import DeviceKeys
-from godwit.teamwork.machine.peer_effects import ChangeRecord, SetAvailability
+from godwit.teamwork.machine.governance import Role
+from godwit.teamwork.machine.peer_effects import ChangeRecord, Happened, SetAvailability
 from godwit.teamwork.people import People
 from tests.unit.teamwork.live_team import Team, later, on_a_network
 
@@ -33,6 +36,31 @@ def test_who_is_here_is_seen_and_who_hides_is_not(tmp_path: Path) -> None:
             assert [user.presence for user in People(ann).all()] == ["available", "busy", ""]
             with pytest.raises(Refused, match="availability must be one of available, busy"):
                 bob.do(SetAvailability("asleep"))
+
+    on_a_network(tmp_path, scene)
+
+
+def test_a_component_of_another_peer_is_told_that_a_user_was_created_and_a_community_changed(tmp_path: Path) -> None:
+    async def scene(team: Team) -> None:
+        async with team.together() as (ann, _, cid):
+            heard: list[tuple[str, str]] = []
+
+            def listen(happened: Any) -> None:
+                if isinstance(happened, Happened) and not happened.added.refused:
+                    heard.append((happened.added.change.user, happened.added.change.record))
+
+            community = Communities(ann).create("Bridges")
+            Communities(ann).add(community, "cid", Role.READER)
+            await later(team)
+            end = cid.listen(listen)
+            People(ann).create("eve", {"name": "Eve"})
+            Communities(ann).change(community, description="of steel")
+            await later(team)
+            assert {("ann", "member/eve"), ("ann", "user/eve"), ("ann", "scope/self")} <= set(heard)
+            end()
+            People(ann).create("fay", {})
+            await later(team)
+            assert ("ann", "member/fay") not in heard
 
     on_a_network(tmp_path, scene)
 

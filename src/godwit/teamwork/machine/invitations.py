@@ -9,7 +9,8 @@
 3. A community with `join = rule` has as members the users whose profile matches `rule`, a filter in any language over
    profiles. Whenever a profile or the rule changes, the devices of its owners make those changes of members that are
    due. Two of them may make the same change, which does no harm.
-4. A user who was suspended in the team is suspended in communities, by the devices of their owners, in the same way.
+4. A user who was suspended in the team is suspended in communities, by the devices of their owners, in the same way,
+   and a member again when the team resumes the user.
    A device that was ended in the team is ended there and in conversations, too, where its user is a member.
 5. A peer follows at most `SCOPES_MAX` scopes: an invitation to one more is refused, and says so.
 6. A user whom an owner has removed by hand is not taken back by the rule.
@@ -185,6 +186,8 @@ class Invitations:
             fields: dict[str, object] | None = None
             if team.state(user).get("state") == SUSPENDED:
                 fields = {"state": SUSPENDED} if state == JOINED else None
+            elif state == SUSPENDED and not is_by_rule and team.role(user) > Role.NONE:
+                fields = {"state": JOINED}
             elif governance.settings.get("join") == JOIN_BY_RULE:
                 is_wanted = self._is_wanted(governance, user)
                 if is_wanted and (state is None or (is_by_rule and state != JOINED)):
