@@ -47,6 +47,7 @@ def test_a_drawn_scenario_of_each_strategy_holds(number: int) -> None:
         (50, 179),  # a client whose clock is fast says nothing again that has expired by its clock
         (33, 66),  # a broker without memory was alone, and all seemed quiet
         (7, 22),  # a broker that began another life twice sent old events to new subscriptions, matched at hops
+        (3_009, 118),  # an address was tested while the context of its receiver was changing
         (611, 116),  # a source in a new context quenched what its broker had not been told of, matched at hops
     ],
 )

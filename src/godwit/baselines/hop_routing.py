@@ -459,6 +459,9 @@ class HopRouting:
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         return []
 
+    def note_past_life(self) -> None:
+        """Nothing changes: what it knew is lost."""
+
     def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
         return []
 

@@ -257,11 +257,12 @@ class Broker:
             return
         greeting, opened, undelivered = link.on_hello(hello, now)
         effects += greeting
+        if hello.knows not in (0, self.incarnation):
+            self.routing.note_past_life()
         if undelivered is not None:
             self.carry_out(self.routing.on_peer_forgot(link.peer, undelivered, now), effects, now)
-            for message in undelivered:
-                if type(message) in self._messages:
-                    link.send(message, effects, now)
+            for message in (each for each in undelivered if type(each) in self._messages):
+                link.send(message, effects, now)
         if opened:
             self.carry_out(self.routing.on_peer_up(link.peer, now), effects, now)
             for on_link_open in self._tables.on_link_open:
@@ -542,8 +543,7 @@ class Broker:
         return effects
 
     def _on_dead_due(self, key: TimerKey, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        peer = key[1]
+        effects, peer = list[Effect](), key[1]
         if not self.links[peer].connected:
             undelivered = self.links[peer].give_up()
             for on_link_dead in self._tables.on_link_dead:

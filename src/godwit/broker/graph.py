@@ -324,6 +324,9 @@ class GraphRouting:
     def _on_view_changed(self, now: float) -> list[Answer]:
         return [] if self.hops is None else self.hops.on_topology_changed(now)
 
+    def note_past_life(self) -> None:
+        """Nothing changes: who has not told everything gets every event (`untold`)."""
+
     def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
         """Nothing changes: packets wait in the outbox, and the database is told again when the link is back."""
         self.open.pop(peer, None)

@@ -39,7 +39,7 @@ from godwit.broker.gossip import LOSSES, Gossip
 from godwit.broker.gossip_messages import Fact, LostInputs
 from godwit.broker.host import Host
 from godwit.broker.links import Link
-from godwit.broker.messages import Bye, Message, NodeId, ReceiptUpdate
+from godwit.broker.messages import Attach, Bye, Message, NodeId, ReceiptUpdate
 from godwit.errors import PeerFault
 from godwit.trace import Record
 
@@ -80,6 +80,7 @@ class LostTail:
             facts={LOSSES: self.on_fact},
             timers={LOSSES_TIMER: self._on_losses_due},
             on_peer_knows_more=self.on_peer_knows_more,
+            on_attach=self._on_attach,
             on_link_open=self._on_link_open,
         )
 
@@ -111,6 +112,12 @@ class LostTail:
         if self._has_begun or link.peer in self._agreed:  # rule 5
             raise PeerFault(WRONG)
         return self._begin_life(max(int(now * 1_000), knows + 1, self.host.incarnation + 1), 0.0, link.peer, now)
+
+    def _on_attach(self, message: Attach) -> None:
+        """A client was here last, and its session is not: this broker has had a life that it does not remember."""
+        host = self.host
+        if message.home == host.name and message.session and host.sessions.session(message.client) is None:
+            host.routing.note_past_life()
 
     def _on_link_open(self, peer: NodeId, effects: list[Effect], now: float) -> None:
         self._agreed[peer] = None

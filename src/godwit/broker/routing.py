@@ -104,6 +104,9 @@ class Routing(Protocol):
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """The link to `peer` is open."""
 
+    def note_past_life(self) -> None:
+        """A neighbour or a client has known a life of this broker that it does not remember."""
+
     def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
         """The link to `peer` is closed for now; what is sent to it waits in its outbox."""
 

@@ -22,7 +22,10 @@ subscriptions and advertisements need not think of it: most trees have `NoFurthe
 2. Events are handed on in the order in which they came from one source. Of events that were held back
    `RELEASED_AT_ONCE` are handed on at a time; until all are, what comes waits behind them, and the tables do not count
    as whole.
-3. Each entry of `in_subs` is in the matcher, and in `out_subs` of the neighbours it concerns; nothing else is. The
+3. A broker goes on without a neighbour that stays away. If it has had a life that it does not remember, it counts on
+   the neighbour to advertise and to want everything, until that one has told it all: what others publish meanwhile
+   waits on the link.
+4. Each entry of `in_subs` is in the matcher, and in `out_subs` of the neighbours it concerns; nothing else is. The
    matcher has it under its id, `(client, name)`, when it is of a client here, and under `(neighbour, id)` otherwise: a
    text or a tuple in the second place tells which.
 
@@ -33,9 +36,7 @@ about a.sender. Unadvertising and unsubscribing are ours.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Literal
-
-import msgspec
+from typing import Any, Literal
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.further_entries import FurtherEntries, NoFurtherEntries
@@ -54,7 +55,7 @@ from godwit.broker.messages import (
 from godwit.broker.placements import Change
 from godwit.broker.reductions import Outgoing, intersects, reduction_of
 from godwit.broker.routing import Answer, DeliverLocally, Demand, EntryWatch, Forward
-from godwit.broker.state_types import AnyState
+from godwit.broker.tree_state import TreeState
 from godwit.errors import PeerFault
 from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
@@ -65,7 +66,7 @@ from godwit.matching.caching_matcher import CachingMatcher
 from godwit.matching.matcher import Matcher
 from godwit.trace import Record
 
-__all__ = ["HERE", "TreeRouting", "TreeState", "matcher_key"]
+__all__ = ["HERE", "TreeRouting", "matcher_key"]
 
 HERE = ""
 """The source of what this broker's own clients say."""
@@ -85,22 +86,6 @@ ADVERTISEMENTS: Literal["advertisements"] = "advertisements"
 SUBSCRIPTIONS: Literal["subscriptions"] = "subscriptions"
 
 Entries = dict[NodeId, dict[EntryId, Filter]]
-
-
-class TreeState(msgspec.Struct, frozen=True, tag=True):
-    """The tables of one broker. The matcher follows from them."""
-
-    version: ClassVar[int] = 2
-    in_subs: dict[NodeId, dict[EntryId, Filter]]  # by source: this broker's own clients, then every neighbour
-    in_ads: dict[NodeId, dict[EntryId, Filter]]
-    out_subs: dict[NodeId, AnyState]  # of the reduction, by neighbour
-    out_ads: dict[NodeId, AnyState]
-    stale: dict[NodeId, tuple[tuple[str, EntryId], ...]]
-    awaiting: dict[str, tuple[NodeId, ...]]
-    told_all: dict[str, tuple[NodeId, ...]]
-    held: tuple[tuple[NodeId, Event], ...]
-    further: AnyState
-    maker: str = ""
 
 
 class TreeRouting:
@@ -138,6 +123,7 @@ class TreeRouting:
         }
         self.told_all: dict[str, dict[NodeId, None]] = {ADVERTISEMENTS: {}, SUBSCRIPTIONS: {}}  # whom we have
         self.held: list[tuple[NodeId, Event]] = []
+        self.had_past_life = False  # which it does not remember, or not wholly
         self.watch: EntryWatch | None = None
         self.further: FurtherEntries = NoFurtherEntries() if further is None else further
         self.further.join(self)
@@ -388,7 +374,7 @@ class TreeRouting:
 
     def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
         """Be as a broker without memory to every neighbour, but keep what they told until they have told it again."""
-        self.maker = f"{self.name}/{incarnation}"
+        self.maker, self.had_past_life = f"{self.name}/{incarnation}", True
         self.awaiting[SUBSCRIPTIONS] = dict.fromkeys(self.neighbours)
         self.awaiting[ADVERTISEMENTS] = dict.fromkeys(self.neighbours if self.advertised else ())
         for told in self.told_all.values():
@@ -476,9 +462,23 @@ class TreeRouting:
         if key == RELEASE_TIMER:
             return self._release(now)
         assert key == HOLD_TIMER
+        answers = self._count_on_all() if self.had_past_life else []
         for awaited in self.awaiting.values():
             awaited.clear()
-        return [*self._sync_others(), *self._release(now)]
+        return [*answers, *self._sync_others(), *self._release(now)]
+
+    def note_past_life(self) -> None:
+        self.had_past_life = True
+
+    def _count_on_all(self) -> list[Answer]:
+        """Neighbours that stay away may advertise and want anything, until they have told us. (rule 3)"""
+        answers: list[Answer] = []
+        for what, learn in ((ADVERTISEMENTS, self.on_advertise), (SUBSCRIPTIONS, self.on_subscribe)):
+            for n in self.awaiting[what]:
+                id = (self.maker, f"all of {n}")
+                self.stale.setdefault(n, {})[what, id] = None
+                answers += learn(id, TRUE, n)
+        return answers
 
     def refresh(self, peer: NodeId, kind: str, id: EntryId) -> None:
         """A neighbour that has lost its memory has told this entry again."""
@@ -546,12 +546,13 @@ class TreeRouting:
             tuple(self.held),
             self.further.snapshot(),
             self.maker,
+            self.had_past_life,
         )
 
     def restore(self, state: TreeState) -> None:
         """Have the tables of a broker of this name and these settings."""
         self.neighbours = tuple(source for source in state.in_subs if source != HERE)
-        self.maker = state.maker or self.maker
+        self.maker, self.had_past_life = state.maker or self.maker, state.had_past_life
         self.in_subs = {source: dict(entries) for source, entries in state.in_subs.items()}
         self.in_ads = {source: dict(entries) for source, entries in state.in_ads.items()}
         self.out_subs, self.out_ads = ({n: self.new_outgoing() for n in self.neighbours} for _ in range(2))

@@ -48,7 +48,7 @@ from godwit.broker.hop_stream import HopStreamState
 from godwit.broker.lost_tail import LostTailState
 from godwit.broker.quenching import QuenchingState
 from godwit.broker.spcf import SpcfState
-from godwit.broker.tree import TreeState
+from godwit.broker.tree_state import TreeState
 from godwit.codec.message_codec import BAD, MESSAGES
 from godwit.codec.plain_data import EventTable, attributes_of, bounds_data, described_of, event_to, value_of
 from godwit.codec.twins import Shape, Steps, Twins, any_of, many_in_steps

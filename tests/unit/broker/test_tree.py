@@ -111,6 +111,31 @@ def test_a_neighbour_that_stays_away_is_waited_for_so_long_and_no_longer() -> No
     assert routing.on_message("m", SUBS, 99.0) == []
 
 
+def test_a_neighbour_that_stays_away_may_want_everything_if_there_was_a_life_before() -> None:
+    routing = TreeRouting("b", "nm")
+    for message in (ADS, SUBS):
+        routing.on_message("n", message, 0.0)
+    routing.subscribe(S, TRUE, 0.0)
+    routing.publish(numbered(1), 0.0)
+    routing.note_past_life()
+    answers = routing.on_timer_due(HOLD_TIMER, HOLD_S)
+    told = [answer.message for answer in answers if isinstance(answer, Forward) and answer.peer == "m"]
+    assert [type(message) for message in told] == [Subscribe, Synced, Publish]  # what m must know goes first
+    to_n = {type(answer.message) for answer in answers if isinstance(answer, Forward) and answer.peer == "n"}
+    assert {Advertise, Synced} <= to_n  # m may publish anything, and what n publishes may be for it
+    assert not routing.is_settled()
+    assert Forward("m", Publish(numbered(2))) in routing.publish(numbered(2), HOLD_S)
+
+    restarted = TreeRouting("b", "nm")
+    restarted.restore(routing.snapshot())
+    for tables in (routing, restarted):
+        tables.on_message("m", ADS, 99.0)
+        tables.on_message("m", SUBS, 99.0)
+        assert tables.is_settled()
+        assert tables.publish(numbered(3), 99.0) == [DeliverLocally(numbered(3), [S])]
+        assert tables.in_subs["m"] == tables.in_ads["m"] == {}
+
+
 def test_what_is_held_is_bounded_and_what_is_too_much_is_recorded_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "HELD_MAX", 2)
     routing = TreeRouting("b", "n")

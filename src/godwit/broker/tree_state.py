@@ -1,0 +1,29 @@
+"""The state of the tree family, as snapshots have it."""
+
+from typing import ClassVar
+
+import msgspec
+
+from godwit.broker.messages import EntryId, NodeId
+from godwit.broker.state_types import AnyState
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+
+__all__ = ["TreeState"]
+
+
+class TreeState(msgspec.Struct, frozen=True, tag=True):
+    """The tables of one broker. The matcher follows from them."""
+
+    version: ClassVar[int] = 3
+    in_subs: dict[NodeId, dict[EntryId, Filter]]  # by source: this broker's own clients, then every neighbour
+    in_ads: dict[NodeId, dict[EntryId, Filter]]
+    out_subs: dict[NodeId, AnyState]  # of the reduction, by neighbour
+    out_ads: dict[NodeId, AnyState]
+    stale: dict[NodeId, tuple[tuple[str, EntryId], ...]]
+    awaiting: dict[str, tuple[NodeId, ...]]
+    told_all: dict[str, tuple[NodeId, ...]]
+    held: tuple[tuple[NodeId, Event], ...]
+    further: AnyState
+    maker: str = ""
+    had_past_life: bool = False
