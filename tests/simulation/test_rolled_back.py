@@ -114,6 +114,16 @@ def test_what_a_past_life_was_about_to_send_again_hop_by_hop_is_sent_by_the_next
     assert Simulation(scenario, seed).run().violations == ()
 
 
+def test_a_publisher_is_told_of_a_loss_that_neither_the_disk_nor_anybody_else_reports() -> None:
+    scenario, seed = widely_drawn(3_016, 135)  # and a report that was lost by the next rollback counts as none
+    assert Simulation(scenario, seed).run().violations == ()
+
+
+def test_a_client_whose_clock_is_fast_ends_what_has_expired_in_a_session_that_has_another_name() -> None:
+    scenario, seed = widely_drawn(3_015, 124)
+    assert Simulation(scenario, seed).run().violations == ()
+
+
 def test_what_waits_in_a_session_that_is_there_again_after_it_has_moved_is_not_under_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,18 +8,23 @@ subscriptions that it does not know.
 1. Only while a session continues after a loss (`is_on`): otherwise the broker's decision stands. It stays so until the
    client begins another session: an event may come late for a subscription that has ended long ago. That a session goes
    on under another name shows a loss, but in the modes that rename it at each broker.
+2. A broker may not know of its loss: its disk did not report it, and no neighbour knows more. A client to which it had
+   acknowledged more requests than it has knows it, and tells its application by the receipt (`of_loss`).
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from godwit.broker.messages import Attached, Delivery, NodeId, Subscribe, Unsubscribe
+from msgspec import structs
+
+from godwit.broker.messages import Attached, Delivery, NodeId, Receipt, Subscribe, Unsubscribe
 from godwit.client.request_outbox import Topic
 from godwit.filters.events import Event
 from godwit.filters.references import is_open
 
-__all__ = ["AfterLoss", "follows_loss", "wants"]
+__all__ = ["AfterLoss", "follows_loss", "of_loss", "wants"]
 
+UNKNOWN_SINCE = 0.0
 RENAMING = ("carry", "explicit")  # modes in which a session has another name at each broker, without any loss
 
 
@@ -27,6 +32,11 @@ def follows_loss(mode: str, session: str, message: Attached) -> bool:
     """Whether a session that is not resumed goes on after a loss. `session`: the one that its client knew, or ""."""
     is_renamed = not message.fresh and session != "" and mode not in RENAMING
     return is_renamed or message.receipt.lost_since is not None
+
+
+def of_loss(receipt: Receipt) -> Receipt:
+    """The receipt of a broker that has lost something and does not know it. (rule 2)"""
+    return receipt if receipt.lost_since is not None else structs.replace(receipt, lost_since=UNKNOWN_SINCE)
 
 
 def wants(wanted: Mapping[Topic, Any], name: str, event: Event) -> bool:

@@ -64,7 +64,7 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.client.after_loss import AfterLoss, follows_loss, wants
+from godwit.client.after_loss import AfterLoss, follows_loss, of_loss, wants
 from godwit.client.broker_message_checks import CHECKS
 from godwit.client.brought_wishes import wishes_to_bring
 from godwit.client.client_config import ClientConfig, Refusal
@@ -402,9 +402,9 @@ class Client:
         """The broker has accepted the greeting: continue the session, or start over."""
         if self.is_attached:
             raise PeerFault("a second Attached on one connection")
-        resumed = not message.fresh and message.session == self.session
-        if message.accepted < self._numbered - len(self._under_way):  # the broker has lost its last inputs
-            resumed = False
+        is_same = not message.fresh and message.session == self.session
+        has_lost = message.accepted < self._numbered - len(self._under_way)  # the broker: its last inputs
+        resumed = is_same and not has_lost
         effects = [each for refused in self._early for each in self.on_refused(refused, now)] if resumed else []
         self._early.clear()
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
@@ -414,7 +414,7 @@ class Client:
         self._log.name(cast(str, self.connection), message.broker)
         self._tried.clear()
         self._origin, self._renewed_at = message.origin, message.renewed_at
-        self._take_receipt(message.receipt)
+        self._take_receipt(of_loss(message.receipt) if is_same and has_lost else message.receipt)
         if not resumed:
             self._after_loss.begin(is_on=follows_loss(self.config.mode, self.session, message))
         if resumed:

@@ -69,6 +69,7 @@ class ClientRequests:
         self._subscribed = 0
         self._numbers: dict[tuple[str, str], int] = {}  # the request that a subscription's time is counted from
         self._expires: dict[tuple[str, str], float] = {}  # by its client's clock
+        self._over_at: dict[tuple[str, str], float] = {}  # of the same, when all brokers say that it is over
         self._ending: dict[tuple[str, str], float] = {}  # subscriptions that may have ended: when all brokers say so
 
     # ------------------------------------------------------------ subscriptions
@@ -83,6 +84,7 @@ class ClientRequests:
             expires = world.now + world.nodes[name].skew_s + self._sessions.subscription_expires_s
             self._expires[name, subscription] = expires
             first_at, last_at = self._expires_between(name, expires)
+            self._over_at[name, subscription] = last_at
             world.clock.call_at(first_at, self._expire, name, subscription, self._subscribed, last_at)
         self._open_filters.pop((name, subscription), None)
         if is_open(filter):
@@ -112,6 +114,13 @@ class ClientRequests:
     def expired_by(self, name: str, at: float) -> set[str]:
         """The subscriptions of a client that have expired by then, by its own clock."""
         return {entry for (client, entry), expires in self._expires.items() if client == name and expires <= at}
+
+    def end_expired(self, name: str, at: float) -> None:
+        """A client whose session may go on under another name ends in it what has expired by its own clock."""
+        for entry in sorted(self.expired_by(name, at)):
+            history = self._ledger.subscriptions[name, entry]
+            if history.filter is not None and not history.is_down:
+                self.note("subscription", name, entry, None, self._over_at[name, entry])
 
     def _expires_between(self, name: str, expires: float) -> tuple[float, float]:
         """The first and the last moment at which its broker may end a subscription. (rule 3)"""

@@ -21,12 +21,13 @@ later.
 
 from typing import TypeVar, assert_never
 
+from godwit.broker.effects import TailLost
 from godwit.broker.lost_tail import LOST_TAIL
 from godwit.codec.journal_losses import needs_operator
 from godwit.simulator import damaged_disks
 from godwit.simulator.fault_plan import Fault, drawn_faults
 from godwit.simulator.in_flight import InFlight
-from godwit.simulator.ledger import Ledger
+from godwit.simulator.ledger import EventId, Ledger
 from godwit.simulator.lost_disks import LostDisks, clients_within, events_within
 from godwit.simulator.network import Network
 from godwit.simulator.network_monitor import NetworkMonitor
@@ -83,6 +84,7 @@ class FaultInjector:
         self._slow_disks: dict[str, int] = {}
         self._unnoticed_until = 0.0  # a disk has lost inputs, and the loss may be unknown yet
         self._rollbacks_begun = 0
+        self._reported: dict[str, dict[EventId, None]] = {}  # by broker, events that were in lost inputs
         self._rolled_back: dict[str, bool] = {}  # brokers that are down, and whether their disk reports the loss
         self._refused: dict[str, str] = {}  # brokers that are down and will not start, and why
         recorder.listen(("closed",), self._on_closed)
@@ -179,6 +181,8 @@ class FaultInjector:
         """Stop a broker; None if it was down."""
         if not self._world.nodes[name].alive:
             return None
+        if self._loses_report(name):
+            self._rolled_back[name] = True  # the disk reports the loss again
         self._world.crash(name, keeps_disk=True)
         return "crash"
 
@@ -253,9 +257,13 @@ class FaultInjector:
         """Stop a broker whose disk loses the last inputs; `is_told`: it reports the loss."""
         self._lost_disks.has_lost_any = True
         tail, since = self._in_flight.taken_since(name, count), self._world.tail_begins_s(name, count)
+        reported = self._reported.setdefault(name, {})
+        if not is_told and self._loses_report(name, count):
+            self._ledger.rolled_back.update(dict.fromkeys(reported, False))
         for id in dict.fromkeys(id for taken in tail for id in events_within(taken)):
             self._ledger.died.update((client, id) for client in self._population.homes)
             self._ledger.rolled_back[id] = is_told and self._ledger.rolled_back.get(id, True)
+            reported[id] = None
             self._recorder.record(name, Record("died", publisher=id[0], sequence=id[1], detail="rolled back"))
         events = self._in_flight.events()
         self._monitor.end_quiet()
@@ -266,6 +274,11 @@ class FaultInjector:
                 self._lost_disks.lose_session(client)
         self._rolled_back[name] = is_told
         self._world.crash(name, keeps_disk=True, loses=count)
+
+    def _loses_report(self, name: str, count: int = 0) -> bool:
+        """Whether the disk's report of an earlier loss is among the last `count` inputs, or is not on the disk yet."""
+        node = self._world.nodes[name]
+        return any(isinstance(input, TailLost) for input, _ in node.journal[max(0, node.durable - count) :])
 
     def _on_closed(self, node: str, record: Record, now: float) -> None:
         """A broker begins another incarnation: disconnected clients reconnect."""

@@ -122,8 +122,10 @@ class LedgerUpdates:
         if self._begins_sessions(name):
             ledger.home_lost(name, now, self._in_flight.events())  # unless the record of its last broker came first
             ledger.home_renewed(name, now, self._in_flight.events())
+        soon = now + self._world.nodes[name].skew_s + MARGIN_S
+        if self._lost_disks.has_lost_any:
+            self._requests.end_expired(name, soon)
         if name in self._lost_disks.clients:
-            soon = now + self._world.nodes[name].skew_s + MARGIN_S
             over = self._requests.expired_by(name, soon)
             ledger.home_renewed(name, now, self._in_flight.events(), besides=over)
 

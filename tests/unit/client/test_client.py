@@ -226,6 +226,22 @@ def test_a_refusal_that_came_before_attached_is_recorded_when_its_session_is_kno
     assert [(record.kind, record.sequence, record.detail) for record in records] == [("refused", 1, "no")]
 
 
+def test_a_broker_that_has_lost_what_it_acknowledged_and_does_not_know_it_is_told_of_in_the_receipt() -> None:
+    client = there()
+    for number in (1, 2):
+        client.publish({"x": number}, 0.0)
+        hear(client, Accepted(number))
+    client.handle(Opened("b"), 0.0)
+    hear(client, Attached(2, False, Receipt(number=2), "b/1/1"))
+    assert client.receipts[-1].lost_since is None
+    client.handle(Opened("b"), 0.0)
+    hear(client, Attached(1, False, Receipt(number=2), "b/1/1"))
+    assert client.receipts[-1].lost_since == 0.0
+    client.handle(Opened("b"), 0.0)
+    hear(client, Attached(0, True, Receipt(number=1, session_lost=True), "b/2/1"))
+    assert client.receipts[-1].lost_since is None  # that receipt says it itself
+
+
 # ------------------------------------------------------------ a session that is gone
 
 
