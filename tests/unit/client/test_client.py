@@ -231,15 +231,14 @@ def test_a_broker_that_has_lost_what_it_acknowledged_and_does_not_know_it_is_tol
     for number in (1, 2):
         client.publish({"x": number}, 0.0)
         hear(client, Accepted(number))
-    client.handle(Opened("b"), 0.0)
-    hear(client, Attached(2, False, Receipt(number=2), "b/1/1"))
-    assert client.receipts[-1].lost_since is None
-    client.handle(Opened("b"), 0.0)
-    hear(client, Attached(1, False, Receipt(number=2), "b/1/1"))
-    assert client.receipts[-1].lost_since == 0.0
-    client.handle(Opened("b"), 0.0)
-    hear(client, Attached(0, True, Receipt(number=1, session_lost=True), "b/2/1"))
-    assert client.receipts[-1].lost_since is None  # that receipt says it itself
+    for attached in (
+        Attached(2, False, Receipt(number=2), "b/1/1"),
+        Attached(1, False, Receipt(number=2), "b/1/1"),
+        Attached(0, True, Receipt(number=1, session_lost=True), "b/2/1"),  # which says it itself
+    ):
+        client.handle(Opened("b"), 0.0)
+        hear(client, attached)
+    assert [receipt.lost_since for receipt in client.receipts] == [None, None, 0.0, None]
 
 
 # ------------------------------------------------------------ a session that is gone
