@@ -440,14 +440,12 @@ class HopRouting:
         return self._end(message)
 
     def demand_of(self, message: Any) -> Demand | None:
-        if type(message) is ContextPacket:
-            return None
-        return Demand(message.filter) if type(message) is SubscribePacket else Demand()
+        demand = Demand(message.filter) if type(message) is SubscribePacket else Demand()
+        return None if type(message) is ContextPacket else demand
 
     def _check_down(self, peer: NodeId, source: NodeId) -> None:
         """`PeerFault` when this does not come from where the tree of `source` has it come from."""
-        tree = self._trees.get(source)
-        if tree is None or tree.get(self.broker) != peer:
+        if self._trees.get(source, {}).get(self.broker) != peer:
             raise PeerFault(f"what comes from {source!r} along its tree does not come by {peer}")
 
     def _check_up(self, peer: NodeId, home: NodeId, targets: Iterable[NodeId]) -> None:
@@ -459,8 +457,7 @@ class HopRouting:
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         return []
 
-    def note_past_life(self) -> None:
-        """Nothing changes: what it knew is lost."""
+    def note_past_life(self) -> None: ...
 
     def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
         return []
