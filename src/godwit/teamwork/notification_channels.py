@@ -6,6 +6,7 @@ thread with a time limit of its own, so a mail server that hangs delays nobody e
 
 import asyncio
 import json
+import re
 import smtplib
 import ssl
 from collections.abc import Mapping
@@ -19,10 +20,10 @@ from urllib.parse import quote
 import msgspec
 
 from godwit.errors import GodwitError, Refused
-from godwit.teamwork.machine.notification_rules import how_to_end
+from godwit.teamwork.machine.notification_rules import Channel, how_to_end
 from godwit.teamwork.messages import Messages
 from godwit.teamwork.notification_queue import Batch
-from godwit.webhook_post import WebhookError, WebhookPoster
+from godwit.webhook_post import WebhookError, WebhookPoster, is_webhook
 
 __all__ = [
     "ChannelError",
@@ -31,12 +32,14 @@ __all__ = [
     "MessageChannel",
     "Sender",
     "WebhookChannel",
+    "problem_of_target",
     "summary",
     "text_of",
 ]
 
 TIMEOUT_S = 30.0
 SHOWN_MAX = 50
+MAIL_ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+")
 
 
 class ChannelError(GodwitError):
@@ -183,3 +186,12 @@ class MessageChannel:
 def _one_line(text: str) -> str:
     """A text as a header: line breaks would begin another one."""
     return " ".join(text.split())[:200]
+
+
+def problem_of_target(channel: Channel) -> str:
+    """Why a channel can reach nobody, or nothing."""
+    if channel.kind == "webhook" and not is_webhook(channel.target):
+        return f"a webhook needs a URL with http or https, not {channel.target!r}"
+    if channel.kind == "mail" and not MAIL_ADDRESS.fullmatch(channel.target):
+        return f"a mail channel needs one address, as ann@example.org, not {channel.target!r}"
+    return ""

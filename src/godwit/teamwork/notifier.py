@@ -49,7 +49,7 @@ from godwit.teamwork.machine.peer_effects import Happened, PresenceChanged
 from godwit.teamwork.machine.records import Record
 from godwit.teamwork.meetings import answers_of
 from godwit.teamwork.names import not_there
-from godwit.teamwork.notification_channels import ChannelError, Sender
+from godwit.teamwork.notification_channels import ChannelError, Sender, problem_of_target
 from godwit.teamwork.notification_inbox import Told
 from godwit.teamwork.notification_queue import Batch, NotificationQueue
 from godwit.teamwork.query_languages import full_name
@@ -134,7 +134,11 @@ class Notifier:
             raise Refused(problem)
         channels = {DESKTOP, *self._senders}
         if missing := {channel.kind for channel in subscription.channels} - channels:
-            raise Refused(f"this peer has no channel {min(missing)!r}; it has {', '.join(sorted(channels))}")
+            how = "; mail needs a server in the settings of the peer (mail.host)" if min(missing) == "mail" else ""
+            raise Refused(f"this peer has no channel {min(missing)!r}; it has {', '.join(sorted(channels))}{how}")
+        for channel in subscription.channels:
+            if problem := problem_of_target(channel):
+                raise Refused(problem)
         if subscription.id not in self._subscriptions and len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             raise Refused(f"there are {SUBSCRIPTIONS_MAX:,} subscriptions: end one of them first")
         self._check(subscription)

@@ -198,6 +198,9 @@ def test_what_cannot_be_subscribed_to_is_refused(tmp_path: Path) -> None:
     async def scene(stage: Scene) -> None:
         with pytest.raises(Refused, match="this peer has no channel 'message'; it has desktop, mail"):
             stage.notifier.subscribe(UserSubscription("1", "x", ("artefact",), (Channel("message"),)))
+        for target in ("ann", "ann@example.org, bob@example.org", "ann@example.org\nBcc: eve@example.org"):
+            with pytest.raises(Refused, match="a mail channel needs one address"):
+                stage.notifier.subscribe(UserSubscription("1", "x", ("artefact",), (Channel("mail", target),)))
         with pytest.raises(Refused, match="a subscription needs at least one kind"):
             stage.notifier.subscribe(UserSubscription("1", "x", (), (MAIL,)))
         stage.notifier.subscribe(UserSubscription("1", "odd", ("artefact",), (MAIL,), query="?"))
