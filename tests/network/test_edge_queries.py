@@ -429,6 +429,29 @@ def test_a_browser_is_told_that_its_subscription_is_suspended() -> None:
     run(scene)
 
 
+def test_why_says_that_a_subscription_is_suspended() -> None:
+    async def scene() -> None:
+        async with broker() as (running, client):
+            running.http.tests.limits = EdgeLimits(test_ms_per_s=1e-6)
+            async with at(running) as socket:
+                await attached(socket, "page")
+                await say(socket, **subscribe(1, "a + b > 10", language=None))
+                await heard(socket)
+                await client.post("/events", json={"a": 30, "b": 4})
+                await heard(socket)
+                posted = await client.post("/events", json={"a": 40, "b": 4})
+                await until(lambda: running.http.activity.counts.get("residue", 0) > 0)
+                [event] = posted.json()["ids"]
+                asked = {"client": "page", "written": '{"a": 30, "b": 4}'}
+                written = (await client.get("/why", params=asked)).json()
+                assert not written["delivered"]
+                assert written["verdict"].startswith("b1: the subscription 's' is suspended: its tests take more than ")
+                asked = {"client": "page", "event": event}
+                assert "limits.test_ms_per_s" in (await client.get("/why", params=asked)).json()["verdict"]
+
+    run(scene)
+
+
 # ---------------------------------------------------------------- seen from outside
 
 

@@ -322,7 +322,7 @@ class EventExplanations:
         if event is None:
             return row
         row |= asked_of(session.exact.get(name, session.subscriptions[name].filter), event.attributes)
-        row["matches"] = not row["fails"]
+        row["matches"] = not row["fails"] and not row.get("suspended")
         said = session_queries(session, name)
         if row["matches"] and said and may_test:
             row["exact"] = self._tested(said, event, session)

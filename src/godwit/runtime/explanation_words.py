@@ -144,6 +144,9 @@ def why_not(told: Mapping[str, Any], subscription: str = "") -> str:
         return f"{wants}{refused}"
     if any(row.get("matches", True) for row in rows):
         return ""
+    for row in rows:
+        if row.get("suspended") and not row["fails"]:
+            return f"the subscription {row['name']!r} is suspended: {row['suspended']}"
     return f"no subscription of the client matches the event{_closest(rows)}"
 
 

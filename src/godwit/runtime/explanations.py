@@ -109,7 +109,7 @@ def with_reasons(hops: list[Hop]) -> list[Hop]:
         for row in hop.get("subscriptions") or []:
             asked = _asked_of(row.get("now") or row["filter"], attributes)
             if asked is not None:
-                row |= {**asked, "matches": not asked["fails"]}
+                row |= {**asked, "matches": not asked["fails"] and not row.get("suspended")}
         for right in (hop.get("right"), (hop.get("publisher") or {}).get("right")):
             if right:
                 asked = _asked_of(right["grant"], attributes) or {"fails": [], "has": ""}

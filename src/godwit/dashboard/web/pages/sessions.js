@@ -58,7 +58,7 @@ function Rows({ rows, at, search, first }) {
     html`<${Link} page="sessions" parameters=${{ at, search, first, client: session.client }}>${session.client}<//>`,
     broker,
     session.attached ? html`<span class="holds">attached</span>` : html`<span class="dim">away${session.ends_at ? `, kept until ${moment(session.ends_at)}` : ""}</span>`,
-    count(session.subscriptions),
+    session.suspended ? html`${count(session.subscriptions)} <span class="fails">${count(session.suspended)} suspended</span>` : count(session.subscriptions),
     count(session.queued),
     session.mode,
   ]);
