@@ -342,3 +342,10 @@ def test_holders_that_forget_a_session_which_another_handed_out_are_seen(monkeyp
     changes = ["run.duration_s=95", "run.settle_s=60", "radio.move_s=95", "radio.speed_mps=25"]
     summary = run(with_changes(named("adhoc"), [*changes, "radio.meeting=coordinate"]), 5)
     assert "nothing held is lost" in {violation.law for violation in summary.violations}
+
+
+def test_a_device_that_is_down_is_not_expected_to_end_leases():
+    crashes = ["radio.crashes_per_s=0.2", "radio.keeps_disk=true", "radio.down_s=20", "radio.lease_s=6"]
+    few_devices = ["radio.devices=3", "clients.publishers=3", "clients.subscribers=3", "clients.publish_per_s=0.3"]
+    ways = ["radio.side_m=900", "radio.move_s=5", "radio.rest_s=45", "run.duration_s=110", "run.settle_s=90"]
+    assert run(with_changes(named("adhoc"), [*crashes, *few_devices, *ways]), 341).violations == ()

@@ -377,7 +377,7 @@ class AdHocWorld:
     def _check_leases(self, leader: str) -> None:
         broker, config = self.node(leader).broker, self.configs[leader]
         assert broker is not None
-        for client in clients_with_sessions(broker):
+        for client in clients_with_sessions(broker) if self.world.nodes[leader].alive else ():
             since = self.left_at.get((leader, client))
             left_s = 0.0 if since is None else self.world.now - since
             if left_s > config.lease_s + converge_s(config):
