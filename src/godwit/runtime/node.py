@@ -236,7 +236,8 @@ class Node:
             self.watch.on_turn(inputs, at - began, now)
         if not has_journal:
             self._is_urgent = False
-            self._carry_out(self._taken_effects())
+            if effects or self._pacing.waiting:  # there are none of confirmations
+                self._carry_out(self._taken_effects())
             if not self._is_due:
                 self._be_quiet()
         elif not self._is_writing:
@@ -324,7 +325,8 @@ class Node:
         if self.watch is not None:
             self.watch.on_written(max(0.0, self._clock.time() - self.writing_since), len(batch))
         self._is_writing, self.writing_since = False, 0.0
-        self._carry_out(effects)
+        if effects or self._pacing.waiting:
+            self._carry_out(effects)
         if self._is_faulty:
             self._start_again()
         elif self._entries or self._effects:
@@ -511,8 +513,6 @@ class Node:
     # ------------------------------------------------------------ effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
-        if not effects and not self._pacing.waiting:  # as of confirmations
-            return
         if self.watch is not None and effects:
             self.watch.on_effects(effects, self.now)
         port_of = self.ports.get
