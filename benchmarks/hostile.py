@@ -42,7 +42,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measuring import this_machine, undisturbed
-from godwit.broker.messages import Attach, Attached, Note, Refused, Request, Subscribe
+from godwit.broker.messages import Attach, Attached, Context, Note, QueueRules, Refused, Request, Subscribe
 from godwit.errors import Refused as RefusedError
 from godwit.filters import parse
 from godwit.runtime import connect
@@ -355,6 +355,72 @@ async def flooded(client: NetworkClient, answers: Answers) -> None:
         asked = [client.publish({"kind": "parking", "n": first + i, "text": "x" * 1_000}) for i in range(500)]
         for each in asked:
             await answers.ask(each)
+
+
+# ---------------------------------------------------------------- what one message multiplies
+
+
+@attack("50 shared subscriptions of 900 literals, and 50 connections after each other")
+async def shared_subscriptions(ports: Ports) -> None:
+    answers = Answers()
+    client = await Raw.open(ports, "mallory/1")
+    filters = [parse(f"{GRANT} AND ({any_of(449, '(a{i} > {j} AND b{i} < {j})', salt)})") for salt in range(50)]
+    for salt, filter in enumerate(filters):
+        await client.ask(answers, [Subscribe(("mallory/1", f"s{salt}"), filter, share="g")])
+    answers.expect(range(40, 51), range(11), "limits.user_filter_bytes_max")
+    for _ in range(50):
+        client.close()
+        client = await Raw.open(ports, "mallory/1")
+    client.close()
+
+
+@attack("300 subscriptions with queue rules that match 1,000 events, and 20 connections")
+async def many_queue_rules(ports: Ports) -> None:
+    answers = Answers()
+    rules = QueueRules(importance="n", newest_per="k", high_water="n", age_s_max=1_000.0)
+    client = await Raw.open(ports, "mallory/1")
+    wishes = [Subscribe(("mallory/1", f"s{i}"), parse(f"{GRANT} AND n > {-i - 1}"), queue=rules) for i in range(300)]
+    await client.ask(answers, wishes)
+    client.close()
+    async with mallory(ports, "mallory/2") as publisher:
+        for n in range(1_000):
+            await answers.ask(publisher.publish({"kind": "parking", "n": n, "k": n}))
+    answers.expect(1_300)
+    for _ in range(20):
+        (await Raw.open(ports, "mallory/1")).close()
+
+
+@attack("100 patterns LIKE over 5,000 retained events of 2 KB")
+async def patterns_over_retained(ports: Ports) -> None:
+    answers = Answers()
+    async with mallory(ports) as client:
+        for first in range(0, 5_000, 500):
+            asked = [
+                client.publish({"kind": "parking", "text": "ab" * 1_000, "n": i}, retain=f"parking/{i}")
+                for i in range(first, first + 500)
+            ]
+            for each in asked:
+                await answers.ask(each)
+        pattern = any_of(100, "text LIKE '%" + "a%b_" * 20 + "z{i}%'")
+        await answers.ask(client.subscribe(f"{GRANT} AND ({pattern})", retained=True))
+        await asyncio.sleep(10)
+    answers.expect(5_001)
+
+
+@attack("2,000 sessions with contexts of their own, and 50 events with a `to` of 64 literals")
+async def contexts_of_receivers(ports: Ports) -> None:
+    answers = Answers()
+    clients = [await Raw.open(ports, f"mallory/{n}") for n in range(2_000)]
+    for n, client in enumerate(clients):
+        wishes = [Subscribe((f"mallory/{n}", "s"), parse(GRANT)), Context({f"x{i}": n for i in range(8)})]
+        await client.ask(answers, wishes)
+    to = parse(any_of(64, "x{i} < {j}", -1_000))
+    async with mallory(ports, "mallory/p") as publisher:
+        for _ in range(50):
+            await answers.ask(publisher.publish({"kind": "parking"}, to=to))
+    answers.expect(4_050)
+    for client in clients:
+        client.close()
 
 
 # ---------------------------------------------------------------- the neighbour

@@ -16,6 +16,7 @@ from godwit.runtime import Address, connect
 from godwit.runtime.activity_monitor import ActivityMonitor
 from godwit.runtime.broker_server import BrokerServer
 from godwit.runtime.inspection import Inspection
+from godwit.runtime.routing_answers import entries_of
 from tests.network.mqtt_devices import Device
 from tests.network.test_reconfigured import station
 from tests.network.waiting import run, until
@@ -45,10 +46,10 @@ class Served:
 
     def entries(self) -> set[Entry] | None:
         """The entries of its tables, as table and source (a client here, or a neighbour); None while they change."""
-        told = self.inspection.routes()
-        if not told["settled"]:
+        machine: Any = self.server.node.machine
+        if not machine.routing.is_settled():
             return None
-        return {(entry["table"], entry["from"] or entry["owner"]) for entry in told["entries"]}
+        return {(table, source or id[0]) for table, source, id, _ in entries_of(machine.routing)}
 
     def wishes_of(self, peer: str) -> dict[Any, Any]:
         """What a neighbour has subscribed to here."""

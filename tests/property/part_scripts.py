@@ -34,6 +34,7 @@ from godwit.broker.messages import (
     PastConnection,
     Publish,
     Request,
+    Retain,
     Subscribe,
     Synced,
 )
@@ -46,7 +47,7 @@ from godwit.broker.stream_messages import ViewReached
 from godwit.broker.topology import Topology
 from godwit.broker.tree import TreeRouting
 from godwit.filters.events import Event
-from godwit.filters.filters import TRUE
+from godwit.filters.filters import TRUE, any_of
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
 from godwit.mobility.location_tree import FollowedFilters
@@ -187,9 +188,25 @@ AGAIN = [Opened("again"), Heard("again", Attach("ann", attempt=2))]
 HEARD_OF_A_LOSS = Script(tree, inputs(*OPEN, *CLIENTS, *frames("n", LOSS)), inputs(*AGAIN))
 MOVING = Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1))
 
+MANY = any_of(*(parse(f"x = 1 AND a{n} IS NULL") for n in range(450)))  # so that an event takes half a slice
+RETAINING = [Retain(Event({"x": 1}, "ann", n, payload=bytes(60_000)), f"k{n}") for n in range(1, 4)]
+IN_SLICES = Script(
+    tree,
+    inputs(
+        *(Opened("ann"), Heard("ann", Attach("ann"))),
+        *(Heard("ann", Request(n, wish)) for n, wish in enumerate(RETAINING, 1)),
+        Heard("ann", Request(4, Subscribe(("ann", "s"), MANY, retained=True))),
+    ),
+    inputs(*3 * (TimerDue(("retained",)),)),
+)
+
 GRANTED = [RightsGranted(f"bob/{number}", ClientRights("bob", TRUE, TRUE)) for number in range(1_024)]
 
 SCRIPTS: dict[str, Script] = {
+    "RetainedState.rests": IN_SLICES,
+    "RestState.id": IN_SLICES,
+    "RestState.after": IN_SLICES,
+    "RestState.upto": IN_SLICES,
     "RightsEntryState.granted_at": Script(
         tree,
         inputs(*GRANTED[:-1]),

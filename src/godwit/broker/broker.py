@@ -127,7 +127,7 @@ class Broker:
         link = self.config.link
         if self.config.family == "tree" or self.config.overlay:  # no other way: what waits for it waits
             link = structs.replace(link, dead_after_s=None)
-        return Link(peer, self.incarnation, link)
+        return Link(peer, self.incarnation, link, lambda: self.config.limits.user_share)
 
     def _dispatch(self, tables: Dispatch) -> None:
         """Take over what the components handle."""

@@ -28,7 +28,8 @@ every source sends a `ChannelTail` after them when it hears that somebody has st
    sessions drop what came before, and clients what comes after a later event of the same publisher. What else comes
    of it is dropped.
 7. Bounded: `history_max` packets sent; `parked_max` for each target, and one more for each source; `held_max` for each
-   source (what is early beyond is dropped and asked for again); `NACK_MAX` numbers in a question.
+   source (what is early beyond is dropped and asked for again); `NACK_MAX` numbers in a question. Of each, events are
+   also bounded by their bytes (`WAITING_BYTES_MAX`).
 8. What was given up may have been a subscription: the target asks the source to tell it everything, once, when no gap
    is left.
 
@@ -54,6 +55,7 @@ from godwit.broker.routing import Answer, Forward
 from godwit.broker.state_types import AnyMessage
 from godwit.broker.stream_messages import event_message
 from godwit.broker.topology import Topology
+from godwit.broker.waiting_bytes import WaitingEvents, bytes_of, event_in
 from godwit.trace import Record
 
 __all__ = ["GAP", "Channels", "ChannelsState", "HandedOn", "IncomingState"]
@@ -62,6 +64,7 @@ GAP = "gap"
 """The timers of this module are named (GAP, source)."""
 
 VOIDED_MAX = 4_096
+WAITING_BYTES_MAX = 64 * 2**20  # of events: in the history, parked for a target, early from a source
 URGENT = (ChannelStart, Nack, LostNumbers)
 
 HandedOn = tuple[NodeId, Carried]
@@ -106,6 +109,7 @@ class Incoming:
     next: int = 0  # the number that is handed on next
     highest: int = 0  # that was heard of
     held: dict[int, Carried | None] = field(default_factory=dict)  # early; None: nothing left to hand on
+    held_bytes: int = 0  # of the events among them
     voided: dict[int, None] = field(default_factory=dict)
     waits_for: int = -1  # `next` when the timer was started; -1: it does not run
     doubts: bool = False  # packets were given up: some may have been subscriptions
@@ -144,6 +148,7 @@ class Incoming:
             state.next,
             state.highest,
             held,
+            sum(map(bytes_of, held.values())),
             dict.fromkeys(state.voided),
             state.waits_for,
             state.doubts,
@@ -182,7 +187,10 @@ class Channels:
         self.incarnations: dict[NodeId, int] = {}  # of every target, for which the channel to it was started last
         self.starts: dict[NodeId, int] = {}  # the number of that Start
         self.numbers: dict[NodeId, int] = {}  # the last one used
-        self.history: deque[Packet] = deque(maxlen=history_max)
+        self.history_max = history_max
+        self.history: deque[Packet] = deque()
+        self._remembered = WaitingEvents()  # those of the history
+        self._parked_bytes: dict[NodeId, int] = {}  # by target
         self.incoming: dict[NodeId, Incoming] = {}
         self.parked: dict[NodeId, deque[Packet]] = {}  # by target; each packet has this one target
 
@@ -204,9 +212,18 @@ class Channels:
         """Have these channels."""
         self.incarnation = state.incarnation
         self.incarnations, self.starts, self.numbers = dict(state.incarnations), dict(state.starts), dict(state.numbers)
-        self.history.extend(state.history)
+        self.history, self._remembered = deque(state.history), WaitingEvents(state.history)
         self.incoming = {source: Incoming.restored(each) for source, each in state.incoming.items()}
         self.parked = {target: deque(waiting) for target, waiting in state.parked.items()}
+        self._count_parked()
+
+    def _count_parked(self) -> None:
+        self._parked_bytes = {target: sum(map(bytes_of, waiting)) for target, waiting in self.parked.items()}
+
+    def waiting_bytes(self) -> int:
+        """The size of all events that wait, or are kept to be sent again."""
+        early = sum(incoming.held_bytes for incoming in self.incoming.values())
+        return self._remembered.bytes + sum(self._parked_bytes.values()) + early
 
     # ------------------------------------------------------------ sending
 
@@ -225,8 +242,18 @@ class Channels:
         for target in targets:
             numbered[target] = numbers[target] = numbers.get(target, 0) + 1  # rule 1
         packet = Packet(self.broker, self.incarnation, numbered, message)
-        self.history.append(packet)
+        self._remember(packet)
         return self.route(packet)
+
+    def _remember(self, packet: Packet) -> None:
+        """Keep a packet that may have to be sent again; the oldest go. (rule 7)"""
+        self.history.append(packet)
+        self._remembered.add(event_in(packet), bytes_of(packet))
+        while len(self.history) > self.history_max or (
+            self._remembered.bytes > WAITING_BYTES_MAX and len(self.history) > 1
+        ):
+            self.history.popleft()
+            self._remembered.drop()
 
     def send_tails(self, besides: NodeId) -> list[Answer]:
         """Somebody has lost what it held: let every other target see how far the numbers have gone."""
@@ -251,21 +278,24 @@ class Channels:
     def _park(self, packet: Packet, target: NodeId, answers: list[Answer]) -> None:
         waiting = self.parked.setdefault(target, deque())
         waiting.append(_part(packet, (target,)))
-        if len(waiting) <= self.parked_max:
-            return
-        alike = (at for at in range(len(waiting) - 2, -1, -1) if waiting[at].source == packet.source)
-        at = next(alike, -1)  # the one with the lower number goes: by the highest, the target sees what it misses
-        if at >= 0:
+        self._parked_bytes[target] = self._parked_bytes.get(target, 0) + bytes_of(packet)
+        while len(waiting) > self.parked_max or self._parked_bytes[target] > WAITING_BYTES_MAX:
+            alike = (at for at in range(len(waiting) - 2, -1, -1) if waiting[at].source == packet.source)
+            at = next(alike, -1)  # the one with the lower number goes: by the highest, the target sees what it misses
+            if at < 0:
+                return
             if (waiting[at].incarnation, waiting[at].targets[target]) > (packet.incarnation, packet.targets[target]):
                 at = len(waiting) - 1
             why = f"no path to {target}, and no room to wait for one"
             answers += _dropped(packet.source, waiting[at].targets[target], waiting[at].message, why)
+            self._parked_bytes[target] -= bytes_of(waiting[at])
             del waiting[at]
 
     def on_topology_changed(self, now: float) -> list[Answer]:
         """The overlay looks different: send on what is parked, ask again where there was no way to ask."""
         answers: list[Answer] = []
         for target in [target for target in self.parked if self.topology.next_hop(target) is not None]:
+            del self._parked_bytes[target]
             for packet in self.parked.pop(target):
                 answers += self.route(packet)
         for source, incoming in self.incoming.items():
@@ -279,11 +309,13 @@ class Channels:
         self.incarnation = incarnation
         self.incarnations, self.starts, self.numbers = {}, {}, {}
         self.history.clear()
+        self._remembered.clear()
         others = {
             target: deque(packet for packet in waiting if packet.source != self.broker)
             for target, waiting in self.parked.items()
         }
         self.parked = {target: waiting for target, waiting in others.items() if waiting}
+        self._count_parked()
         return past
 
     # ------------------------------------------------------------ receiving
@@ -315,11 +347,14 @@ class Channels:
             incoming.highest = max(incoming.highest, number)
             if isinstance(packet.message, URGENT):  # rule 4
                 self._act(packet.source, number, packet.message, incoming, answers, handed_on)
-            if number == incoming.next or len(incoming.held) < self.held_max:
+            size = incoming.held_bytes + bytes_of(packet.message) - bytes_of(incoming.held.get(number))
+            if number == incoming.next or (len(incoming.held) < self.held_max and size <= WAITING_BYTES_MAX):
                 incoming.held[number] = None if isinstance(packet.message, Nack | LostNumbers) else packet.message
+                incoming.held_bytes = size
             while incoming.next in incoming.held:
                 message = incoming.held.pop(incoming.next)
                 incoming.next += 1
+                incoming.held_bytes -= bytes_of(message)
                 if message is not None:
                     handed_on.append((packet.source, message))
         if incoming.waits_for >= 0 or incoming.has_gap:
@@ -356,12 +391,14 @@ class Channels:
                     return
                 for early in sorted(early for early in incoming.held if early < number):
                     held = incoming.held.pop(early)
+                    incoming.held_bytes -= bytes_of(held)
                     if incoming.life and held is not None:  # of that life we have lost only what came last
                         handed_on.append((source, held))
                     else:
                         answers += _dropped(source, early, held, "for a life that is over")
                 if number < incoming.next:  # what came above has nothing to do with what comes now
                     incoming.held.clear()
+                    incoming.held_bytes = 0
                     incoming.highest = number
                 incoming.life, incoming.first, incoming.next = message.incarnation, number, number
             return

@@ -18,8 +18,9 @@ subscriptions only.
    does not hear again is over at `Synced`, not before.
 4. Until a broker has told everything, nobody knows what it does not want: every event goes to it (`untold`).
 5. A newborn broker does not know yet who is there: what its clients publish is kept until its first link has been open
-   for `newborn_s` (`early`, `EARLY_MAX` events), and goes to each broker that it meets for the first time till then. A
-   broker that a past life of this one knew is no such broker: old events would reach subscriptions made since.
+   for `newborn_s` (`early`, `EARLY_MAX` events and `EARLY_BYTES_MAX`), and goes to each broker that it meets for the
+   first time till then. A broker that a past life of this one knew is no such broker: old events would reach
+   subscriptions made since.
 6. When the path to a broker is lost permanently or a broker starts a new life, packets may have died with it: every
    source sends a `ChannelTail`, by which targets see what they miss.
 7. Where a source could not send a packet again it may have been a subscription: the target asks to be told everything
@@ -71,6 +72,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.packet_checks import Further, check_packet
+from godwit.broker.queues import event_size
 from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, EntryWatch, Forward, RelayedMessage
 from godwit.broker.state_types import AnyState
 from godwit.broker.stream_messages import HopPacket, SentAgain, event_message
@@ -87,6 +89,7 @@ __all__ = ["GraphRouting", "GraphState"]
 
 NEWBORN = "newborn"
 EARLY_MAX = 4_096
+EARLY_BYTES_MAX = 64 * 2**20
 ENTRIES_MAX = 1_000_000  # from one broker
 
 
@@ -144,6 +147,7 @@ class GraphRouting:
         self.untold: dict[NodeId, None] = {}  # rule 4
         self.newborn_s = newborn_s
         self.early: deque[Event] | None = deque()  # rule 5; None: grown up
+        self._early_bytes = 0
         self.local_index, self._remote_index = new_matcher(), new_matcher()
         self.watch: EntryWatch | None = None
         self.forwarding.join(self)
@@ -203,8 +207,11 @@ class GraphRouting:
             answers += self._send_event(event, homes, found, now)
         if self.early is not None:
             self.early.append(event)
-            if len(self.early) > EARLY_MAX:
-                publisher, sequence = self.early.popleft().id
+            self._early_bytes += event_size(event)
+            while len(self.early) > EARLY_MAX or (self._early_bytes > EARLY_BYTES_MAX and len(self.early) > 1):
+                gone = self.early.popleft()
+                self._early_bytes -= event_size(gone)
+                publisher, sequence = gone.id
                 if not self.channels.incarnations:
                     why = "a newborn broker that knows nobody keeps no more"
                     answers.append(Trace(Record("lost", "", "Publish", publisher, sequence, detail=why)))
@@ -288,7 +295,8 @@ class GraphRouting:
         }
 
     def remote_bytes(self) -> int:
-        return self._remote_sizes.bytes + self.forwarding.remote_bytes()
+        waiting = self.channels.waiting_bytes() + (0 if self.hops is None else self.hops.waiting_bytes())
+        return self._remote_sizes.bytes + self.forwarding.remote_bytes() + waiting + self._early_bytes
 
     # ------------------------------------------------------------ neighbours
 
@@ -351,7 +359,7 @@ class GraphRouting:
 
     def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
         if key == (NEWBORN,):
-            self.early = None
+            self.early, self._early_bytes = None, 0
             return []
         if self.hops is not None and key[0] in (CALM, CONFIRM):
             return self.hops.on_timer_due(key, now)
@@ -576,6 +584,7 @@ class GraphRouting:
         self.remote = {home: dict(entries) for home, entries in state.remote.items()}
         self.stale = {home: dict.fromkeys(ids) for home, ids in state.stale.items()}
         self.early = None if state.early is None else deque(state.early)
+        self._early_bytes = sum(map(event_size, state.early or ()))
         self.local_index.add_many(self.local.items())
         self._remote_index.add_many(
             ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()

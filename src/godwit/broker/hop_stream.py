@@ -32,7 +32,8 @@ delivery leaves out [spcf §3.1.1, note 3].
    `SentAgain` goes before anything else that is sent through channels.
 5. Where the subscriptions of others are not known for sure, a `HopPacket` names its targets, as in matching at the
    source.
-6. Bounded: `UNCONFIRMED_MAX` messages, then they are sent again at once; one number for each source.
+6. Bounded: `UNCONFIRMED_MAX` messages and `UNCONFIRMED_BYTES_MAX`, then they are sent again at once; one number for
+   each source.
 
 *Paper.* [spcf §3.1.1]: "the first two fields are used to isolate the relevant part of the content table […], then a
 'standard' content matching is performed to find the neighbors that have to receive the packet. At this step, the bloom
@@ -67,6 +68,7 @@ from godwit.broker.state_types import AnyMessage
 from godwit.broker.stream_checks import check_hop_packet, stream_checks
 from godwit.broker.stream_messages import ConfirmStream, HopPacket, SentAgain, StreamConfirmed, ViewReached
 from godwit.broker.topology import Topology
+from godwit.broker.waiting_bytes import bytes_of
 from godwit.filters.events import Event
 
 __all__ = ["CALM", "CONFIRM", "HopStream", "HopStreamState", "StreamTables", "Subscriber"]
@@ -75,6 +77,7 @@ CALM, CONFIRM = "calm", "confirm"
 """The timers of this module."""
 ASK_AT = 256
 UNCONFIRMED_MAX = 4_096
+UNCONFIRMED_BYTES_MAX = 64 * 2**20  # of their events
 
 Subscriber = tuple[NodeId, NodeId]
 """Home broker and client."""
@@ -148,6 +151,7 @@ class HopStream:
         self.reached: dict[NodeId, tuple[int, bool]] = {}  # by broker: its view, and whether it is complete there
         self.number = 0
         self.unconfirmed: deque[Unconfirmed] = deque()
+        self._bytes = 0  # of the events in them
         self.asked: dict[NodeId, None] = {}  # who has been asked to confirm and has not answered
         self.taken: dict[NodeId, tuple[int, int]] = {}  # by source: its life, and the last number that came
 
@@ -238,7 +242,8 @@ class HopStream:
         else:
             answers += self._send_on(packet, here)
         self.unconfirmed.append(Unconfirmed(self.number, message, here))
-        if len(self.unconfirmed) >= UNCONFIRMED_MAX:  # rule 6
+        self._bytes += bytes_of(message)
+        if len(self.unconfirmed) >= UNCONFIRMED_MAX or self._bytes > UNCONFIRMED_BYTES_MAX:  # rule 6
             return answers + self.send_again()
         if not self.asked:
             if len(self.unconfirmed) >= ASK_AT:
@@ -274,7 +279,7 @@ class HopStream:
 
     def _take_unconfirmed(self) -> list[tuple[list[NodeId], SentAgain]]:
         incarnation, unconfirmed = self.tables.channels.incarnation, self.unconfirmed
-        self.unconfirmed, self.asked = deque(), {}
+        self.unconfirmed, self.asked, self._bytes = deque(), {}, 0
         return [(sorted(item.targets), SentAgain(incarnation, item.number, item.message)) for item in unconfirmed]
 
     def unconfirmed_packets(self) -> list[Packet]:
@@ -357,9 +362,17 @@ class HopStream:
             item.targets.pop(source, None)
         if any(not item.targets for item in self.unconfirmed):
             self.unconfirmed = deque(item for item in self.unconfirmed if item.targets)
+            self._count_bytes()
         if self.unconfirmed and not self.asked:
             return [StartTimer((CONFIRM,), now + self.confirm_s)]
         return []
+
+    def _count_bytes(self) -> None:
+        self._bytes = sum(bytes_of(item.message) for item in self.unconfirmed)
+
+    def waiting_bytes(self) -> int:
+        """The size of all events that are kept to be sent again."""
+        return self._bytes
 
     # ------------------------------------------------------------ snapshots
 
@@ -382,6 +395,7 @@ class HopStream:
         self.view, self.announced, self.complete = state.view, state.announced, state.complete
         self.reached, self.number, self.taken = dict(state.reached), state.number, dict(state.taken)
         self.unconfirmed = deque(Unconfirmed(item.number, item.message, item.targets) for item in state.unconfirmed)
+        self._count_bytes()
         self.asked = dict.fromkeys(state.asked)
         self.is_calm = self._all_complete()
 

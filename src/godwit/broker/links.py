@@ -19,32 +19,37 @@ sent, or was acknowledged what never came (`knows_more`). Then this end begins a
 *Rules.*
 1. `received` is the last number handled in order; no number is handed on twice, none is left out.
 2. A message leaves the outbox when it is acknowledged, given up (`give_up`), or when the peer has forgotten everything;
-   never otherwise. Past `outbox_max` no event enters it, and that is recorded as lost.
+   never otherwise. Past `outbox_max`, `outbox_bytes_max` or its user's share no event enters it, and that is recorded
+   as lost.
 3. No frame is sent or handled on a connection before the peer's `Hello` has come on it.
 4. An acknowledgement is late by `ack_s` at most, or goes with the next frame.
-5. What is in flight is bounded by `window`, and so is what is held early. That belongs to the connection: it counts as
-   received when the gap before it is filled, and until then the other end keeps it.
+5. What is in flight is bounded by `window`, and so is what is held early, which is also bounded by `EARLY_BYTES_MAX`.
+   That belongs to the connection: it counts as received when the gap before it is filled, and until then the other end
+   keeps it, and sends it again.
 
 *Departures.* [rebeca §2.1] takes error-free FIFO links for granted ("a common assumption that can be relieved later");
 this module is what they stand on.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
 
 from godwit.broker.effects import Close, Effect, Send, StartTimer, StopTimer, Trace
-from godwit.broker.messages import Ack, Frame, Hello, Message, NodeId, Packet, Publish
+from godwit.broker.messages import Ack, Frame, Hello, Message, NodeId
+from godwit.broker.queues import event_size
 from godwit.broker.state_types import AnyMessage
+from godwit.broker.waiting_bytes import WaitingEvents, bytes_of, event_in
 from godwit.errors import PeerFault
-from godwit.filters.events import Event
 from godwit.trace import Record
 
 __all__ = ["Link", "LinkConfig", "LinkEndState"]
 
 ACK_EVERY = 16
 RESENT_AT_ONCE_MAX = 32
+EARLY_BYTES_MAX = 16 * 2**20
 CALMING = 1 / 8  # the weight of one round trip that is shorter than what is expected
 
 
@@ -56,6 +61,7 @@ class LinkConfig(msgspec.Struct, frozen=True):
     resend_s_max: float = 12.0
     window: int = 1_024
     outbox_max: int = 100_000
+    outbox_bytes_max: int = 256 * 2**20  # of events
     dead_after_s: float | None = None  # a link down for so long is given up; None: never
 
 
@@ -89,9 +95,12 @@ class LinkEndState(msgspec.Struct, frozen=True, omit_defaults=True):
 class Link:
     """One end of a link to `peer`. Effects are the caller's to carry out; messages that have come, to handle."""
 
-    def __init__(self, peer: NodeId, incarnation: int, config: LinkConfig) -> None:
+    def __init__(
+        self, peer: NodeId, incarnation: int, config: LinkConfig, user_share: Callable[[], float] = lambda: 1.0
+    ) -> None:
         assert incarnation > 0
         self.peer = peer
+        self._user_share = user_share  # of the outbox, for one user
         self.incarnation = incarnation
         self.config = config
         self.peer_incarnation = 0  # 0: never met
@@ -100,6 +109,7 @@ class Link:
         self.fault: str | None = None  # why the link was closed permanently
         # sending
         self.outbox: deque[Message] = deque()  # unacknowledged; the first has number `first`
+        self.waiting = WaitingEvents()  # those of the outbox
         self.first = 1
         self.acknowledged_up_to = 0  # the last number that this life of the peer has acknowledged
         self.sent = 0  # the last number that was ever sent to this life of the peer
@@ -116,6 +126,7 @@ class Link:
         # receiving
         self.received = 0
         self.early: dict[int, Message] = {}
+        self.early_bytes = 0
         self.unacknowledged = 0
         self.ack_running = False
 
@@ -126,7 +137,7 @@ class Link:
         self.connected, self.open, self.in_flight = True, False, 0
         self.greeted_at, self.timed, self.quickest_s = now, None, float("inf")
         self.missed_up_to = self.resent_first = 0
-        self.early.clear()
+        self._forget_early()
         self.silence_s = self.config.resend_s
         self.resend_running = True
         return [
@@ -140,7 +151,7 @@ class Link:
         self.connected = self.open = self.ack_running = self.resend_running = False
         self.in_flight = 0
         self.timed = None
-        self.early.clear()
+        self._forget_early()
         effects: list[Effect] = [StopTimer(("ack", self.peer)), StopTimer(("resend", self.peer))]
         if self.config.dead_after_s is not None:
             effects.append(StartTimer(("dead", self.peer), now + self.config.dead_after_s))
@@ -150,9 +161,22 @@ class Link:
         """Empty the outbox permanently and return its content: the peer will not wait for it."""
         undelivered = list(self.outbox)
         self.first += len(self.outbox)
-        self.outbox.clear()
+        self._clear_outbox()
         self.in_flight = 0
         return undelivered
+
+    @property
+    def bytes(self) -> int:
+        """What the events take that wait for the peer, or came early from it."""
+        return self.waiting.bytes + self.early_bytes
+
+    def _clear_outbox(self) -> None:
+        self.outbox.clear()
+        self.waiting.clear()
+
+    def _forget_early(self) -> None:
+        self.early.clear()
+        self.early_bytes = 0
 
     def _hello(self, *, heard: bool) -> Hello:
         told = self.acknowledged_up_to
@@ -197,12 +221,12 @@ class Link:
         if hello.incarnation != self.peer_incarnation:
             if has_forgotten:
                 undelivered = list(self.outbox)
-                self.outbox.clear()
+                self._clear_outbox()
                 self.first, self.sent, self.in_flight, self.timed = 1, 0, 0, None
                 self.acknowledged_up_to = 0
             self.peer_incarnation = hello.incarnation
             self.received = 0
-            self.early.clear()
+            self._forget_early()
         if hello.heard and self.greeted_at is not None:
             self._measured(now - self.greeted_at, late_s=0.0)
             self.greeted_at = None
@@ -224,11 +248,16 @@ class Link:
 
     def send(self, message: Message, effects: list[Effect], now: float) -> None:
         """Queue `message`, and send it at once where the window allows."""
-        if len(self.outbox) >= self.config.outbox_max and (event := _event_in(message)) is not None:
-            publisher, sequence = event.id
-            record = Record("lost", self.peer, "Publish", publisher, sequence, detail="the outbox of the link is full")
-            effects.append(Trace(record))
-            return
+        event, config, size = event_in(message), self.config, 0
+        if event is not None:
+            size = event_size(event)
+            share = self._user_share()
+            if why := self.waiting.why_not(event, size, config.outbox_max, config.outbox_bytes_max, share):
+                publisher, sequence = event.id
+                detail = f"the outbox of the link is {why}"
+                effects.append(Trace(Record("lost", self.peer, "Publish", publisher, sequence, detail=detail)))
+                return
+        self.waiting.add(event, size)
         self.outbox.append(message)
         if self.open and self.in_flight == len(self.outbox) - 1 and self.in_flight < self.config.window:
             effects.append(Send(self.peer, Frame(self.first + self.in_flight, self.received, message)))
@@ -279,8 +308,9 @@ class Link:
             self._measured(now - self.timed[1], late_s=self.config.ack_s)
             self.timed = None
         if count == len(self.outbox):
-            self.outbox.clear()
+            self._clear_outbox()
         else:
+            self.waiting.drop(count)
             for _ in range(count):
                 self.outbox.popleft()
         self.first += count
@@ -306,6 +336,7 @@ class Link:
         if self.early:
             while (message := self.early.pop(self.received + 1, None)) is not None:
                 self.received += 1
+                self.early_bytes -= bytes_of(message)
                 messages.append(message)
             self.unacknowledged = ACK_EVERY  # a hole is filled: the sender waits to hear which is the next
         self.unacknowledged += 1
@@ -320,8 +351,11 @@ class Link:
     def _out_of_order(self, frame: Frame, effects: list[Effect]) -> list[Message]:
         if frame.number <= 0 or frame.number > self.received + self.config.window:
             raise PeerFault(f"a frame numbered {frame.number} after {self.received}")
-        if frame.number > self.received:
-            self.early[frame.number] = frame.message
+        if frame.number > self.received and frame.number not in self.early:
+            size = bytes_of(frame.message)
+            if not self.early or self.early_bytes + size <= EARLY_BYTES_MAX:
+                self.early[frame.number] = frame.message
+                self.early_bytes += size
         self.unacknowledged = 0
         effects.append(Send(self.peer, Ack(self.received)))
         return []
@@ -387,7 +421,9 @@ class Link:
         for name in LinkEndState.__struct_fields__:
             setattr(self, name, getattr(state, name))
         self.outbox = deque(cast(tuple[Message, ...], state.outbox))
+        self.waiting = WaitingEvents(self.outbox)
         self.early = cast(dict[int, Message], dict(state.early))
+        self.early_bytes = sum(map(bytes_of, self.early.values()))
 
 
 def _is_well_formed(hello: Hello) -> bool:
@@ -399,9 +435,3 @@ def _is_well_formed(hello: Hello) -> bool:
 def _check_sent(number: int, sent: int) -> None:
     if number > sent:
         raise PeerFault(f"acknowledges {number}, and {sent} is the last frame that was sent")
-
-
-def _event_in(message: Message) -> Event | None:
-    """The event that a message bears, if it bears one."""
-    carried = message.message if type(message) is Packet else message
-    return carried.event if type(carried) is Publish else None

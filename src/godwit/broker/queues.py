@@ -8,7 +8,8 @@ front of what waits. A client that is present and keeps up costs one tuple in a 
 Rules of a subscription (`QueueRules`) work on what waits. Each subscription with rules has a *lane*: what of its events
 waits, by importance, by key and by mark. A rule takes an event away from the subscription that has the rule; when
 no subscription wants it any more it leaves the queue and is counted under that rule. Budgets of the queue itself
-hold whatever the rules say.
+hold whatever the rules say. Each lane that an event is in costs work, whenever it enters or leaves: so an event that
+matches more than `RULED_MAX` subscriptions of the client is in none, and rules do not touch it.
 
 *Rules.*
 1. Numbers count 1, 2, 3, … and none is given twice. The client sees them increase; gaps are what left unsent.
@@ -48,6 +49,7 @@ __all__ = ["Gone", "LaneState", "Queue", "QueueState", "event_size"]
 LEAST = float("-inf")
 EVENT_OVERHEAD = 64
 VALUE_SIZE = 16
+RULED_MAX = 10  # subscriptions of an event, for their rules to apply to it
 SENT_SHARE = 2  # of the budget of bytes: a client that reads slowly must not have all of it under way
 SENT_BYTES_MAX = 8 * 2**20  # nor more than this, whatever the budget is
 
@@ -370,7 +372,7 @@ class Queue:
         if lane is not None and lane.rules == rules:
             lane.ended = False
             return
-        items = [item for item in self._waiting.values() if name in item.subscriptions]
+        items = [item for item in self._waiting.values() if _may_be_ruled(item) and name in item.subscriptions]
         for item in items:
             self._due.discard((item.number, name))
         if rules is None:
@@ -469,7 +471,7 @@ class Queue:
         self._rank(item)
         if expires_at is not None:
             self._due.put((number, ""), expires_at)
-        if self._lanes:
+        if self._lanes and _may_be_ruled(item):
             for name in item.subscriptions:
                 lane = self._lanes.get(name)
                 if lane is not None:
@@ -484,7 +486,7 @@ class Queue:
             self._expendable.discard(number)
         if item.event.expires_at is not None:
             self._due.discard((number, ""))
-        if self._lanes:
+        if self._lanes and _may_be_ruled(item):
             for name in item.subscriptions:
                 lane = self._lanes.get(name)
                 if lane is not None:
@@ -537,6 +539,8 @@ class Queue:
     def _expendability(self, item: _Item) -> tuple[bool, float]:
         """What a hard budget is held by: first what every subscription has agreed to, by importance."""
         most = LEAST
+        if not _may_be_ruled(item):
+            return (True, 0.0)
         for name in item.subscriptions:
             lane = self._lanes.get(name)
             if lane is None or lane.rules.importance is None:
@@ -546,6 +550,11 @@ class Queue:
 
 
 # ------------------------------------------------------------ what rules ask of an event
+
+
+def _may_be_ruled(item: _Item) -> bool:
+    """Whether rules of its subscriptions apply to what waits: not if these are many."""
+    return len(item.subscriptions) <= RULED_MAX
 
 
 def event_size(event: Event) -> int:

@@ -27,6 +27,7 @@ decides which groups are told.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import takewhile
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -61,6 +62,7 @@ __all__ = [
     "Outgoing",
     "Simple",
     "SimpleState",
+    "are_covered",
     "covering",
     "identity",
     "intersects",
@@ -70,6 +72,7 @@ __all__ = [
     "register_reduction",
 ]
 
+ADDING_EFFORT_MAX = 1_000
 _intersecting: Answers[bool] = Answers(algebra.intersects, REMEMBERED_WEIGHT_MAX)
 
 
@@ -79,6 +82,20 @@ def intersects(f: Filter, g: Filter, effort: Effort) -> bool:
     Yes, when the effort is over.
     """
     return effort.is_over or _intersecting.ask(f, g, effort)
+
+
+def are_covered(filters: Iterable[Filter | None], entries: Mapping[EntryId, Filter], besides: EntryId) -> bool:
+    """Whether another of these entries covers each of the filters, so that they add nothing to them.
+
+    No, when that takes too long.
+    """
+    effort = Effort(ADDING_EFFORT_MAX)
+
+    def is_covered(filter: Filter) -> bool:
+        looked_at = takewhile(lambda entry: effort.spend(1), entries.items())
+        return any(id != besides and algebra.covers(other, filter, effort) for id, other in looked_at)
+
+    return all(filter is None or is_covered(filter) for filter in filters)
 
 
 # ------------------------------------------------------------ what is written down

@@ -17,21 +17,27 @@ subscription, the events of the table that it matches, marked with the attribute
 7. A subscription that moves with its session, or is restored with a broker, does not begin again.
 
 *Speed.* A filter that names its topics (the attribute `topic`) looks at the events of those; any other looks at all.
+To look at an event takes as many steps as the filter has, for each KiB of it. If that is more than `STEPS_AT_ONCE` in
+all, the rest follows in slices, with time for others between them. Events of the subscription may then come in between;
+a key that gets another event meanwhile is left out, for that event comes as any does.
 
 *Paper.* None; MQTT has retained messages.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import ClassVar
+
+import msgspec
 
 from godwit.broker.client_rights import NOT_ALLOWED, ClientRights, may_publish
 from godwit.broker.component import Handlers
-from godwit.broker.effects import Effect, Tell
+from godwit.broker.effects import Effect, StartTimer, Tell, TimerKey
 from godwit.broker.gossip import RETAINED, Gossip, TableLimit
 from godwit.broker.gossip_messages import Fact, RetainedEvent
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
-from godwit.broker.messages import NodeId, Retain, Subscribe
+from godwit.broker.messages import EntryId, NodeId, Retain, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Session
@@ -40,11 +46,30 @@ from godwit.filters.events import ATTRIBUTES_MAX, Event
 from godwit.filters.filters import And, Filter, Some
 from godwit.filters.sets import OneOf
 
-__all__ = ["MARK", "TOPIC", "Retained"]
+__all__ = ["MARK", "TOPIC", "Retained", "RetainedState"]
 
+RETAINED_TIMER: TimerKey = ("retained",)
+STEPS_AT_ONCE = 100_000  # about 10 ms
+STEPS_EACH = 20  # at least, for an event that may be delivered
+REST_S = 0.02  # between two slices
 MARK = "retained"
 TOPIC = "topic"
 KEY_SHOWN_MAX = 200
+
+
+class RestState(msgspec.Struct, frozen=True):
+    """What a subscription has still to look at: events that were learned after one serial and up to another."""
+
+    id: EntryId
+    after: int
+    upto: int
+
+
+class RetainedState(msgspec.Struct, frozen=True, tag=True):
+    """Subscriptions that have not looked at all retained events yet. The events are in the shared table."""
+
+    version: ClassVar[int] = 1
+    rests: tuple[RestState, ...]
 
 
 class Retained:
@@ -56,9 +81,11 @@ class Retained:
     def __init__(self, gossip: Gossip) -> None:
         self._gossip = gossip
         self._events: dict[str, Event] = {}
+        self._sizes: dict[str, int] = {}  # of the events
         self._topics: dict[str, dict[str, None]] = {}  # the keys of each
         self._due: Ranking[str] = Ranking()
         self._held: dict[str, tuple[int, int]] = {}  # by user: how many, and their size
+        self._rests: dict[EntryId, tuple[int, int]] = {}  # of subscriptions, by serials
         self.rights_of: Callable[[NodeId], ClientRights | None] = lambda client: None  # None: every right
 
     def join(self, host: Host) -> Handlers:
@@ -67,6 +94,7 @@ class Retained:
         return Handlers(
             retaining=self,
             requests={Retain: self._on_retain, Subscribe: self._on_subscribe},
+            timers={RETAINED_TIMER[0]: lambda key, now: self._on_timer_due(now)},
             facts={RETAINED: lambda fact, effects, now: self.on_fact(fact, now)},
             on_limits=self._on_limits,
         )
@@ -76,6 +104,7 @@ class Retained:
         self._gossip.spread(effects, now)
 
     def _on_subscribe(self, connection: str, wish: Subscribe, effects: list[Effect], now: float) -> None:
+        self._rests.pop(wish.id, None)
         session = self.host.sessions.session(wish.id[0]) if wish.retained else None
         if session is not None:
             effects += self.begin(session, wish, now)
@@ -94,11 +123,14 @@ class Retained:
         """The event of a key."""
         return self._events.get(key)
 
-    def snapshot(self) -> None:
-        """Nothing besides the shared table."""
+    def snapshot(self) -> RetainedState | None:
+        """What is not in the shared table; None: nothing."""
+        rests = tuple(RestState(id, after, upto) for id, (after, upto) in self._rests.items())
+        return RetainedState(rests) if rests else None
 
-    def restore(self, state: None) -> None:
+    def restore(self, state: RetainedState | None) -> None:
         """Have the events that the table holds."""
+        self._rests = {} if state is None else {rest.id: (rest.after, rest.upto) for rest in state.rests}
         for fact in self._gossip:
             if fact.table == RETAINED and isinstance(fact.value, RetainedEvent):
                 self._set(fact.key[0], fact.value.event)
@@ -135,11 +167,11 @@ class Retained:
             return f"retained events of user {user!r} would take more than {allowed} bytes"
         return None
 
-    def _count(self, event: Event, sign: int) -> None:
-        """An event is retained, or no longer."""
+    def _count(self, event: Event, change: int) -> None:
+        """An event of this size is retained, or, if it is negative, no longer."""
         user = user_of(event.publisher)
         count, size = self._held.get(user, (0, 0))
-        self._held[user] = (count + sign, size + sign * event_size(event))
+        self._held[user] = (count + (1 if change > 0 else -1), size + change)
         if not self._held[user][0]:
             del self._held[user]
 
@@ -157,7 +189,7 @@ class Retained:
     def _set(self, key: str, event: Event | None) -> None:
         before = self._events.pop(key, None)
         if before is not None:
-            self._count(before, -1)
+            self._count(before, -self._sizes.pop(key))
             self._due.discard(key)
             for topic in _topics(before):
                 keys = self._topics[topic]
@@ -166,8 +198,8 @@ class Retained:
                     del self._topics[topic]
         if event is None:
             return
-        self._events[key] = event
-        self._count(event, 1)
+        self._events[key], self._sizes[key] = event, event_size(event)
+        self._count(event, self._sizes[key])
         for topic in _topics(event):
             self._topics.setdefault(topic, {})[key] = None
         if event.expires_at is not None:
@@ -183,19 +215,67 @@ class Retained:
 
     def matching(self, filter: Filter) -> Iterator[Event]:
         """The events that a filter matches, the earliest learned first."""
+        return (self._events[key] for key in self._keys(filter) if filter.matches(self._events[key]))
+
+    def _keys(self, filter: Filter) -> list[str]:
+        """The keys of events that a filter may match."""
         topics = _named(filter)
         if topics is None:
-            return (event for event in self._events.values() if filter.matches(event))
-        keys = dict.fromkeys(key for topic in topics for key in self._topics.get(topic, ()))
-        return (self._events[key] for key in keys if filter.matches(self._events[key]))
+            return list(self._events)
+        return list(dict.fromkeys(key for topic in topics for key in self._topics.get(topic, ())))
 
     def begin(self, session: Session, subscribe: Subscribe, now: float) -> list[Effect]:
-        """Queue what a subscription begins with."""
+        """Queue what a subscription begins with, or the first of it."""
         self.sweep(now)
-        name = subscribe.id[1]
+        filter = session.exact.get(subscribe.id[1], subscribe.filter)
+        keys = self._keys(filter)
+        if sum(self._steps(filter, key) for key in keys) <= STEPS_AT_ONCE:
+            return self._queue(session, subscribe.id[1], filter, keys, now)
+        is_first = not self._rests
+        self._rests[subscribe.id] = (0, self._gossip.serial)
+        effects = self._go_on(subscribe.id, now)
+        return [*effects, StartTimer(RETAINED_TIMER, now + REST_S)] if is_first and self._rests else effects
+
+    def _on_timer_due(self, now: float) -> list[Effect]:
+        """One slice for the subscription that has waited longest."""
+        if not self._rests:
+            return []
+        effects = self._go_on(next(iter(self._rests)), now)
+        return [*effects, StartTimer(RETAINED_TIMER, now + REST_S)] if self._rests else effects
+
+    def _go_on(self, id: EntryId, now: float) -> list[Effect]:
+        """Look at some of what a subscription has not looked at; what is left then waits behind others."""
+        after, upto = self._rests.pop(id)
+        session = self.host.sessions.session(id[0])
+        subscribe = None if session is None else session.subscriptions.get(id[1])
+        if session is None or subscribe is None:
+            return []
+        self.sweep(now)
+        filter = session.exact.get(id[1], subscribe.filter)
+        left = sorted((serial, key) for key in self._keys(filter) if after < (serial := self._serial(key)) <= upto)
+        keys: list[str] = []
+        steps = 0
+        for serial, key in left:
+            steps += self._steps(filter, key)
+            if steps > STEPS_AT_ONCE and keys:
+                self._rests[id] = (after, upto)
+                break
+            keys.append(key)
+            after = serial
+        return self._queue(session, id[1], filter, keys, now)
+
+    def _serial(self, key: str) -> int:
+        return self._gossip.serial_of(RETAINED, key)
+
+    def _steps(self, filter: Filter, key: str) -> int:
+        """What it takes to look at an event, at most."""
+        return STEPS_EACH + filter.weight * (1 + (self._sizes[key] >> 10))
+
+    def _queue(self, session: Session, name: str, filter: Filter, keys: list[str], now: float) -> list[Effect]:
+        """Queue those of these events that a subscription wants."""
         effects: list[Effect] = []
-        for event in self.matching(session.exact.get(name, subscribe.filter)):
-            if not session.is_addressed(event):
+        for event in map(self._events.__getitem__, keys):
+            if not filter.matches(event) or not session.is_addressed(event):
                 continue
             session.seen.add(event.publisher, event.sequence)  # rule 1
             if session.chain is not None:

@@ -148,7 +148,7 @@ class Routing(Protocol):
         """How many entries each table holds; none when nobody is there."""
 
     def remote_bytes(self) -> int:
-        """About how many bytes the filters take that other brokers have told."""
+        """About how many bytes are held for other brokers: filters that they have told, events that wait for them."""
 
     def snapshot(self) -> AnyState:
         """All of its state, as a tagged struct of a kind that is registered with `godwit.codec`."""

@@ -91,6 +91,7 @@ __all__ = ["Sessions", "Wish", "not_addressed"]
 
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
+TO_WEIGHT_MAX = 64  # steps: as many for each context of a receiver, in one turn
 
 Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | SetSessionExpiry | Denied
 
@@ -468,9 +469,9 @@ class Sessions:
 
     def _reason_against_event(self, event: Event) -> str | None:
         """Why an event with a `to`, or one that is stamped here, is refused."""
-        largest = self.limits.filter_literals_max
-        if event.to is not None and event.to.size > largest:
-            return f"a `to` of {event.to.size} literals: at most {largest} are allowed"
+        largest = min(self.limits.filter_literals_max, TO_WEIGHT_MAX)
+        if event.to is not None and event.to.weight > largest:
+            return f"a `to` of {event.to.weight} steps (its literals; long lists count more): at most {largest}"
         if len(event.attributes) > ATTRIBUTES_MAX:
             return f"an event of {len(event.attributes)} attributes with its sender's: at most {ATTRIBUTES_MAX}"
         return None
@@ -515,6 +516,7 @@ class Sessions:
     def deliver(self, event: Event, entry_ids: Iterable[EntryId], now: float) -> list[Effect]:
         """Hand an event to the clients that these subscriptions belong to, at once or later. [mobile §3.1, §4.3]"""
         names_of: dict[Session, tuple[str, ...]] = {}
+        several: dict[Session, dict[str, None]] = {}  # of those with more than one
         effects: list[Effect] = []
         session_of, publisher, sequence = self._sessions.get, event.publisher, event.sequence
         for client, name in entry_ids:
@@ -528,8 +530,12 @@ class Sessions:
                     names = names_of.get(session)
                     if names is None:
                         names_of[session] = (name,)
-                    elif name not in names:
-                        names_of[session] = (*names, name)
+                    elif (more := several.get(session)) is None:
+                        several[session] = dict.fromkeys((*names, name))
+                    else:
+                        more[name] = None
+        for session, more in several.items():
+            names_of[session] = tuple(more)
         if event.to is not None:
             self._leave_out(event, names_of, effects)
         size, counts = event_size(event), self.limits.user_bytes_max is not None

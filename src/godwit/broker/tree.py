@@ -40,6 +40,7 @@ from typing import Any, Literal
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.further_entries import FurtherEntries, NoFurtherEntries
+from godwit.broker.held_events import HeldEvents
 from godwit.broker.message_checks import check_event, shown
 from godwit.broker.messages import (
     Advertise,
@@ -53,7 +54,7 @@ from godwit.broker.messages import (
     Unsubscribe,
 )
 from godwit.broker.placements import Change
-from godwit.broker.reductions import Outgoing, intersects, reduction_of
+from godwit.broker.reductions import Outgoing, are_covered, intersects, reduction_of
 from godwit.broker.routing import Answer, DeliverLocally, Demand, EntryWatch, Forward
 from godwit.broker.tree_state import TreeState
 from godwit.errors import PeerFault
@@ -72,7 +73,6 @@ HERE = ""
 """The source of what this broker's own clients say."""
 
 ENTRIES_MAX = 1_000_000  # from one neighbour
-HELD_MAX = 100_000
 RELEASED_AT_ONCE = 128  # events that were held back: 5 to 20 ms
 CONCERNS_EFFORT_MAX = 16_000
 ADVERTISING_EFFORT_MAX = 200_000
@@ -122,7 +122,7 @@ class TreeRouting:
             SUBSCRIPTIONS: dict.fromkeys(self.neighbours),
         }
         self.told_all: dict[str, dict[NodeId, None]] = {ADVERTISEMENTS: {}, SUBSCRIPTIONS: {}}  # whom we have
-        self.held: list[tuple[NodeId, Event]] = []
+        self.held = HeldEvents()
         self.had_past_life = False  # which it does not remember, or not wholly
         self.watch: EntryWatch | None = None
         self.further: FurtherEntries = NoFurtherEntries() if further is None else further
@@ -202,7 +202,7 @@ class TreeRouting:
         for n in self.neighbours:  # l.5
             if n != source:
                 _tell(n, self.out_ads[n].add((source, id), id, filter), Advertise, Unadvertise, answers)  # l.6-9
-        if source == HERE:
+        if source == HERE or are_covered((filter, before), self.in_ads[source], id):
             return answers
         out, effort, placing = self.out_subs[source], Effort(ADVERTISING_EFFORT_MAX), Effort(REPLACING_EFFORT_MAX)
         for m, entries in self.in_subs.items():  # l.12
@@ -228,7 +228,7 @@ class TreeRouting:
         for n in self.neighbours:
             if n != source:
                 _tell(n, self.out_ads[n].remove((source, id)), Advertise, Unadvertise, answers)
-        if source == HERE:
+        if source == HERE or are_covered((filter,), self.in_ads[source], id):
             return answers
         effort, placing = common or Effort(ADVERTISING_EFFORT_MAX), common or Effort(REPLACING_EFFORT_MAX)
         self._withdraw(source, filter, answers, effort, placing)
@@ -259,7 +259,7 @@ class TreeRouting:
         if self.awaiting[SUBSCRIPTIONS]:
             return self._hold(message.event, source, now)
         if self.held:  # two go for one that comes: so these do not become more
-            self.held.append((source, message.event))
+            self.held.add(source, message.event)
             return self._released(2)
         return self._handed_on(message, source)
 
@@ -440,10 +440,10 @@ class TreeRouting:
 
     def _hold(self, event: Event, source: NodeId, now: float) -> list[Answer]:
         """Keep an event until the tables are whole."""
-        if len(self.held) >= HELD_MAX:
+        if not self.held.has_room_for(event):
             detail = "too many events before the routing tables are complete"
             return [Trace(Record("lost", source, "Publish", event.publisher, event.sequence, detail=detail))]
-        self.held.append((source, event))
+        self.held.add(source, event)
         return [StartTimer(HOLD_TIMER, now + HOLD_S)] if len(self.held) == 1 else []
 
     def _release(self, now: float) -> list[Answer]:
@@ -452,7 +452,7 @@ class TreeRouting:
         return [*answers, StartTimer(RELEASE_TIMER, now)] if self.held else answers
 
     def _released(self, count: int) -> list[Answer]:
-        released, self.held = self.held[:count], self.held[count:]
+        released = self.held.take(count)
         return [answer for source, event in released for answer in self._handed_on(Publish(event), source)]
 
     def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
@@ -524,7 +524,7 @@ class TreeRouting:
         }
 
     def remote_bytes(self) -> int:
-        return self._remote_sizes.bytes + self.further.remote_bytes()
+        return self._remote_sizes.bytes + self.further.remote_bytes() + self.held.bytes
 
     def _resize(self, source: NodeId, before: Filter | None, after: Filter | None) -> None:
         """An entry has come, changed or gone: those of clients here are counted by their sessions."""
@@ -562,7 +562,7 @@ class TreeRouting:
         self.stale = {n: dict.fromkeys(entries) for n, entries in state.stale.items()}
         self.awaiting = {what: dict.fromkeys(names) for what, names in state.awaiting.items()}
         self.told_all = {what: dict.fromkeys(names) for what, names in state.told_all.items()}
-        self.held = list(state.held)
+        self.held = HeldEvents(state.held)
         self.matcher.add_many(
             (matcher_key(source, id), filter)
             for source, entries in self.in_subs.items()

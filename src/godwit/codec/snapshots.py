@@ -47,6 +47,7 @@ from godwit.broker.gsf import GsfState
 from godwit.broker.hop_stream import HopStreamState
 from godwit.broker.lost_tail import LostTailState
 from godwit.broker.quenching import QuenchingState
+from godwit.broker.retained import RetainedState
 from godwit.broker.spcf import SpcfState
 from godwit.broker.tree_state import TreeState
 from godwit.codec.message_codec import BAD, MESSAGES
@@ -139,6 +140,7 @@ STATES = TypeRegistry(
         AuthorisationState,
         GossipState,
         GroupsState,
+        RetainedState,
         LostTailState,
         QuenchingState,
         RelocationState,

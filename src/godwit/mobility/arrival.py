@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 BUFFER_MAX = 10_000
+BUFFER_BYTES_MAX = 16 * 2**20
 
 FlushKey = tuple[NodeId, int, NodeId]
 """Client, attempt, and the broker whose `Flush` it is."""
@@ -146,6 +147,7 @@ class Arrival:
         self.subscriptions: dict[str, Subscribe] = {}
         self.advertisements: dict[str, Filter] = {}
         self.buffer: list[tuple[Event, tuple[str, ...]]] = []  # what has come for it meanwhile
+        self.buffer_bytes = 0
         self.parts: list[Replay] = []
         self.events = 0  # in these
         self.bytes = 0
@@ -194,6 +196,7 @@ class Arrival:
         arrival.subscriptions = {subscribe.id[1]: subscribe for subscribe in state.subscriptions}
         arrival.advertisements = dict(state.advertisements)
         arrival.buffer, arrival.parts, arrival.trail = list(state.buffer), list(state.parts), list(state.trail)
+        arrival.buffer_bytes = sum(event_size(event) for event, _ in state.buffer)
         sizes = [event_size(item.event) for part in state.parts for item in part.items]
         arrival.events, arrival.bytes = len(sizes), sum(sizes)
         arrival.next, arrival.asks, arrival.losses_heard = state.next, state.asks, state.losses_heard
@@ -275,9 +278,11 @@ class Arrival:
 
     def keep(self, event: Event, names: tuple[str, ...]) -> bool:
         """Keep what has come for these subscriptions; False: there is no room."""
-        if len(self.buffer) >= BUFFER_MAX:
+        size = event_size(event)
+        if len(self.buffer) >= BUFFER_MAX or (self.buffer and self.buffer_bytes + size > BUFFER_BYTES_MAX):
             return False
         self.buffer.append((event, names))
+        self.buffer_bytes += size
         return True
 
     def wait_until(self, gives_up_at: float) -> None:

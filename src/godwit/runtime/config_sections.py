@@ -116,6 +116,7 @@ class LinksSection(msgspec.Struct, frozen=True, kw_only=True):
     resend_s_max: SomeSeconds = _LINK.resend_s_max
     window: Count = _LINK.window
     outbox_max: Count = _LINK.outbox_max
+    outbox_bytes_max: Count = _LINK.outbox_bytes_max
     dead_after_s: SomeSeconds | Literal["never"] = "never"
 
 

@@ -485,7 +485,7 @@ class HttpServer:
 
     async def routes(self, principal: Principal, request: Request) -> Response:
         """The routing tables."""
-        return json_response(self.inspection.answer("routes", request.query_params))
+        return json_response(await self.inspection.answer("routes", request.query_params))
 
     async def links(self, principal: Principal, request: Request) -> Response:
         """The links to neighbours."""

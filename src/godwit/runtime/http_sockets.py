@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from godwit.broker.messages import Bye, Request
+from godwit.broker.messages import Bye
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.runtime.authentication import Principal
@@ -231,8 +231,7 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
                     write(Intro(broker=host.server.name))
                     continue
                 inner.say(message)
-                work = work_of(message.wish) if type(message) is Request else 0
-                if (wait_s := rate.take(1, len(data), work, now())) > 0:
+                if (wait_s := rate.take(1, len(data), work_of(message), now())) > 0:
                     await asyncio.sleep(wait_s)
         except TimeoutError:
             socket.close(REFUSED, "no Intro came")

@@ -85,9 +85,9 @@ class Inspection:
 
     # ------------------------------------------------------------ routes and links
 
-    def routes(self, limit: int = SHOWN, source: str | None = None) -> dict[str, Any]:
+    async def routes(self, limit: int = SHOWN, source: str | None = None) -> dict[str, Any]:
         """The routing tables: subscriptions and advertisements, with their sources."""
-        return told_routes(self._machine, limit, source)
+        return await told_routes(self._machine, limit, source)
 
     def links(self, *, is_counted: bool = False) -> list[dict[str, Any]]:
         """The links to neighbours; counted: with the number of events received over each since counting began."""

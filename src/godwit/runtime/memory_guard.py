@@ -1,9 +1,9 @@
 """The memory limit of a broker's process, and the order in which load is shed when it is reached.
 
 *Theory.* Once in `CHECK_S` everything that grows with use is counted: incomplete messages, inputs that wait for their
-turn, unread bytes, queues, notes and filters of sessions, filters that neighbours have told, and retained events. An
-event in many queues counts in each, and filters are estimated from above, so the sum is an upper bound. Beyond
-`memory_bytes_max` load is shed.
+turn, unread bytes, queues, notes and filters of sessions, filters that neighbours have told, events that wait for
+neighbours or for arriving sessions, and retained events. An event in many queues counts in each, and filters are
+estimated from above, so the sum is an upper bound. Beyond `memory_bytes_max` load is shed.
 
 *Rules.*
 1. The order is: incomplete messages of peers before authentication; those of others; connections that do not read, the
@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from godwit.broker.gossip import RETAINED, Gossip
 from godwit.broker.load_shedding import ShedLoad
 from godwit.broker.user_quotas import notes_size
+from godwit.mobility.relocation import Relocation
 from godwit.runtime.memory_account import Holder, MemoryAccount
 from godwit.runtime.node import Node
 
@@ -77,6 +78,8 @@ class MemoryGuard:
             queues += session.queue.bytes
             if session.notes:
                 notes += notes_size(session)
+        for arrival in machine.component(Relocation).arrivals.values():
+            queues += arrival.bytes + arrival.buffer_bytes
         return {
             "partial": self._account.partial_bytes,
             "inputs": self._node.unhandled_bytes,
@@ -84,7 +87,7 @@ class MemoryGuard:
             "queues": queues,
             "notes": notes,
             "filters": machine.sessions.quotas.filters.bytes,
-            "neighbours": machine.routing.remote_bytes(),
+            "neighbours": machine.routing.remote_bytes() + sum(link.bytes for link in machine.links.values()),
             "retained": machine.component(Gossip).sizes[RETAINED][1],
         }
 

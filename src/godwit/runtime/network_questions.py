@@ -13,7 +13,8 @@ neighbours.
 2. An answer only reads (`Inspection.answer`). A broker that cannot answer sends an error.
 3. All is bounded: remembered questions (`REMEMBERED_MAX`), their size, the size of an answer
    (`ANSWER_BYTES_MAX`), the brokers of a network (`BROKERS_MAX`), the time to wait (`WAIT_S`), and how often a
-   neighbour may ask (`ASKS_PER_S`): further questions are neither answered nor forwarded.
+   neighbour may ask (`ASKS_PER_S`): further questions are neither answered nor forwarded. Answers to one neighbour
+   that are computed at once take `WORKING_S_PER_S` of the broker's time on average: one more is answered by an error.
 4. A long computation is done in slices between the broker's other work (`slices.py`). At most `ANSWERING_MAX` of them
    run for neighbours: one more is answered by an error.
 """
@@ -22,6 +23,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from inspect import iscoroutine
 from secrets import randbits
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -44,6 +46,8 @@ TEXT_MAX = 32_768
 ASKS_PER_S = 50.0  # an open map asks ten times a second
 ASKS_BURST = 100.0
 ANSWERING_MAX = 8
+WORKING_S_PER_S = 0.1
+WORKING_S_BURST = 0.25
 
 QuestionId = tuple[str, int]
 AnswerTo = Callable[[str, Mapping[str, str]], Any]
@@ -97,17 +101,20 @@ class NetworkQuestions:
         links: Callable[[], Mapping[str, Link]],
         neighbours: Callable[[], tuple[str, ...]],
         now: Callable[[], float],
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
         self.answer: AnswerTo = no_answer
         self._name = name
         self._links = links  # those that are open
         self._neighbours = neighbours  # all that there should be
         self._now = now
+        self._clock = clock  # for the time that an answer takes
         self._number = randbits(48)  # numbers must not repeat after a restart
         self._asked: dict[QuestionId, _Asked] = {}
         self._seen: frozenset[str] = frozenset()  # brokers that have answered before
         self._ways: dict[QuestionId, str] = {}  # by question, the neighbour that it came from
         self._rates: dict[str, TokenBucket] = {}
+        self._work: dict[str, TokenBucket] = {}  # seconds, by neighbour
         self._answering: set[asyncio.Task[None]] = set()
 
     async def ask(self, subject: str, parameters: Mapping[str, str], wait_s: float = WAIT_S) -> Answers:
@@ -168,13 +175,21 @@ class NetworkQuestions:
             self._answer(peer, question)
 
     def _answer(self, peer: str, question: Question) -> None:
-        """Answer a neighbour, at once or when the answer is computed. (rule 4)"""
+        """Answer a neighbour, at once or when the answer is computed. (rules 3 and 4)"""
+        work = self._work.get(peer)
+        if work is None:
+            work = self._work[peer] = TokenBucket(WORKING_S_PER_S, WORKING_S_BURST, self._now())
+        if not work.has(0, self._now()):
+            self._say_answer(peer, question, {"error": "this broker has spent its time on such questions: ask later"})
+            return
+        began = self._clock()
         try:
             said = self._said(question.subject, question.parameters)
         except GodwitError as error:
             said = {"error": str(error)}
         if not iscoroutine(said):
             self._say_answer(peer, question, said)
+            work.take(self._clock() - began, self._now())
         elif len(self._answering) >= ANSWERING_MAX:
             said.close()
             reason = f"this broker works on {ANSWERING_MAX} such questions already: ask again later"

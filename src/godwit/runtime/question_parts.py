@@ -2,7 +2,7 @@
 
 *Rules.*
 1. An invalid parameter is a `GodwitError` that says what is allowed.
-2. Long values are cut, so that an answer of many rows stays small.
+2. Long values are cut, so that an answer of many rows stays small. What is not shown is not printed, either.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 
 from godwit.errors import GodwitError
 from godwit.filters.events import Attributes
-from godwit.filters.filters import Filter
+from godwit.filters.filters import And, Filter, Or
 from godwit.filters.language import to_text
 from godwit.runtime.wire import JSON
 
@@ -21,6 +21,7 @@ __all__ = ["COUNT_MAX", "SHOWN", "TEXT_MAX", "cut_values", "event_id", "moment",
 SHOWN = 1_000  # rows of a long answer, unless more are asked for
 SHOWN_MAX = 100_000
 TEXT_MAX = 2_000
+LITERALS_SHOWN = 200  # of a filter: more have a text that is cut
 DIGITS_MAX = 10  # of a number that is asked for
 COUNT_MAX = 10**9
 ATTRIBUTE_MAX = 200  # characters of a text in a list of events
@@ -51,8 +52,22 @@ def shown_rows(asked: Mapping[str, str], name: str = "limit", default: int = SHO
 
 def shown(filter: Filter) -> str:
     """A filter as text, cut when it is long."""
-    text = to_text(filter)
-    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…"
+    text = to_text(_beginning(filter, LITERALS_SHOWN))
+    is_cut = filter.size > LITERALS_SHOWN or len(text) > TEXT_MAX
+    return f"{text[:TEXT_MAX]}…" if is_cut else text
+
+
+def _beginning(filter: Filter, literals_max: int) -> Filter:
+    """The first literals of a filter: its whole text takes milliseconds if it is large, and nobody reads it."""
+    if filter.size <= literals_max or not isinstance(filter, And | Or):
+        return filter
+    parts: list[Filter] = []
+    for part in filter.parts:
+        parts.append(_beginning(part, max(1, literals_max)))
+        literals_max -= part.size
+        if literals_max <= 0:
+            break
+    return parts[0] if len(parts) == 1 else type(filter)(tuple(parts))
 
 
 def plain(attributes: Attributes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from godwit.broker.messages import Advertise, Context, Subscribe, SubscribeQuery
+from godwit.broker.messages import Advertise, Attach, Context, Request, Subscribe, SubscribeQuery
 from godwit.errors import NotAdmitted
 from godwit.runtime.authentication import is_local
 
@@ -58,8 +58,12 @@ class TrafficLimits(msgspec.Struct, frozen=True):
 
 
 def work_of(wish: Any) -> int:
-    """The cost of a request, besides 1 for its message and 1 for each KiB of it: it grows with the filter."""
+    """The cost of a request or a greeting, besides 1 for its message and 1 for each KiB of it: that of its filters."""
     kind = type(wish)
+    if kind is Request:
+        return work_of(wish.wish)
+    if kind is Attach:
+        return sum(map(work_of, wish.wanted))
     if kind is SubscribeQuery:
         return work_of(wish.subscribe) + sum(len(text) for _, text in wish.queries)
     if kind is Subscribe or kind is Advertise:

@@ -6,6 +6,7 @@ entry is shown with the filter that represents it, by neighbour.
 
 *Rules.*
 1. Only shown entries are looked up: the cost of an answer depends on its length.
+2. They are looked up in slices between the broker's other work (`slices.py`). What has gone meanwhile is told, too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 from godwit.filters.filters import Filter
 from godwit.runtime.question_parts import SHOWN, shown
+from godwit.runtime.slices import Slices
 
 __all__ = ["WANTED", "entries_of", "told_routes"]
 
@@ -28,29 +30,33 @@ WANTED = ("subscriptions", FOLLOWED)
 NEIGHBOURS_SHOWN = 20
 
 
-def told_routes(machine: Any, limit: int = SHOWN, source: str | None = None) -> dict[str, Any]:
+async def told_routes(machine: Any, limit: int = SHOWN, source: str | None = None) -> dict[str, Any]:
     """The routing tables of a broker; `source`: only entries of that neighbour, or with "" of local clients."""
     routing, config = machine.routing, machine.config
     wanted = (entry for entry in entries_of(routing) if source is None or entry[1] == source)
     rows = list(islice(wanted, limit + 1))
+    slices, told = Slices(), list[dict[str, Any]]()
+    for table, of, id, filter in rows[:limit]:
+        if not await slices.more():
+            break
+        told.append(
+            {
+                "table": table,
+                "from": of,
+                "owner": id[0],
+                "name": id[1],
+                "filter": shown(filter),
+                "told": list(islice(_told_to(routing, table, of, id, filter), NEIGHBOURS_SHOWN)),
+            }
+        )
     return {
         "broker": machine.name,
         "family": config.family,
         "reduction": config.reduction if config.family == "tree" else config.strategy,
         "settled": routing.is_settled(),
         "sizes": routing.sizes(),
-        "entries": [
-            {
-                "table": table,
-                "from": source,
-                "owner": id[0],
-                "name": id[1],
-                "filter": shown(filter),
-                "told": list(islice(_told_to(routing, table, source, id, filter), NEIGHBOURS_SHOWN)),
-            }
-            for table, source, id, filter in rows[:limit]
-        ],
-        "is_cut": len(rows) > limit,
+        "entries": told,
+        "is_cut": len(rows) > len(told),
     }
 
 

@@ -162,8 +162,8 @@ class NativeConnection(asyncio.Protocol):
             if kind is Attach and principal.rights is not None:
                 tell(RightsGranted(granted.client, principal.rights), line=line)
             is_long = tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted), line)
-            if kind is Request and type(granted.wish) is not Publish:
-                work += work_of(granted.wish)
+            if kind is not Request or type(granted.wish) is not Publish:
+                work += work_of(granted)
         if self._timer is not None and came:
             self._timer.cancel()
             self._timer = None

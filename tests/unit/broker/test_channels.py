@@ -2,6 +2,7 @@
 
 import pytest
 
+from godwit.broker import channels as channels_module
 from godwit.broker.channels import Channels
 from godwit.broker.effects import StartTimer, StopTimer, Trace
 from godwit.broker.messages import (
@@ -16,6 +17,7 @@ from godwit.broker.messages import (
     Synced,
 )
 from godwit.broker.packet_checks import NACK_MAX
+from godwit.broker.queues import event_size
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.topology import Topology
 from godwit.filters.events import event
@@ -395,3 +397,57 @@ def test_a_source_sends_again_what_it_sent_before_the_start_of_a_life() -> None:
     made.start(S, 2)
     answers, _ = made.on_packet(packet(1, Nack(1, (2,))), 0.0)
     assert (S, Packet("me", 1, {S: 2}, news(2))) in sent(answers)
+
+
+def large(number: int) -> Publish:
+    return Publish(event({"x": number}, publisher="p", sequence=number, payload=bytes(1_000)))
+
+
+SIZE = event_size(large(1).event)
+
+
+def fresh() -> Channels:
+    return channels()
+
+
+@pytest.fixture
+def three_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever waits has room for the bytes of three events."""
+    monkeypatch.setattr(channels_module, "WAITING_BYTES_MAX", 3 * SIZE)
+
+
+@pytest.mark.usefixtures("three_events")
+def test_the_history_keeps_as_many_packets_as_their_bytes_allow() -> None:
+    made = channels()
+    made.start(S, 1)
+    for number in range(1, 6):
+        made.send((S,), large(number))
+    assert [each.targets[S] for each in made.history] == [4, 5, 6]
+    assert made.waiting_bytes() == restored(made, fresh()).waiting_bytes() == 3 * SIZE
+    answers, _ = made.on_packet(packet(1, Nack(1, (2, 3, 5))), 0.0)
+    sent = [answer.message for answer in answers if isinstance(answer, Forward)]
+    assert [each.message for each in sent if isinstance(each, Packet)] == [large(4), LostNumbers(1, (2, 3))]
+    made.begin_life(2)
+    assert made.waiting_bytes() == 0
+
+
+@pytest.mark.usefixtures("three_events")
+def test_what_is_parked_for_a_target_is_bounded_by_its_bytes() -> None:
+    made = channels()
+    answers = [answer for number in range(1, 6) for answer in made.route(Packet(S, 1, {"far": number}, large(number)))]
+    assert [answer.record.sequence for answer in answers if isinstance(answer, Trace)] == [3, 4]
+    assert [each.targets["far"] for each in made.parked["far"]] == [1, 2, 5]  # the highest shows what is missing
+    assert made.waiting_bytes() == restored(made, fresh()).waiting_bytes() == 3 * SIZE
+    made.topology.learn(LinkState(S, 1, 2, {"me": 1.0, "far": 1.0}))
+    made.topology.learn(LinkState("far", 1, 1, {S: 1.0}))
+    assert len(made.on_topology_changed(0.0)) == 3
+    assert made.waiting_bytes() == 0
+
+
+@pytest.mark.usefixtures("three_events")
+def test_what_comes_early_is_bounded_by_its_bytes_and_asked_for_again() -> None:
+    made = started()
+    assert taken(made, *(packet(number, large(number)) for number in (3, 4, 5, 6))) == []
+    assert made.waiting_bytes() == restored(made, fresh()).waiting_bytes() == 3 * SIZE
+    assert taken(made, packet(2, large(2))) == [large(number) for number in (2, 3, 4, 5)]
+    assert (made.waiting_bytes(), made.incoming[S].missing()) == (0, (6,))

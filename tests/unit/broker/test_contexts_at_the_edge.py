@@ -11,6 +11,7 @@ from godwit.broker.effects import Closed, Effect, Heard, Opened, Tell, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Accepted, Attach, Attached, Bye, Context, Publish, Quench, Receipt, Refused, Request
 from godwit.broker.quenching import Quenching
+from godwit.broker.sessions import TO_WEIGHT_MAX
 from godwit.client import Client, ClientConfig
 from godwit.client.replicas import ReplicaConfig, ReplicatedClient
 from godwit.errors import BadEvent, BadValue, FilterError, FilterSyntaxError
@@ -627,6 +628,10 @@ def test_a_context_is_said_before_anything_else_in_a_new_session() -> None:
             Publish(event({}, publisher="c", sequence=1, to=any_of(*(parse(f"a{n} = 1") for n in range(11))))),
             "`to` of 11",
         ),
+        (
+            Publish(event({}, publisher="c", sequence=1, to=parse(f"a LIKE '%{'ab_' * 60}%'"))),
+            "at most 10",
+        ),
     ],
 )
 def test_what_is_too_large_is_refused_with_a_reason(wish: Any, why: str) -> None:
@@ -637,6 +642,19 @@ def test_what_is_too_large_is_refused_with_a_reason(wish: Any, why: str) -> None
     (refused,) = [each.message for each in effects if isinstance(each, Tell)]
     assert isinstance(refused, Refused)
     assert why in refused.reason
+
+
+def test_a_to_takes_few_steps_whatever_a_filter_may_take_since_it_is_tested_in_every_context() -> None:
+    assert Limits().filter_literals_max > TO_WEIGHT_MAX
+    broker = Broker("b", {}, BrokerConfig())
+    broker.handle(Opened("c1"), 0.0)
+    broker.handle(Heard("c1", Attach("c")), 0.0)
+    for number, count in ((1, TO_WEIGHT_MAX), (2, TO_WEIGHT_MAX + 1)):
+        to = any_of(*(parse(f"a{n} = 1") for n in range(count)))
+        wish = Publish(event({}, publisher="c", sequence=number, to=to))
+        effects = broker.handle(Heard("c1", Request(number, wish)), 0.0)
+        refused = [each for each in effects if isinstance(each, Tell) and isinstance(each.message, Refused)]
+        assert bool(refused) == (count > TO_WEIGHT_MAX)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from godwit.broker import groups
 from godwit.broker.groups import Groups
 from godwit.broker.messages import Attach, Bye, Delivery, Publish, Request, Subscribe, Unsubscribe
 from godwit.filters.events import event
-from godwit.filters.language import parse
+from godwit.filters.filters import Filter
+from godwit.filters.language import parse, to_text
 from tests.property.roaming_line import RoamingLine
 
 FILTER = parse("x > 0")
@@ -128,3 +130,25 @@ def test_what_a_past_life_of_a_broker_said_of_its_members_is_over():
     net.pass_time(2.0)
     assert [list(members) for members in net.members()] == [[("c", "m2", "s1")]] * 3
     assert net.publish(10) == net.got("m2")
+
+
+def test_the_digest_of_a_filter_is_computed_once_whatever_its_session_does(monkeypatch):
+    texts: list[str] = []
+
+    def noted(filter: Filter) -> str:
+        texts.append(to_text(filter))
+        return texts[-1]
+
+    monkeypatch.setattr(groups, "to_text", noted)
+    net = Net()
+    for number in range(1, 4):
+        net.enter("a", "m1", filter=f"x > {number}", number=number)
+    net.hang_up("a", "m1")
+    net.say("a", "m1", Attach("m1", mode="named"))
+    net.pass_time(1.0)
+    assert sorted(texts) == ["x > 1", "x > 2", "x > 3"]
+    net.say("a", "m1", Request(4, Subscribe(("m1", "s1"), parse("x > 7"), share="g")))
+    net.say("a", "m1", Request(5, Unsubscribe(("m1", "s2"))))
+    assert len(texts) == 4
+    kept = net.brokers["a"].component(Groups)._digests
+    assert {name for _, name in kept} == {"s1", "s3"}

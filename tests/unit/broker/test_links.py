@@ -1,13 +1,18 @@
 """Links: numbers, acknowledgements, greetings, bounds, and what no honest peer sends."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from godwit.broker import links
 from godwit.broker.effects import Effect, Send, StartTimer, StopTimer, Trace
 from godwit.broker.links import ACK_EVERY, RESENT_AT_ONCE_MAX, Link, LinkConfig
-from godwit.broker.messages import Ack, Frame, Hello, Packet, Synced
+from godwit.broker.messages import Ack, Frame, Hello, Packet, Publish, Synced
+from godwit.broker.stream_messages import HopPacket, SentAgain
+from godwit.broker.waiting_bytes import bytes_of
 from godwit.errors import PeerFault
+from godwit.filters.events import Event
 from tests.property.link_wire import Wire, number_of, numbered
 from tests.raw_messages import read
 from tests.snapshots import restored
@@ -374,6 +379,80 @@ def test_past_the_bound_of_the_outbox_events_are_recorded_as_lost_and_control_me
     assert [effect.record.sequence for effect in effects if isinstance(effect, Trace)] == [9]
     link.send(Synced(), [], 0.0)
     assert len(link.outbox) == CONFIG.outbox_max + 1
+
+
+def large(number: int, publisher: str = "ann/1", size: int = 1_000) -> Publish:
+    return Publish(Event({"x": number}, publisher, number, payload=bytes(size)))
+
+
+def in_packet(publish: Publish) -> Packet:
+    again: Any = SentAgain(1, 1, publish)
+    return Packet("s", 1, {"t": 1}, again)
+
+
+def in_hop_packet(publish: Publish) -> HopPacket:
+    return HopPacket("s", 1, 1, 1, publish)
+
+
+def restored_link(link: Link) -> Link:
+    return restored(link, Link("peer", 1, link.config))
+
+
+def kept(link: Link, *messages: Any) -> list[str]:
+    """What is recorded of those that do not enter the outbox."""
+    effects: list[Effect] = []
+    for message in messages:
+        link.send(message, effects, 0.0)
+    return [effect.record.detail for effect in effects if isinstance(effect, Trace)]
+
+
+@pytest.mark.parametrize("wrap", [lambda publish: publish, in_packet, in_hop_packet])
+def test_the_events_of_an_outbox_are_bounded_by_their_bytes_in_packets_too(wrap: Callable[[Publish], Any]) -> None:
+    link = Link("peer", 1, LinkConfig(window=2, outbox_bytes_max=3_500))
+    messages = [wrap(large(number)) for number in range(1, 5)]
+    assert kept(link, *messages) == ["the outbox of the link is full"]
+    assert kept(link, Synced(), wrap(large(5, size=10))) == []  # small ones have room
+    assert (len(link.outbox), link.bytes) == (5, sum(map(bytes_of, link.outbox)))
+    link.on_up(0.0)
+    link.on_hello(Hello(1, 0, 0, 1, True), 0.0)
+    link.on_ack(Ack(2), [], 0.0)
+    assert link.bytes == sum(map(bytes_of, link.outbox)) == restored_link(link).bytes
+    assert kept(link, wrap(large(6))) == []
+    link.give_up()
+    assert link.bytes == 0
+
+
+def test_an_empty_outbox_takes_an_event_of_any_size() -> None:
+    link = Link("peer", 1, LinkConfig(outbox_bytes_max=10))
+    assert kept(link, large(1)) == []
+    assert kept(link, large(2)) == ["the outbox of the link is full"]
+
+
+@pytest.mark.parametrize("config", [LinkConfig(window=2, outbox_max=6), LinkConfig(window=2, outbox_bytes_max=6_600)])
+def test_one_user_fills_no_more_than_its_share_of_an_outbox(config: LinkConfig) -> None:
+    share = 0.5
+    link = Link("peer", 1, config, lambda: share)
+    refused = kept(link, *(large(number, f"mallory/{number}") for number in range(1, 6)))
+    assert refused == ["the outbox of the link is full for user 'mallory'"] * 2
+    assert kept(link, large(1), large(2)) == []  # ann has room
+    link.on_up(0.0)
+    link.on_hello(Hello(1, 0, 0, 1, True), 0.0)
+    link.on_ack(Ack(2), [], 0.0)
+    assert kept(link, large(6, "mallory/1")) == []
+    share = 1.0  # without users
+    assert kept(link, large(7, "mallory/1"), large(8, "mallory/1")) == []
+
+
+def test_what_is_held_early_is_bounded_by_its_bytes_and_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "EARLY_BYTES_MAX", 2_500)
+    link = opened()
+    early = [Frame(number, 0, large(number)) for number in (2, 3, 4)]
+    assert arrive(link, *early, *early)[0] == []
+    assert list(link.early) == [2, 3]
+    assert link.bytes == sum(map(bytes_of, link.early.values())) == restored_link(link).bytes
+    assert arrive(link, Frame(1, 0, large(1)))[0] == [1, 2, 3]
+    assert link.bytes == 0
+    assert arrive(link, early[2])[0] == [4]
 
 
 def test_what_is_held_early_is_bounded_by_the_window() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from godwit.broker.messages import QueueRules
-from godwit.broker.queues import Queue, event_size
+from godwit.broker.queues import RULED_MAX, Queue, event_size
 from godwit.broker.ranking import SPARE, Ranking
 from godwit.filters.events import Event, event
 from godwit.filters.values import Point
@@ -389,3 +389,25 @@ def test_the_size_of_an_event_is_that_of_its_texts_as_bytes() -> None:
     assert wide - plain == 300
     several = event_size(make(1, name=("é" * 10, "x")))
     assert several - event_size(make(1, name=("e" * 10, "x"))) == 10
+
+
+def test_rules_apply_to_an_event_of_few_subscriptions_and_not_to_one_of_many() -> None:
+    queue = away()
+    names = tuple(f"s{number}" for number in range(RULED_MAX + 1))
+    for name in names:
+        queue.set_rules(name, QueueRules(newest_per="k", importance="n"), 0.0)
+    put(queue, make(1, k=1, n=1), make(2, k=1, n=2), names=names)  # in no lane: each would cost work for each event
+    put(queue, make(3, k=1, n=3), make(4, k=1, n=4), names=names[1:])
+    assert all(len(queue._lanes[name].ranking) == (name != names[0]) for name in names)
+    queue.set_rules(names[0], QueueRules(count_max=1), 0.0)  # nor by rules that come later
+    assert returned(queue) == [1, 2, 4]
+    assert queue.purged == {"newest_per": 1}
+
+
+def test_an_event_of_many_subscriptions_is_lost_when_it_leaves_for_a_budget() -> None:
+    queue = away(events_max=4)
+    names = tuple(f"s{number}" for number in range(RULED_MAX + 1))
+    for name in names:
+        queue.set_rules(name, QueueRules(importance="n"), 0.0)
+    put(queue, *(make(number, n=number) for number in range(1, 6)), names=names)
+    assert [(gone.event.sequence, gone.lost) for gone in queue.gone] == [(1, True)]

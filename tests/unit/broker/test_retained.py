@@ -4,9 +4,21 @@ from typing import Any
 
 import pytest
 
+from godwit.broker import retained
 from godwit.broker.gossip import RETAINED, Gossip, TableLimit
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Accepted, Attach, Context, Delivery, Publish, Refused, Request, Retain, Subscribe
+from godwit.broker.messages import (
+    Accepted,
+    Attach,
+    Context,
+    Delivery,
+    Publish,
+    Refused,
+    Request,
+    Retain,
+    Subscribe,
+    Unsubscribe,
+)
 from godwit.broker.retained import Retained
 from godwit.filters.events import ATTRIBUTES_MAX, Event, event
 from godwit.filters.language import parse
@@ -218,3 +230,93 @@ def test_it_can_be_put_away():
     again = Retained(restored(retained._gossip, Gossip("a", {RETAINED: TableLimit(100, 100_000)})))
     again.restore(None)
     assert list(again.matching(parse("topic = 'u'"))) == list(retained.matching(parse("topic = 'u'")))
+
+
+# ---------------------------------------------------------------- in slices
+
+
+@pytest.fixture
+def in_slices(monkeypatch):
+    """Three events at a time, for a filter of two literals."""
+    monkeypatch.setattr(retained, "STEPS_AT_ONCE", 3 * (retained.STEPS_EACH + 2))
+
+
+WANTED = "n >= 2 AND n <= 9"
+
+
+def retaining(count: int = 10) -> Net:
+    net = Net()
+    for number in range(count):
+        net.retain(f"t/{number}")
+    return net
+
+
+def asks(net: Net, connection: str, filter: str = WANTED, name: str = "s", *, retained: bool = True) -> None:
+    """Subscribe, and let no time pass."""
+    if ("c", connection) not in net.requests:
+        net.say("c", connection, Attach(connection, mode="named"))
+    net.request("c", connection, Subscribe((connection, name), parse(filter), retained=retained))
+
+
+@pytest.mark.usefixtures("in_slices")
+def test_what_takes_long_comes_in_slices_once_and_in_order_with_time_for_others_between_them():
+    net = retaining()
+    asks(net, "ann")
+    assert net.got("ann") == [(2, True), (3, True)]  # of three looked at
+    asks(net, "bob")
+    assert net.got("bob") == [(2, True), (3, True)]
+    lengths = set()
+    while (retained.RETAINED_TIMER) in [key for who, key in net.timers if who == "c"]:
+        net.fire("c", retained.RETAINED_TIMER)
+        net.run()
+        lengths.add((len(net.got("ann")), len(net.got("bob"))))
+    assert {(5, 2), (5, 5), (8, 5)} <= lengths  # by turns
+    assert net.got("ann") == net.got("bob") == [(number, True) for number in range(2, 10)]
+
+
+@pytest.mark.usefixtures("in_slices")
+def test_a_key_with_another_event_since_is_left_out_because_that_event_comes_as_any_does():
+    net = retaining()
+    asks(net, "ann")
+    net.request("a", "p", Retain(event({"topic": "t/6", "n": 7}, publisher="pub", sequence=11), "t/6"))
+    net.sequence = 11
+    net.request("a", "p", Retain(net.happens("t/7"), "t/7", clear=True))
+    net.pass_time(1.0)
+    assert sorted(net.got("ann")) == [*((number, True) for number in (2, 3, 4, 5, 6, 9)), (11, False)]
+
+
+@pytest.mark.usefixtures("in_slices")
+@pytest.mark.parametrize("how", ["ends", "goes on without"])
+def test_no_more_comes_for_a_subscription_that_does_not_ask_for_it_any_more(how):
+    net = retaining()
+    asks(net, "ann")
+    if how == "ends":
+        net.request("c", "ann", Unsubscribe(("ann", "s")))
+    else:
+        asks(net, "ann", retained=False)
+    net.pass_time(1.0)
+    assert net.got("ann") == [(2, True), (3, True)]
+
+
+@pytest.mark.usefixtures("in_slices")
+def test_a_broker_that_starts_again_goes_on_where_it_was():
+    net = retaining()
+    asks(net, "ann")
+    net.start_again("c", keeps_disk=True)
+    net.pass_time(1.0)
+    net.say("c", "ann again", Attach("ann", mode="named"))
+    net.pass_time(1.0)
+    assert net.got("ann again") == [(number, True) for number in range(2, 10)]
+
+
+def test_how_far_a_subscription_has_come_is_written_down_only_while_there_is_a_rest(in_slices):
+    net = retaining()
+    part = net.brokers["c"].component(Retained)
+    assert part.snapshot() is None
+    asks(net, "ann")
+    state = part.snapshot()
+    assert state is not None
+    third = net.brokers["c"].component(Gossip).serial_of(RETAINED, "t/2")
+    assert [(rest.id, rest.after) for rest in state.rests] == [(("ann", "s"), third)]
+    net.pass_time(1.0)
+    assert part.snapshot() is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from godwit.broker import placements, reductions, tree
+from godwit.broker import held_events, placements, reductions, tree
 from godwit.broker.effects import StartTimer, StopTimer, Trace
 from godwit.broker.messages import (
     Advertise,
@@ -23,6 +23,7 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from godwit.broker.queues import event_size
 from godwit.broker.routing import Answer, DeliverLocally, Forward
 from godwit.broker.tree import CONCERNS_EFFORT_MAX, HOLD_S, HOLD_TIMER, RELEASE_TIMER, TreeRouting
 from godwit.errors import PeerFault
@@ -136,8 +137,11 @@ def test_a_neighbour_that_stays_away_may_want_everything_if_there_was_a_life_bef
         assert tables.in_subs["m"] == tables.in_ads["m"] == {}
 
 
-def test_what_is_held_is_bounded_and_what_is_too_much_is_recorded_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "HELD_MAX", 2)
+@pytest.mark.parametrize("bound", ["HELD_MAX", "HELD_BYTES_MAX"])
+def test_what_is_held_is_bounded_and_what_is_too_much_is_recorded_as_lost(
+    monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(held_events, bound, 2 if bound == "HELD_MAX" else 2 * event_size(numbered(1)))
     routing = TreeRouting("b", "n")
     for number in (1, 2):
         routing.publish(numbered(number), 0.0)
@@ -145,6 +149,12 @@ def test_what_is_held_is_bounded_and_what_is_too_much_is_recorded_as_lost(monkey
     assert isinstance(trace, Trace)
     assert (trace.record.kind, trace.record.publisher, trace.record.sequence) == ("lost", "p", 3)
     assert len(routing.held_back()) == 2
+    assert (
+        routing.remote_bytes() == restored(routing, TreeRouting("b", "n")).remote_bytes() == 2 * event_size(numbered(1))
+    )
+    for told in (ADS, SUBS):
+        routing.on_message("n", told, 1.0)
+    assert routing.remote_bytes() == 0
 
 
 def backlog(monkeypatch: pytest.MonkeyPatch, count: int) -> TreeRouting:
@@ -180,7 +190,7 @@ def test_what_was_held_is_handed_on_a_few_at_a_time_and_in_order(monkeypatch: py
 
 
 def test_an_event_that_comes_meanwhile_goes_behind_those_that_were_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "HELD_MAX", 8)  # and is never too much
+    monkeypatch.setattr(held_events, "HELD_MAX", 8)  # and is never too much
     routing = backlog(monkeypatch, 4)
     handed = delivered(routing.on_message("m", SUBS, 1.0))
     number = 4
@@ -617,3 +627,37 @@ def test_to_tell_a_neighbour_everything_takes_a_bounded_number_of_steps(
         routing.set_neighbour(peer, 1.0, is_new=True)
     assert sum(share.spent for share in shares) <= 20_000 + 2 * REMEMBERED_EFFORT_MAX + len(wanted)
     assert {*wanted} <= {*routing.out_subs[peer].told.values()}, "what could not be compared is told"
+
+
+@pytest.mark.parametrize("takes_back", [False, True])
+def test_an_advertisement_that_adds_nothing_looks_at_no_subscription(
+    monkeypatch: pytest.MonkeyPatch, takes_back: bool
+) -> None:
+    routing = told_everything()
+    for number in range(50):
+        routing.subscribe(("ann", f"s{number}"), parse(f"x = {number}"), 0.0)
+    [*told] = routing.on_message("n", Advertise(("all", "all"), TRUE), 0.0)
+    assert len(told) == 51  # the advertisement goes on, and fifty subscriptions come back
+    asked: list[Filter] = []
+
+    def noted(ad: Filter, wanted: Filter, effort: Effort) -> bool:
+        asked.append(wanted)
+        return True
+
+    monkeypatch.setattr(tree, "intersects", noted)
+    for wide in (WIDE, NARROW, WIDE):
+        routing.on_message("n", Advertise(A, wide), 0.0)
+    if takes_back:
+        routing.on_message("n", Unadvertise(A), 0.0)
+    assert asked == []
+    routing.on_message("n", Unadvertise(("all", "all")), 0.0)  # now it does
+    assert len(asked) >= 50
+
+
+def test_the_question_whether_an_advertisement_adds_something_takes_a_bounded_number_of_steps() -> None:
+    entries = {("pat", str(number)): parse(f"x > {number}") for number in range(3 * reductions.ADDING_EFFORT_MAX)}
+    narrow = parse("x > 100_000".replace("_", ""))
+    assert reductions.are_covered((narrow, None), entries, ("pat", "0"))
+    last = {("pat", str(number)): parse(f"y > {number}") for number in range(2 * reductions.ADDING_EFFORT_MAX)}
+    assert not reductions.are_covered((narrow,), {**last, A: TRUE}, S)  # not looked at any more
+    assert not reductions.are_covered((narrow,), {A: TRUE}, A)  # its own former filter does not count

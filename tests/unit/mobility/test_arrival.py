@@ -4,7 +4,10 @@ import pytest
 
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach
+from godwit.broker.queues import event_size
 from godwit.broker.session import Session
+from godwit.filters.events import Event
+from godwit.mobility import arrival as arrival_module
 from godwit.mobility.arrival import TRANSITIONS, Arrival, Phase, Step
 from godwit.mobility.move_messages import Relocate, Replay
 from tests.snapshots import read_again
@@ -72,3 +75,12 @@ def test_a_client_that_comes_again_is_not_superseded_any_more() -> None:
     made.come_again(Attach("ann", home="old", attempt=4), "d", {})
     assert (made.superseded_by, made.next) == (None, None)
     assert made.phase is Phase.RECEIVING
+
+
+def test_what_comes_for_an_arrival_meanwhile_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened = [Event({"x": number}, "p", number, payload=bytes(1_000)) for number in range(3)]
+    monkeypatch.setattr(arrival_module, "BUFFER_BYTES_MAX", 2 * event_size(happened[0]))
+    made = arrival()
+    assert [made.keep(each, ("s",)) for each in happened] == [True, True, False]
+    assert made.buffer_bytes == 2 * event_size(happened[0])
+    assert Arrival.restored(read_again(made.snapshot())).buffer_bytes == made.buffer_bytes

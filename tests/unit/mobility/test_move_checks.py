@@ -3,13 +3,15 @@
 import msgspec
 import pytest
 
+from godwit.broker.held_filters import entry_size
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Attach, Received, Request, Subscribe
 from godwit.broker.sessions import Sessions
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
-from godwit.mobility.move_checks import NOTES_MAX, check_move
+from godwit.filters.language import parse
+from godwit.mobility.move_checks import NOTES_MAX, check_move, check_wanted
 from godwit.mobility.move_messages import Replay
 
 
@@ -40,3 +42,14 @@ def test_a_session_may_bring_the_most_notes_and_no_more() -> None:
     notes["one more"] = b""
     with pytest.raises(PeerFault, match="notes"):
         check_move(Replay("ann", "new", 2, state, (), is_last=True))
+
+
+def test_a_client_brings_no_more_filters_than_its_user_may_have() -> None:
+    wanted = tuple(Subscribe(("ann", f"s{number}"), parse("x = 1 OR y = 2")) for number in range(3))
+    size = entry_size("s0", wanted[0].filter)
+    check_wanted(Attach("ann", wanted=wanted), Limits())
+    check_wanted(Attach("ann", wanted=wanted), Limits(user_filter_bytes_max=3 * size, filter_literals_max=2))
+    with pytest.raises(PeerFault, match="user_filter_bytes_max"):
+        check_wanted(Attach("ann", wanted=wanted), Limits(user_filter_bytes_max=3 * size - 1))
+    with pytest.raises(PeerFault, match="filter_literals_max"):
+        check_wanted(Attach("ann", wanted=wanted), Limits(filter_literals_max=1))

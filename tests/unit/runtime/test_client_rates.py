@@ -4,9 +4,11 @@ from random import Random
 
 import pytest
 
+from godwit.broker.messages import Advertise, Attach, Request, Subscribe
+from godwit.filters.language import parse
 from godwit.runtime import client_rates
 from godwit.runtime.client_rates import COSTLY_WORK, ClientRates
-from godwit.runtime.rate_limits import TokenBucket, TrafficLimits
+from godwit.runtime.rate_limits import TokenBucket, TrafficLimits, work_of
 
 TRAFFIC = TrafficLimits(work_per_s=10, work_burst=100, bytes_per_s=1_000, bytes_burst=5_000)
 
@@ -100,3 +102,10 @@ def test_the_buckets_of_a_user_are_those_of_work_and_of_bytes_each_by_itself() -
         messages, size = random.randrange(20), random.randrange(3_000)
         waits = work.take(messages + (size >> 10), now), size_left.take(size, now)
         assert rate.take(messages, size, 0, now) == pytest.approx(max(waits))
+
+
+def test_a_greeting_costs_as_much_as_the_filters_that_it_brings() -> None:
+    subscribe, advertise = Subscribe(("ann", "s"), parse("x = 1 OR y = 2")), Advertise(("ann", "a"), parse("x = 1"))
+    assert work_of(Request(1, subscribe)) == work_of(subscribe) == 40
+    assert work_of(Attach("ann", wanted=(subscribe, advertise))) == 70
+    assert work_of(Attach("ann")) == 0

@@ -26,11 +26,14 @@ class Network:
         self.down = set(down)
         self.loop: asyncio.AbstractEventLoop | None = None  # None: what is said is only written down
         self.said: list[tuple[str, str, Any]] = []  # from, to, what
+        self.now = self.worked = 0.0
         self.answered: list[tuple[str, str, dict[str, str]]] = []
         self.brokers = {name: self._broker(name) for name in self.neighbours}
 
     def _broker(self, name: str) -> NetworkQuestions:
-        questions = NetworkQuestions(name, lambda: self._links(name), lambda: self.neighbours[name], lambda: 0.0)
+        questions = NetworkQuestions(
+            name, lambda: self._links(name), lambda: self.neighbours[name], lambda: self.now, lambda: self.worked
+        )
 
         def answer(subject: str, parameters: Mapping[str, str]) -> Any:
             if subject == "nothing":
@@ -127,6 +130,28 @@ def test_a_neighbour_that_asks_too_often_is_not_answered() -> None:
     to_a = [message for _, target, message in network.said if target == "a"]
     assert len(to_a) == network_questions.ASKS_BURST
     assert len(network.said) == 2 * len(to_a)  # what is not answered is not passed on
+
+
+def test_a_neighbour_whose_answers_take_the_time_of_a_broker_has_to_wait() -> None:
+    network = Network("a-b", "b-c")
+
+    def answer(subject: str, parameters: Mapping[str, str]) -> Any:
+        network.worked += 0.1
+        if subject == "nothing":
+            raise GodwitError("nobody asks that")
+        return "worked"
+
+    def asked(peer: str, number: int) -> Any:
+        network.brokers["b"].on_question(peer, Question(peer, number, "nothing" if number % 2 else "links"))
+        return msgspec.json.decode(next(said.body for _, to, said in network.said[::-1] if to == peer))
+
+    network.brokers["b"].answer = answer
+    errors = [asked("a", number) for number in range(4)]
+    assert errors[:3] == ["worked", {"error": "nobody asks that"}, "worked"]  # 300 ms: that is past the burst
+    assert "ask later" in errors[3]["error"]
+    assert asked("c", 4) == "worked"  # others do not wait
+    network.now += 0.3 / network_questions.WORKING_S_PER_S
+    assert asked("a", 5) == {"error": "nobody asks that"}
 
 
 def test_what_is_remembered_of_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
