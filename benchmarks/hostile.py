@@ -156,6 +156,15 @@ class Raw:
                     answers.reasons[message.reason[:200]] += 1
         answers.accepted += self.asked - first + 1 - refused
 
+    async def refused(self, data: bytes) -> None:
+        """Send these bytes, and wait until the broker closes the connection."""
+        with suppress(OSError):
+            self._writer.write(data)
+            async with asyncio.timeout(ATTACK_S_MAX):
+                while await self._reader.read(65_536):
+                    pass
+        self.close()
+
     def close(self) -> None:
         self._writer.transport.abort()
 
@@ -421,6 +430,19 @@ async def contexts_of_receivers(ports: Ports) -> None:
     answers.expect(4_050)
     for client in clients:
         client.close()
+
+
+@attack("10 messages of 14 MB with 1.2 million values, over HTTP and native")
+async def many_values(ports: Ports) -> None:
+    head = {"authorization": BASIC, "content-type": "application/json"}
+    body = b"{" + b",".join(b'"a%d":1' % i for i in range(1_200_000)) + b"}"
+    frame = b"\xdf" + (1_200_000).to_bytes(4, "big") + b"".join(b"\xa7%07d\x01" % i for i in range(1_200_000))
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports.http}", timeout=60, trust_env=False) as client:
+        for n in range(5):
+            answer = await client.post("/events", content=body, headers=head)
+            assert answer.status_code in (400, 429), answer.text
+            raw = await Raw.open(ports, f"mallory/{n}")
+            await raw.refused(len(frame).to_bytes(4, "big") + frame)
 
 
 # ---------------------------------------------------------------- the neighbour

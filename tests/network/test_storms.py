@@ -137,10 +137,12 @@ def test_frames_that_wait_are_decoded_of_a_few_peers_in_each_turn(monkeypatch: p
         turns = Turns()
 
         class Noted(Frames):
-            def feed(self, data: bytes, count_max: int = 2**30) -> list[tuple[Any, bytes]]:
+            def feed(
+                self, data: bytes, count_max: int = 2**30, *, counts_items: bool = False
+            ) -> list[tuple[Any, bytes]]:
                 if not data:  # what has come before is decoded now
                     turns.note()
-                return super().feed(data, count_max)
+                return super().feed(data, count_max, counts_items=counts_items)
 
         monkeypatch.setattr(tcp, "Frames", Noted)
         async with guarded() as broker:

@@ -534,8 +534,7 @@ class Sessions:
                         several[session] = dict.fromkeys((*names, name))
                     else:
                         more[name] = None
-        for session, more in several.items():
-            names_of[session] = tuple(more)
+        names_of.update((session, tuple(more)) for session, more in several.items())
         if event.to is not None:
             self._leave_out(event, names_of, effects)
         size, counts = event_size(event), self.limits.user_bytes_max is not None

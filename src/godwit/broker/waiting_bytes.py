@@ -1,7 +1,7 @@
 """How many bytes of events wait: for a neighbour, for a way, or for tables to be whole.
 
-*Theory.* The number of messages is no bound of their memory, for an event may be as large as a frame. So whoever lets
-messages wait also counts the bytes of the events in them. Other messages are small, and bounded where they are made.
+*Theory.* The number of messages is no bound of their memory, for an event may be as large as a frame. So every queue
+of messages also counts the bytes of the events in it. Other messages are small, and bounded where they are made.
 
 *Rules.*
 1. Sizes are those of `event_size`, so that queues of sessions and these agree.

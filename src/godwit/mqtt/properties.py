@@ -9,7 +9,8 @@ since these two may come several times. Everything is checked while it is read, 
 1. A block that ends in the middle of a property, an identifier that does not exist and one that its packet may not bear
    are malformed packets [mqtt5 §2.2.2.2]. A property that comes twice and a value out of range are protocol errors.
 2. A text is strict UTF-8 without U+0000. Only names (topics, identifiers, users) are held to more, see `topics`.
-3. What is written is checked as well: a value that cannot be written raises `BadValue`, for it is our own fault.
+3. A packet has at most `USER_PROPERTIES_MAX` user properties.
+4. What is written is checked as well: a value that cannot be written raises `BadValue`, for it is our own fault.
 
 *Standard.* [mqtt5 §1.5, §2.2.2].
 """
@@ -27,6 +28,7 @@ Properties = dict[str, Any]
 
 VARINT_MAX = 268_435_455
 TEXT_BYTES_MAX = 65_535
+USER_PROPERTIES_MAX = 11_000  # of one packet: as many values as an event has; 5 ms
 
 BYTE, TWO, FOUR, VARINT, TEXT, BINARY, PAIR = range(7)
 
@@ -139,6 +141,9 @@ def read(data: bytes, at: int, end: int, bearer: str) -> tuple[Properties, int]:
             if "\0" in key or "\0" in value:
                 malformed("user_property holds U+0000")
             pairs.append((key, value))
+            if len(pairs) > USER_PROPERTIES_MAX:
+                many = f"a packet with more than {USER_PROPERTIES_MAX} user properties"
+                raise MqttFault(ReasonCode.QUOTA_EXCEEDED, many)
         else:
             if identifier not in allowed:
                 _refuse(identifier, bearer)

@@ -38,6 +38,7 @@ from godwit.runtime.authentication import Principal
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.http_listening import Listener, Listening, WrittenDeliveries
 from godwit.runtime.in_process_client import InProcessClient
+from godwit.runtime.message_items import separators_in
 from godwit.runtime.node import Node
 from godwit.runtime.server_sent_events import ServerSentEvents
 from godwit.runtime.wire import JSON
@@ -51,6 +52,7 @@ __all__ = [
 ]
 
 EVENTS_MAX = 10_000  # in one post
+SEPARATORS_MAX = 250_000  # in its JSON: it is decoded at once
 PUBLISHERS_MAX = 256
 PUBLISHER_SESSION_EXPIRY_S = 60.0
 RETRY_MS = 1_000
@@ -72,6 +74,9 @@ class BadBody(GodwitError):
 
 def events_in(body: bytes, now: float) -> list[Event]:
     """The events in a body: one JSON object, an array of them, or one on each line. They have no publisher yet."""
+    if separators_in(body) > SEPARATORS_MAX:
+        more = "post fewer events at once, or long texts in payload_base64"
+        raise BadBody(1, f"a body of more than {SEPARATORS_MAX} commas, colons and brackets: {more}")
     try:
         whole: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

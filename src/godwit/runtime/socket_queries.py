@@ -43,6 +43,7 @@ from godwit.languages import NATIVE, Query
 from godwit.languages.cloud_events import HTTP
 from godwit.languages.event_documents import checked_attributes, mode_of
 from godwit.runtime.edge_tests import EdgeTests, TestLine
+from godwit.runtime.message_items import check_separators
 from godwit.runtime.socket_messages import message_of
 
 __all__ = ["SocketQueries"]
@@ -106,6 +107,7 @@ class SocketQueries:
 
     async def read(self, data: bytes) -> Any:
         """The client's message, as the machine gets it."""
+        check_separators(data)
         message = await self._parsed(data) if b'"filter"' in data else message_of(data)
         kind = type(message)
         if kind is Request and type(message.wish) in (Publish, Retain):

@@ -129,7 +129,7 @@ class NativeConnection(asyncio.Protocol):
     def _take(self, data: bytes) -> None:
         """Messages of an authenticated peer."""
         frames = self._frames
-        came = frames.feed(data, self._frames_max)
+        came = frames.feed(data, self._frames_max, counts_items=not self.is_link)
         partial = frames.pending
         if partial or self._has_partial:
             self._has_partial = partial > 0
@@ -162,7 +162,7 @@ class NativeConnection(asyncio.Protocol):
             if kind is Attach and principal.rights is not None:
                 tell(RightsGranted(granted.client, principal.rights), line=line)
             is_long = tell(Heard(name, granted), packed if granted is message else NATIVE.encode(granted), line)
-            if kind is not Request or type(granted.wish) is not Publish:
+            if (kind is Request and type(granted.wish) is not Publish) or kind is Attach:
                 work += work_of(granted)
         if self._timer is not None and came:
             self._timer.cancel()

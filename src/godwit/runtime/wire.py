@@ -23,6 +23,7 @@ from msgspec import Raw
 from godwit.broker.messages import Accepted, Delivery, Publish, Request
 from godwit.codec.message_codec import BAD, MESSAGES, Codec
 from godwit.errors import PeerFault
+from godwit.runtime.message_items import SMALL_BYTES, check_items
 
 __all__ = [
     "FRAME_BYTES_MAX",
@@ -115,6 +116,7 @@ class Frames:
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, decode: Callable[[bytes], Any] = NATIVE.decode) -> None:
         self._max, self._decode = frame_bytes_max, decode
+        self._quick_max = min(frame_bytes_max, SMALL_BYTES)
         self._buffer = bytearray()  # the beginning of a frame
         self._awaited = LENGTH_BYTES  # the number of bytes needed for the next step
         self.has_more = False  # more than the last `feed` was to read: feed b"" to continue
@@ -166,14 +168,14 @@ class Frames:
         length = DELIVERY_BYTES + len(row) + len(after)
         return b"".join((DELIVERY_HEAD.pack(length, DELIVERY_START, message.number, DELIVERY_EVENT), row, after))
 
-    def feed(self, data: bytes, count_max: int = maxsize) -> list[tuple[Any, bytes]]:
+    def feed(self, data: bytes, count_max: int = maxsize, *, counts_items: bool = False) -> list[tuple[Any, bytes]]:
         """The first complete messages, each with its bytes. A long filter counts as many.
 
-        `PeerFault` if the stream is invalid from here on.
+        `PeerFault` if the stream is invalid from here on, or, with `counts_items`, a message has too many values.
         """
         if (
             not self._buffer
-            and LENGTH_BYTES < len(data) <= self._max
+            and LENGTH_BYTES < len(data) <= self._quick_max
             and LENGTH.unpack_from(data)[0] == len(data) - LENGTH_BYTES
         ):
             packed = data[LENGTH_BYTES:]  # one message, as most reads bring at low rates
@@ -199,6 +201,8 @@ class Frames:
                 self.has_more = True
                 break
             packed = data[at + LENGTH_BYTES : end]
+            if counts_items and length > SMALL_BYTES:
+                check_items(packed)
             message = decode(packed)
             messages.append((message, packed))
             count += 1

@@ -1,6 +1,10 @@
 """Properties of MQTT 5: each has the identifier that the standard gives it."""
 
-from godwit.mqtt.properties import NAMES
+import pytest
+
+from godwit.errors import MqttFault
+from godwit.mqtt.properties import NAMES, USER_PROPERTIES_MAX, read, varint
+from godwit.mqtt.reason_codes import ReasonCode
 
 STANDARD = {  # [mqtt5 table 2-4]
     1: "payload_format_indicator",
@@ -35,3 +39,16 @@ STANDARD = {  # [mqtt5 table 2-4]
 
 def test_identifiers_are_those_of_the_standard() -> None:
     assert {identifier: name for name, (identifier, _) in NAMES.items()} == STANDARD
+
+
+def test_a_packet_has_a_bounded_number_of_user_properties() -> None:
+    def block(count: int) -> bytes:
+        return varint(7 * count) + b"\x26\x00\x01a\x00\x01b" * count
+
+    most = block(USER_PROPERTIES_MAX)
+    found, _ = read(most, 0, len(most), "Publish")
+    assert len(found["user_property"]) == USER_PROPERTIES_MAX
+    more = block(USER_PROPERTIES_MAX + 1)
+    with pytest.raises(MqttFault, match="user properties") as caught:
+        read(more, 0, len(more), "Publish")
+    assert caught.value.reason_code is ReasonCode.QUOTA_EXCEEDED
