@@ -18,7 +18,7 @@ __all__ = ["ingest"]
 RATE_ROWS_MIN = 10_000
 
 
-class Table(StrEnum):
+class TableKind(StrEnum):
     """The tables that rows may become."""
 
     events = "events"
@@ -38,7 +38,7 @@ def ingest(
     ],
     out: Annotated[str, Option(metavar="TABLE", help="The folder of the table.")],
     table: Annotated[
-        Table | None, Option(help="Kind of table: events or, for jsonl, csv, xml, padres and log, fixes.")
+        TableKind | None, Option(help="Kind of table: events or, for jsonl, csv, xml, padres and log, fixes.")
     ] = None,
     time: Annotated[str, Option(metavar="ATTRIBUTE", help="Attribute with the time of publication.")] = "",
     time_format: Annotated[
