@@ -1,5 +1,6 @@
 """What stands on the disk of a device: its changes, put together, are what it holds; also after a snapshot."""
 
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -66,6 +67,25 @@ def test_what_was_written_comes_to_what_the_device_holds(seed: int) -> None:
             assert found.sessions[name].queue == held.queue
             assert found.sessions[name].state.subscriptions == held.state.subscriptions
     assert any(held.items for held in told.sessions.values()) or told.own or any(written)
+
+
+def test_whatever_a_snapshot_leaves_out_is_missed() -> None:
+    missed, told, event = set[str](), Holdings(), Event({"n": 1}, publisher="a", sequence=1)
+    told.add(KeptForward((event,), ()))
+    told.add(KeptOwn((event,), ()))
+    for changes in busy(0)[1]:
+        for input, _ in kept_inputs(msgspec.msgpack.encode(entries_of_changes(changes, 1.0))):
+            assert isinstance(input, KeptInput)
+            told.add(input.kept)
+        state = told.snapshot()
+        for field in HoldingsState.__struct_fields__:
+            if getattr(state, field):
+                found = Holdings()
+                with suppress(KeyError):  # a queue whose session is left out
+                    found.restore(msgspec.structs.replace(state, **{field: ()}))
+                assert found.snapshot() != state
+                missed.add(field)
+    assert missed == set(HoldingsState.__struct_fields__)
 
 
 def test_nothing_is_written_when_nothing_has_changed() -> None:
