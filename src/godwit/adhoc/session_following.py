@@ -14,7 +14,8 @@ A holder whose client came to another island finds the new event broker later, w
 sessions of clients that it has not heard of lately, and a holder of a newer one takes them, and merges the two.
 
 *Rules.*
-1. A holder keeps a session until it is told `done`. What is lost on the way is offered again until the lease ends.
+1. A holder keeps a session until the one that it was handed to last says `done`, and only if no other session has been
+   joined to it since. What is lost on the way is offered again until the lease ends.
 2. Of two sessions of a client the one with the higher attempt is the newer. Only an older one is handed out.
 3. A client that waits, waits for `fetch_s` at most. Nothing it says is handled before its session is there.
 4. Of several holders the one that answers first is listened to. The others offer theirs later.
@@ -64,6 +65,7 @@ class SessionFollowing:
         self._let_in = let_in
         self._fetches: dict[NodeId, Fetch] = {}  # by client
         self._ways: dict[NodeId, str] = {}  # by event broker: the trunk over which it was heard of last
+        self._handed: dict[NodeId, tuple[str, NodeId]] = {}  # by client: the session handed out last, and to whom
 
     def __len__(self) -> int:
         return len(self._fetches)
@@ -78,6 +80,7 @@ class SessionFollowing:
         for client in list(self._fetches):
             self._end(client)
         self._ways.clear()
+        self._handed.clear()
 
     # ------------------------------------------------------------ at the event broker that the client follows
 
@@ -194,13 +197,16 @@ class SessionFollowing:
         if circuit is not None:
             device.drop(circuit, now)
         if message.part == "done":
-            device.let("broker", device.broker.forget(client, now))
+            if self._handed.get(client) == (session.name, message.to):  # rule 1
+                device.let("broker", device.broker.forget(client, now))
             return
         of = device.broker.state_of if message.part == "state" else device.broker.all_of
         lease_s = max((session.ends_at or now) - now, 0.0)
         way = self._ways.get(message.to)
         for replay in of(session, message.to):
             self._send(way, HandSession(device.name, message.to, lease_s, message.part, replay), now)
+        if message.part == "queue":
+            remember(self._handed, client, (session.name, message.to), self._config.members_max)
 
     # ------------------------------------------------------------ over the trunks
 
@@ -223,10 +229,7 @@ class SessionFollowing:
                 self._on_offer(message, now)
 
     def _learn(self, leader: NodeId, via: str) -> None:
-        self._ways.pop(leader, None)
-        if len(self._ways) >= self._config.leaders_max:
-            del self._ways[next(iter(self._ways))]
-        self._ways[leader] = via
+        remember(self._ways, leader, via, self._config.leaders_max)
 
     def _flood(self, message: Any, besides: str, now: float) -> None:
         """Send something over all trunks but one. They form a tree, so it comes to each event broker once."""
@@ -240,3 +243,11 @@ class SessionFollowing:
         circuit = None if trunk is None else self._device.circuits.get(trunk)
         if circuit is not None and circuit.link is not None:
             self._device.let("circuit", circuit.send(message, now))
+
+
+def remember(table: dict[NodeId, Any], key: NodeId, value: Any, entries_max: int) -> None:
+    """Set an entry of a bounded table: the one that was set the longest ago makes room."""
+    table.pop(key, None)
+    if len(table) >= entries_max:
+        del table[next(iter(table))]
+    table[key] = value

@@ -1,0 +1,78 @@
+"""Sessions that follow their clients: when a holder may forget one that it has handed out."""
+
+from msgspec import structs
+
+from godwit.adhoc.adhoc_node import AdHocNode
+from godwit.adhoc.device import AdHocConfig
+from godwit.adhoc.event_broker import EventBroker
+from godwit.adhoc.radio_messages import HandSession, OfferSessions, WantSession
+from godwit.client.client import Client, ClientConfig
+from tests.unit.adhoc.test_event_broker import handed_over, holding
+
+ATTEMPT = 5  # of the client's greeting at `new`, where it is now
+
+
+def holder(members_max: int = 256) -> tuple[AdHocNode, EventBroker]:
+    """A device that leads, with a session of ann in which event 1 waits."""
+    node = AdHocNode("here", Client("here", ClientConfig()), AdHocConfig(meeting="coordinate", members_max=members_max))
+    broker = node.device.broker = holding("here", 1)
+    return node, broker
+
+
+def wanted(node: AdHocNode, part: str, to: str = "new", attempt: int = ATTEMPT, client: str = "ann") -> None:
+    node.following.on_message("trunk", WantSession(client, attempt, to, part, "here"), 1.0)  # type: ignore[arg-type]
+
+
+def waiting(broker: EventBroker) -> list[int] | None:
+    """The numbers of the events that wait for ann; None: she has no session."""
+    session = broker.sessions.session("ann")
+    return None if session is None else [item.event.sequence for item in session.queue.waiting()]
+
+
+def test_a_holder_forgets_a_session_that_has_arrived() -> None:
+    node, broker = holder()
+    wanted(node, "queue")
+    assert waiting(broker) == [1]
+    wanted(node, "done")
+    assert waiting(broker) is None
+
+
+def test_a_holder_that_has_joined_another_session_to_the_one_it_handed_out_keeps_both() -> None:
+    """Of three event brokers in a row each has a session of ann: the middle one takes that of the last, while the first
+    takes that of the middle one."""
+    node, broker = holder()
+    [old] = handed_over("old", 2)
+    wanted(node, "queue")
+    node.following.on_message("trunk", OfferSessions("old", {"ann": 0}), 1.0)
+    node.following.on_message("trunk", HandSession("old", "here", 30.0, "queue", structs.replace(old, attempt=0)), 1.0)
+    assert waiting(broker) == [1, 2]
+    wanted(node, "done")  # event 2 is not there
+    assert waiting(broker) == [1, 2]
+    wanted(node, "queue")
+    wanted(node, "done")
+    assert waiting(broker) is None
+
+
+def test_a_holder_listens_to_the_one_that_it_handed_a_session_to_last() -> None:
+    node, broker = holder()
+    wanted(node, "queue", to="new")
+    wanted(node, "queue", to="newer", attempt=ATTEMPT + 1)
+    wanted(node, "done", to="new")
+    assert waiting(broker) == [1]
+    wanted(node, "done", to="newer", attempt=ATTEMPT + 1)
+    assert waiting(broker) is None
+
+
+def test_a_holder_that_handed_out_nothing_forgets_nothing() -> None:
+    node, broker = holder()
+    wanted(node, "state")
+    wanted(node, "done")
+    assert waiting(broker) == [1]
+
+
+def test_of_more_sessions_handed_out_than_an_event_broker_has_members_the_first_is_offered_again() -> None:
+    node, broker = holder(members_max=1)
+    wanted(node, "queue")
+    wanted(node, "queue", client="bob")
+    wanted(node, "done")
+    assert waiting(broker) == [1]
