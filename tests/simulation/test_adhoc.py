@@ -210,7 +210,7 @@ def test_what_an_event_broker_holds_for_one_who_is_away_follows_the_merge():
     assert list(net.delivered["x"]) == [("b", 1)]
 
 
-def test_an_event_that_a_second_event_broker_took_for_others_may_be_overtaken_by_what_that_one_delivers():
+def overtaken() -> AdHocWorld:
     """No one told the publisher that `a` took its event for `x`: it published again at `z`, before `x` came there."""
     low = AdHocConfig(priority=0.1)
     net = AdHocWorld(1, {"a": CONFIG, "b": low, "p": low, "x": low, "y": low, "z": AdHocConfig(priority=1.0)})
@@ -230,8 +230,21 @@ def test_an_event_that_a_second_event_broker_took_for_others_may_be_overtaken_by
     assert list(net.delivered["x"]) == [("p", 2)]
     net.set_links([("a", "b"), ("b", "z"), ("p", "z"), ("x", "z"), ("y", "z")])
     net.run(30)
-    net.judge()
     assert net.leaders("abpxyz") == ["z"]
+    return net
+
+
+def test_an_event_that_a_second_event_broker_took_for_others_may_be_overtaken_by_what_that_one_delivers():
+    net = overtaken()
+    net.judge()
+    assert net.excused["x", ("p", 1)] == "overtaken"
+    assert net.violations == []
+
+
+def test_an_event_that_was_overtaken_stays_excused_when_its_device_crashes_later():
+    net = overtaken()
+    net.crash("x")
+    net.judge()
     assert net.excused["x", ("p", 1)] == "overtaken"
     assert net.violations == []
 

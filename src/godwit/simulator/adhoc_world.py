@@ -299,7 +299,7 @@ class AdHocWorld:
             self._took_over(name, record.peer)
         elif record.kind == "lost":
             self.excused[record.peer or name, id] = record.detail
-        elif record.kind == "suppressed" and not record.peer:
+        elif record.kind == "suppressed" and not record.peer and self._may_be_overtaken(name, id):
             self.excused.setdefault((name, id), "overtaken")
         if self.trace is not None:
             self.trace.write(now, name, record)
@@ -391,8 +391,7 @@ class AdHocWorld:
         for (name, id), takers in self.held.items():
             if id in self.delivered[name] or id in self._earlier[name]:
                 continue
-            excuse = self.excused.get((name, id)) or self._waits(name, id)
-            if excuse is None or (excuse == "overtaken" and not self._may_be_overtaken(name, id)):
+            if not self.excused.get((name, id)) and self._waits(name, id) is None:
                 at = min(takers.values())
                 self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
 
@@ -407,15 +406,15 @@ class AdHocWorld:
         return None
 
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:
-        """Whether another event broker accepted a later event of the same publisher for it, which arrived before this
-        one.
+        """Whether another event broker accepted a later event of the same publisher for it, which has arrived in this
+        life of the device.
 
         With coordinating event brokers, the later one may have come from another broker.
         """
         if self.configs[name].meeting == "coordinate":
             return True
         later = [other for other in self.delivered[name] if other[0] == id[0] and other[1] > id[1]]
-        takers = self.held[name, id].keys()
+        takers = self.held.get((name, id), {}).keys()
         return any(self.held.get((name, other), {}).keys() - takers for other in later)
 
 
