@@ -141,7 +141,7 @@ NUMBER = """() => {
     found.forEach((each, at) => (each.dataset.number = at));
     return found.map((each) => `${each.tagName} ${(each.textContent || each.ariaLabel || each.name).trim()}`);
 }"""
-FOCUSED = """() => {
+FOCUSED_NUMBER = """() => {
     const { outlineStyle } = getComputedStyle(document.activeElement);
     return [Number(document.activeElement.dataset.number ?? -1), outlineStyle];
 }"""
@@ -158,7 +158,7 @@ def test_all_that_can_be_used_on_a_page_is_reached_with_the_tab_key_and_shows_th
                 reached = set()
                 for _ in range(len(wanted) + len(PAGES) + 10):  # the menu comes first
                     await page.keyboard.press("Tab")
-                    number, outline = await page.evaluate(FOCUSED)
+                    number, outline = await page.evaluate(FOCUSED_NUMBER)
                     assert number < 0 or outline != "none", f"{name}: the focus on {wanted[number]} is not seen"
                     reached.add(number)
                 assert [each for at, each in enumerate(wanted) if at not in reached] == [], name

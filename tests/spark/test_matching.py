@@ -168,4 +168,4 @@ def test_the_command_says_what_is_wrong_before_spark_starts(tmp_path: Path, quot
     events, subscriptions = ("--events", str(tmp_path / "events")), ("--subscriptions", str(tmp_path / "subscriptions"))
     assert "there is no" in said("--events", str(tmp_path / "gone"), *subscriptions)
     assert "take one" in said(*events, *subscriptions, "--count", "--out", "x")
-    assert "there is no" in said(*events, "--subscriptions", str(tmp_path / "gone"))
+    assert "no such file or folder" in said(*events, "--subscriptions", str(tmp_path / "gone"))

@@ -65,9 +65,7 @@ def check_wanted(message: Attach, limits: Limits) -> None:
         raise PeerFault("Attach.wanted is longer than what a client may ask for")
     if any(wish.id[0] != message.client for wish in message.wanted):
         raise PeerFault("Attach.wanted holds what the client itself has asked for")
-    largest, budget = limits.filter_literals_max, limits.user_filter_bytes_max
-    if any(wish.filter.size > largest for wish in message.wanted):
-        raise PeerFault(f"Attach.wanted holds a filter of more than {largest} literals (limits.filter_literals_max)")
+    budget = limits.user_filter_bytes_max
     held = sum(entry_size(wish.id[1], wish.filter) for wish in message.wanted) if budget is not None else 0
     if budget is not None and held > budget:
         allowed = f"at most {budget} are allowed (limits.user_filter_bytes_max)"

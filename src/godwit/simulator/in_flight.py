@@ -112,7 +112,7 @@ class InFlight:
         """
         broker = self._network.broker(name)
         homes = self._population.homes
-        copies = {session.client for session in broker.sessions if homes[session.client] != name}
+        copies = {session.client for session in broker.sessions if homes.get(session.client, name) != name}
         return unfinished(broker, self._network.overlay, self._other, copies if self._has_copies else ())
 
     def _taken(self, sender: str, receiver: str) -> int:

@@ -183,9 +183,9 @@ def test_what_is_gone_from_a_log_before_it_was_read_is_missed(tmp_path: Path) ->
     third = (tmp_path / "00000003.jsonl").read_bytes()
     (tmp_path / "00000003.jsonl").unlink()
     for start in (None, reached, Position(3, len(third))):
-        with pytest.raises(EventLogError, match="has no segment 3, and it was not read"):
+        with pytest.raises(EventLogError, match="has no segment 3, which was not read"):
             held(tmp_path, start)
-    with pytest.raises(EventLogError, match="has no segment 5, and it was not read"):
+    with pytest.raises(EventLogError, match="has no segment 5, which was not read"):
         held(tmp_path, Position(5, 9))
     (tmp_path / "00000003.jsonl").write_bytes(third[:-9])
     with pytest.raises(EventLogError, match=rf"was read up to byte {len(third)} of segment 3, and is shorter now"):

@@ -48,8 +48,6 @@ def test_a_client_brings_no_more_filters_than_its_user_may_have() -> None:
     wanted = tuple(Subscribe(("ann", f"s{number}"), parse("x = 1 OR y = 2")) for number in range(3))
     size = entry_size("s0", wanted[0].filter)
     check_wanted(Attach("ann", wanted=wanted), Limits())
-    check_wanted(Attach("ann", wanted=wanted), Limits(user_filter_bytes_max=3 * size, filter_literals_max=2))
+    check_wanted(Attach("ann", wanted=wanted), Limits(user_filter_bytes_max=3 * size))
     with pytest.raises(PeerFault, match="user_filter_bytes_max"):
         check_wanted(Attach("ann", wanted=wanted), Limits(user_filter_bytes_max=3 * size - 1))
-    with pytest.raises(PeerFault, match="filter_literals_max"):
-        check_wanted(Attach("ann", wanted=wanted), Limits(filter_literals_max=1))

@@ -261,7 +261,7 @@ def test_a_file_that_is_gone_before_it_is_moved_is_said(tmp_path: Path) -> None:
     files = (("_attempts/x/0.parquet", "day=0/b.parquet"),)
     with pytest.raises(PipelineError, match=r"0\.parquet was written for batch 0 and is missing"):
         ledger.complete(entry, Written(files, Counts()))
-    with pytest.raises(PipelineError, match=r"is written down in .* and is gone"):
+    with pytest.raises(PipelineError, match=r"is recorded in .*, but is missing"):
         ledger._finish(msgspec.structs.replace(entry, state="written", files=files))
 
 
