@@ -249,6 +249,54 @@ def test_an_event_that_was_overtaken_stays_excused_when_its_device_crashes_later
     assert net.violations == []
 
 
+def test_an_event_that_its_event_broker_handed_over_may_be_overtaken_by_what_the_same_one_takes_later():
+    """`a` takes an event for `x`, hands it over to `z`, is separated from `z`, and takes the next one."""
+    low, patient = AdHocConfig(priority=0.1, lease_s=120.0), AdHocConfig(lease_s=120.0)
+    high = AdHocConfig(priority=1.0, lease_s=120.0)
+    net = AdHocWorld(1, {"a": patient, "p": low, "x": low, "y": low, "z": high})
+    net.subscribe("x", "all", TRUE)
+    apart = [("a", "p"), ("y", "z")]
+    net.set_links([*apart, ("a", "x")])
+    net.run(30)
+    net.set_links(apart)
+    net.publish("p", {"x": 1})
+    net.run(5)
+    net.set_links([*apart, ("a", "z")])
+    net.run(20)
+    assert net.leaders("apyz") == ["z"]
+    net.set_links([*apart, ("a", "x")])
+    net.run(20)
+    assert net.leaders("apyz") == ["a", "z"]
+    net.publish("p", {"x": 2})
+    net.run(5)
+    net.set_links([*apart, ("a", "x"), ("a", "z")])
+    net.run(30)
+    net.judge()
+    assert [set(net.held["x", ("p", number)]) for number in (1, 2)] == [{"a"}, {"a"}]
+    assert list(net.delivered["x"]) == [("p", 2)]
+    assert net.violations == []
+
+
+def test_event_brokers_that_put_a_session_in_the_wrong_order_are_seen(monkeypatch):
+    monkeypatch.setattr(event_broker, "in_sender_order", lambda items: items[::-1])
+    net = AdHocWorld(1, {"a": CONFIG, "b": AdHocConfig(priority=0.1), "x": AdHocConfig(priority=0.1)})
+    net.subscribe("x", "all", TRUE)
+    net.set_links([("a", "b"), ("a", "x")])
+    net.run(30)
+    net.set_links([("a", "b")])
+    net.publish("b", {"x": 1})
+    net.publish("b", {"x": 2})
+    net.run(5)
+    broker = net.node("a").broker
+    assert broker is not None
+    [part] = [part for part in broker.handed_over("a") if part.client == "x"]
+    broker.take([part], 30.0, net.world.now)  # two sessions become one
+    net.set_links([("a", "b"), ("a", "x")])
+    net.run(10)
+    net.judge()
+    assert laws(net) == {"nothing held is lost"}
+
+
 def test_leases_that_never_end_are_seen(monkeypatch):
     monkeypatch.setattr(AdHocNode, "_on_leases_due", lambda self, now: None)
     monkeypatch.setattr(EventBroker, "end_lease", lambda self, client, at: [])

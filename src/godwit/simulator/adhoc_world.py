@@ -19,9 +19,10 @@ brokers coordinate, several, all joined to the one of the highest rank |
 *Rules.*
 1. Nothing here uses random numbers or changes a machine.
 2. Exceptions to a law are recorded: `lost` for a lease that ended, `suppressed` at a client for an event that arrived
-   after a later one of its publisher, which happens only if different event brokers accepted the two for this client. A
-   broker that accepted an event before the client had a session there did not accept it for this client. With
-   coordinating event brokers, an event may also still wait at one that its client cannot reach.
+   after a later one of its publisher, which happens only if an event broker accepted the later one and the other did
+   not wait there for this client. A broker that accepted an event before the client had a session there did not accept
+   it for this client. With coordinating event brokers, an event may also still wait at one that its client cannot
+   reach.
 3. A device that crashes takes with it what its client knew: in its next life it may get an event again, and each life
    is held to the laws on its own. What its event broker held for others goes with it, too, unless devices have disks.
 """
@@ -43,6 +44,7 @@ from godwit.simulator.broker_inspection import (
     held_subscriptions,
     is_connected,
     is_queued,
+    queued_events,
 )
 from godwit.simulator.summary import Violation
 from godwit.simulator.world import World
@@ -106,6 +108,9 @@ class AdHocWorld:
         self.held: dict[
             tuple[str, EventId], dict[str, float]
         ] = {}  # client and event: the broker that accepted it, and the time
+        self._behind: dict[
+            tuple[str, EventId], list[set[EventId]]
+        ] = {}  # client and event: what waited for it where an event broker accepted the event
         self.excused: dict[tuple[str, EventId], str] = {}
         self.due: dict[tuple[str, EventId], float] = {}  # client and event: the latest time of its delivery
         self.violations: list[Violation] = []
@@ -308,8 +313,11 @@ class AdHocWorld:
         """An event broker has accepted an event: all matching sessions there must receive it."""
         broker = self.node(name).broker
         event = self.said[id][0]
-        for client in clients_wanting(broker, event) if broker is not None else ():
+        if broker is None:
+            return
+        for client in clients_wanting(broker, event):
             self.held.setdefault((client, id), {}).setdefault(name, now)
+            self._behind.setdefault((client, id), []).append(queued_events(broker, client, id[0]))
 
     def _ended(self, leader: str, client: str) -> None:
         """A session has ended: it must not be of a device that was in the island all the time."""
@@ -406,16 +414,14 @@ class AdHocWorld:
         return None
 
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:
-        """Whether another event broker accepted a later event of the same publisher for it, which has arrived in this
-        life of the device.
+        """Whether a later event of the same publisher came first, from an event broker where this one did not wait.
 
-        With coordinating event brokers, the later one may have come from another broker.
+        With coordinating event brokers, the later one may have come over another one.
         """
         if self.configs[name].meeting == "coordinate":
             return True
         later = [other for other in self.delivered[name] if other[0] == id[0] and other[1] > id[1]]
-        takers = self.held.get((name, id), {}).keys()
-        return any(self.held.get((name, other), {}).keys() - takers for other in later)
+        return any(id not in waited for other in later for waited in self._behind.get((name, other), ()))
 
 
 def copied(disk: Holdings) -> Holdings:

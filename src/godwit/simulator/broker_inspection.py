@@ -51,6 +51,7 @@ __all__ = [
     "last_taken",
     "left_behind",
     "queue_lengths",
+    "queued_events",
     "sessions_at",
     "table_sizes",
     "unfinished",
@@ -296,6 +297,12 @@ def is_queued(broker: SessionHolder, client: str, id: EventId) -> bool:
     """Whether an event waits for a client in its session at `broker`."""
     session = broker.sessions.session(client)
     return session is not None and any(event.id == id for event in session.queue.events())
+
+
+def queued_events(broker: SessionHolder, client: str, publisher: str) -> set[EventId]:
+    """The events of one publisher that wait for a client in its session at `broker`."""
+    session = broker.sessions.session(client)
+    return set() if session is None else {event.id for event in session.queue.events() if event.publisher == publisher}
 
 
 def idle_entries(broker: Broker) -> int:
