@@ -26,7 +26,7 @@ class Limits(msgspec.Struct, frozen=True):
     retained_max: int = 10_000  # events, in the whole network
     retained_bytes_max: int = 64 * 2**20
     notes_bytes_max: int = 2**20  # of all notes of a client
-    user_share: float = 1.0  # of sessions and retained events that one user can take; 1: all
+    user_share: float = 1.0  # of sessions, retained events and outboxes of links that one user can take; 1: all
     user_bytes_max: int | None = None  # that queues and notes of one user can take; None: no bound but those above
     user_filter_bytes_max: int | None = None  # that subscriptions and advertisements of one user can take
 

@@ -273,6 +273,7 @@ class Retained:
 
     def _queue(self, session: Session, name: str, filter: Filter, keys: list[str], now: float) -> list[Effect]:
         """Queue those of these events that a subscription wants."""
+        self.host.sessions.quotas.doubt(session.client)  # its queue grows
         effects: list[Effect] = []
         for event in map(self._events.__getitem__, keys):
             if not filter.matches(event) or not session.is_addressed(event):

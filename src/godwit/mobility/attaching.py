@@ -18,7 +18,7 @@ from godwit.broker.host import Host
 from godwit.broker.message_checks import check_attach, shown
 from godwit.broker.messages import Attach, Bye
 from godwit.errors import PeerFault
-from godwit.mobility.move_checks import check_wanted
+from godwit.mobility.move_checks import check_wanted, within_budget
 from godwit.mobility.relocation import Relocation
 
 __all__ = ["AttachPolicy", "Attaching", "Greet", "admit"]
@@ -67,6 +67,7 @@ class Attaching:
         if message.mode not in self.policies:
             raise PeerFault(f"Attach.mode is {shown(message.mode)}: allowed are {', '.join(self.policies)}")
         check_wanted(message, self.host.config.limits)
+        message = within_budget(message, self.host.config.limits)
         waiting = (arrival.connection for arrival in self.relocation.arrivals.values())
         if self.host.sessions.client_of(connection) is not None or connection in waiting:
             raise PeerFault("a second Attach on one connection")

@@ -6,6 +6,8 @@ Types are checked by the decoder: see `broker/message_checks.py`.
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from godwit.broker.held_filters import entry_size
 from godwit.broker.limits import Limits
 from godwit.broker.message_checks import (
@@ -26,7 +28,7 @@ from godwit.errors import PeerFault
 from godwit.filters.references import is_open
 from godwit.mobility.move_messages import Collected, FetchSession, Interests, Prefetch, Presubscribe, Proxy, Replay
 
-__all__ = ["ROUNDS_MAX", "check_move", "check_wanted"]
+__all__ = ["ROUNDS_MAX", "check_move", "check_wanted", "within_budget"]
 
 WISHES_MAX = 10_000
 NOTES_MAX = 10_000
@@ -65,11 +67,22 @@ def check_wanted(message: Attach, limits: Limits) -> None:
         raise PeerFault("Attach.wanted is longer than what a client may ask for")
     if any(wish.id[0] != message.client for wish in message.wanted):
         raise PeerFault("Attach.wanted holds what the client itself has asked for")
-    budget = limits.user_filter_bytes_max
-    held = sum(entry_size(wish.id[1], wish.filter) for wish in message.wanted) if budget is not None else 0
-    if budget is not None and held > budget:
-        allowed = f"at most {budget} are allowed (limits.user_filter_bytes_max)"
-        raise PeerFault(f"the filters in Attach.wanted take {held} bytes: {allowed}")
+
+
+def within_budget(message: Attach, limits: Limits) -> Attach:
+    """The greeting without filters that are too large, or more than a user may have.
+
+    An honest client brings such a filter if it moves before it hears that it is refused. It will ask for it again.
+    """
+    left = limits.user_filter_bytes_max
+    kept: list[Subscribe | Advertise] = []
+    for wish in message.wanted:
+        size = 0 if left is None else entry_size(wish.id[1], wish.filter)
+        if wish.filter.size > limits.filter_literals_max or (left is not None and size > left):
+            continue
+        left = None if left is None else left - size
+        kept.append(wish)
+    return message if len(kept) == len(message.wanted) else structs.replace(message, wanted=tuple(kept))
 
 
 def _check_fetch(message: FetchSession) -> None:

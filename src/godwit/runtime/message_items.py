@@ -7,7 +7,9 @@ the signs that separate values, in texts too, since to find out which stand in a
 
 *Rules.*
 1. Messages of up to `SMALL_BYTES` are not looked at.
-2. What is not valid is not judged here: the decoder says what is wrong with it.
+2. A greeting has more values than other messages: a client that moves brings all its subscriptions (`Attach.wanted`).
+3. MessagePack that is not valid is refused here: the decoder would first build what comes before the fault.
+4. Values are nested at most `DEPTH_MAX` deep: each level is skipped once more for each level above it.
 """
 
 from typing import Any
@@ -17,35 +19,51 @@ from msgspec import Raw
 
 from godwit.errors import PeerFault
 
-__all__ = ["ITEMS_MAX", "SMALL_BYTES", "check_items", "check_separators", "separators_in"]
+__all__ = ["GREETING_ITEMS_MAX", "ITEMS_MAX", "SMALL_BYTES", "check_items", "check_separators", "separators_in"]
 
 SMALL_BYTES = 65_536
 ITEMS_MAX = 25_000  # in one message: an event has 1,000 attributes and 10,000 values at most
+GREETING_ITEMS_MAX = 400_000  # in an `Attach`: 18,000 subscriptions with 2 comparisons, or 50 with 900
+DEPTH_MAX = 500  # a filter with 100 levels of AND in OR has 400
 
+
+class _Head(msgspec.Struct):
+    """The type of a message in JSON."""
+
+    type: str = ""
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+_ATTACH = msgspec.msgpack.encode("Attach")
 _ARRAY: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(list[Raw])
 _MAP: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(dict[str, Raw])
 _FIX_MAP, _FIX_ARRAY = range(0x80, 0x90), range(0x90, 0xA0)
 _ARRAY_16, _ARRAY_32, _MAP_16, _MAP_32 = 0xDC, 0xDD, 0xDE, 0xDF
 
 
-def check_items(packed: bytes, items_max: int = ITEMS_MAX) -> None:
-    """`PeerFault` if a message in MessagePack has more values than that, in maps and arrays of any depth."""
+def check_items(packed: bytes) -> None:
+    """`PeerFault` if a message in MessagePack has too many values, in maps and arrays of any depth, or is not valid."""
     if len(packed) <= SMALL_BYTES:
         return
-    count = 0
-    pending: list[memoryview] = [memoryview(packed)]
+    count, items_max, pending = 0, ITEMS_MAX, [(memoryview(packed), 1)]
     while pending:
-        held = pending.pop()
+        held, depth = pending.pop()
         is_map, length = _header(held)
+        if not length:
+            continue  # the whole message: nothing is in it
+        if depth > DEPTH_MAX:
+            raise PeerFault(f"a message nested more than {DEPTH_MAX} deep: that is the most")
         count += length
         if count > items_max:
             raise PeerFault(f"a message of more than {items_max} values: that is the most")
-        if length:
-            try:
-                inner = _MAP.decode(held).values() if is_map else _ARRAY.decode(held)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                return  # rule 2
-            pending += [memoryview(raw) for raw in inner if _header(memoryview(raw))[1]]
+        try:
+            found = _MAP.decode(held) if is_map else _ARRAY.decode(held)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise PeerFault(f"a frame that is not a message: {error}") from None
+        if depth == 1 and is_map and bytes(found.get("type", b"")) == _ATTACH:
+            items_max = GREETING_ITEMS_MAX
+        inner = (memoryview(raw) for raw in (found.values() if is_map else found))
+        pending += [(value, depth + 1) for value in inner if _header(value)[1]]
 
 
 def _header(held: memoryview) -> tuple[bool, int]:
@@ -60,10 +78,22 @@ def _header(held: memoryview) -> tuple[bool, int]:
     return False, 0
 
 
-def check_separators(text: bytes, items_max: int = ITEMS_MAX) -> None:
-    """`PeerFault` if a message in JSON has more of these signs than that."""
-    if separators_in(text) > items_max:
+def check_separators(text: bytes) -> None:
+    """`PeerFault` if a message in JSON has too many of these signs."""
+    count = separators_in(text)
+    if count <= ITEMS_MAX:
+        return
+    items_max = GREETING_ITEMS_MAX if _is_greeting(text) else ITEMS_MAX
+    if count > items_max:
         raise PeerFault(f"a message of more than {items_max} commas, colons and brackets: that is the most")
+
+
+def _is_greeting(text: bytes) -> bool:
+    """Whether a message in JSON is an `Attach`."""
+    try:
+        return _HEAD.decode(text).type == "Attach"
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def separators_in(text: bytes) -> int:

@@ -19,6 +19,7 @@ from godwit.broker.messages import (
     Subscribe,
     Unsubscribe,
 )
+from godwit.broker.queues import event_size
 from godwit.broker.retained import Retained
 from godwit.filters.events import ATTRIBUTES_MAX, Event, event
 from godwit.filters.language import parse
@@ -320,3 +321,20 @@ def test_how_far_a_subscription_has_come_is_written_down_only_while_there_is_a_r
     assert [(rest.id, rest.after) for rest in state.rests] == [(("ann", "s"), third)]
     net.pass_time(1.0)
     assert part.snapshot() is None
+
+
+def test_slices_count_in_the_budget_of_a_user(in_slices):
+    """As a broker that starts again would count, which counts everything anew."""
+    size = event_size(event({"topic": "t/1", "n": 1, "retained": True}))
+    net = Net(limits=Limits(user_bytes_max=5 * size))
+    for number in range(10):
+        net.retain(f"t/{number}")
+    asks(net, "ann", "n >= 2 AND n <= 12")
+    net.hang_up("c", "ann")
+    net.request("a", "p", Publish(net.happens("live")))  # all that waits is counted
+    net.pass_time(1.0)
+    session = net.brokers["c"].sessions.session("ann")
+    assert session.queue.bytes > 5 * size
+    net.request("a", "p", Publish(net.happens("live")))
+    net.run()
+    assert session.queue.bytes <= 5 * size

@@ -11,7 +11,7 @@ from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
 from godwit.filters.language import parse
-from godwit.mobility.move_checks import NOTES_MAX, check_move, check_wanted
+from godwit.mobility.move_checks import NOTES_MAX, check_move, within_budget
 from godwit.mobility.move_messages import Replay
 
 
@@ -44,10 +44,11 @@ def test_a_session_may_bring_the_most_notes_and_no_more() -> None:
         check_move(Replay("ann", "new", 2, state, (), is_last=True))
 
 
-def test_a_client_brings_no_more_filters_than_its_user_may_have() -> None:
+def test_of_what_a_client_brings_only_filters_are_used_that_its_user_may_have() -> None:
     wanted = tuple(Subscribe(("ann", f"s{number}"), parse("x = 1 OR y = 2")) for number in range(3))
     size = entry_size("s0", wanted[0].filter)
-    check_wanted(Attach("ann", wanted=wanted), Limits())
-    check_wanted(Attach("ann", wanted=wanted), Limits(user_filter_bytes_max=3 * size))
-    with pytest.raises(PeerFault, match="user_filter_bytes_max"):
-        check_wanted(Attach("ann", wanted=wanted), Limits(user_filter_bytes_max=3 * size - 1))
+    attach = Attach("ann", wanted=wanted)
+    assert within_budget(attach, Limits()) is attach
+    assert within_budget(attach, Limits(user_filter_bytes_max=3 * size, filter_literals_max=2)) is attach
+    assert within_budget(attach, Limits(user_filter_bytes_max=3 * size - 1)).wanted == wanted[:2]
+    assert within_budget(attach, Limits(filter_literals_max=1)).wanted == ()
