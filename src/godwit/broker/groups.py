@@ -21,6 +21,7 @@ queues the event, the others drop it.
 *Paper.* None; MQTT has shared subscriptions.
 """
 
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import ClassVar
 
@@ -182,12 +183,22 @@ class Groups:
             taken.append(id)
         return taken
 
-    def takes(self, event: Event, subscribe: Subscribe) -> bool:
-        """Whether a subscription of a session that has just come takes what came before it. (rule 4)"""
-        if not subscribe.share:
-            return True
-        winner = self.winner(event, subscribe)
-        return winner is None or winner == (self._broker, *subscribe.id)
+    def takes(self) -> Callable[[Event, Subscribe], bool]:
+        """Whether a subscription of a session that has just come takes an event that came before it. (rule 4)
+
+        For many events at once: its members are looked up once, for the digest of a large filter takes 2 ms.
+        """
+        members: dict[EntryId, dict[Place, bool]] = {}
+
+        def takes(event: Event, subscribe: Subscribe) -> bool:
+            if not subscribe.share:
+                return True
+            found = members.get(subscribe.id)
+            if found is None:
+                found = members[subscribe.id] = self.members(subscribe.share, subscribe.filter)
+            return not found or _winner(event, found) == (self._broker, *subscribe.id)
+
+        return takes
 
     def winner(self, event: Event, subscribe: Subscribe) -> Place | None:
         """The member of a subscription's group that gets an event; None: it is in no group."""

@@ -472,7 +472,7 @@ class Relocation:
     def _go_on(self, arrival: Arrival, session: Session, now: float) -> list[Effect]:
         """The session is complete: append events that arrived meanwhile, and attach the client or send the session
         on."""
-        host, client, following, takes = self.host, arrival.attach.client, arrival.next, self.groups.takes
+        host, client, following, takes = self.host, arrival.attach.client, arrival.next, self.groups.takes()
         effects: list[Effect] = [StopTimer(("relocate", client))]
         if arrival.flushes is not None:
             effects += self.barrier.drop(arrival.flushes)

@@ -152,3 +152,24 @@ def test_the_digest_of_a_filter_is_computed_once_whatever_its_session_does(monke
     assert len(texts) == 4
     kept = net.brokers["a"].component(Groups)._digests
     assert {name for _, name in kept} == {"s1", "s3"}
+
+
+def test_a_session_that_has_come_looks_at_each_of_its_groups_once(monkeypatch):
+    net = Net()
+    net.enter("a", "m1")
+    net.pass_time(1.0)
+    part = net.brokers["b"].component(Groups)
+    subscribe = next(iter(net.brokers["a"].sessions.session("m1").subscriptions.values()))
+    texts: list[str] = []
+
+    def noted(filter: Filter) -> str:
+        texts.append(to_text(filter))
+        return texts[-1]
+
+    monkeypatch.setattr(groups, "to_text", noted)
+    takes = part.takes()
+    events = [event({"x": 1}, publisher="p", sequence=number) for number in range(5)]
+    alone = Subscribe(("m2", "s"), subscribe.filter)
+    assert [takes(each, subscribe) for each in events] == [False] * 5  # the member at the broker a gets them
+    assert all(takes(each, alone) for each in events)
+    assert len(texts) == 1
