@@ -14,8 +14,9 @@ A holder whose client came to another island finds the new event broker later, w
 sessions of clients that it has not heard of lately, and a holder of a newer one takes them, and merges the two.
 
 *Rules.*
-1. A holder keeps a session until the one that it was handed to last says `done`, and only if no other session has been
-   joined to it since. What is lost on the way is offered again until the lease ends.
+1. A holder keeps a session until the one that it was handed to last says `done`. If another session has been joined to
+   it since, or a trunk was lost, over which later events may have gone, it keeps it nevertheless. What is kept, or lost
+   on the way, is offered again until the lease ends.
 2. Of two sessions of a client the one with the higher attempt is the newer. Only an older one is handed out.
 3. A client that waits, waits for `fetch_s` at most. Nothing it says is handled before its session is there.
 4. Of several holders the one that answers first is listened to. The others offer theirs later.
@@ -95,9 +96,11 @@ class SessionFollowing:
         return True
 
     def on_closed(self, circuit: Circuit) -> None:
-        """A circuit is over: if its client waits for its session, it does so no longer."""
+        """A circuit is over: if its client waits for its session, it does so no longer. Of a trunk: rule 1."""
         if self.awaits(circuit):
             self._end(circuit.id[0])
+        if self._device.broker is not None and self._device.broker.is_joined(circuit.name):
+            self._handed.clear()
 
     def on_timer_due(self, client: NodeId, now: float) -> None:
         """Nobody has answered, or not all has come: go on without. Rule 3."""

@@ -70,6 +70,18 @@ def test_a_holder_that_handed_out_nothing_forgets_nothing() -> None:
     assert waiting(broker) == [1]
 
 
+def test_a_holder_that_has_lost_a_trunk_since_keeps_what_it_handed_out() -> None:
+    """What was published here meanwhile may have been on its way over that trunk."""
+    node, broker = holder()
+    trunk = node.device.new_circuit("other")
+    assert trunk.link is not None
+    broker.join(trunk.name, trunk.link, 1.0)
+    wanted(node, "queue")
+    node.device.drop(trunk, 1.0)
+    wanted(node, "done")
+    assert waiting(broker) == [1]
+
+
 def test_of_more_sessions_handed_out_than_an_event_broker_has_members_the_first_is_offered_again() -> None:
     node, broker = holder(members_max=1)
     wanted(node, "queue")
