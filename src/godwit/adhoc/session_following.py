@@ -21,6 +21,7 @@ sessions of clients that it has not heard of lately, and a holder of a newer one
 3. A client that waits, waits for `fetch_s` at most. Nothing it says is handled before its session is there.
 4. Of several holders the one that answers first is listened to. The others offer theirs later.
 5. All tables are bounded by the members of an event broker and by the leaders that it knows of.
+6. An offered session is taken when its client has subscribed here, so that later events are routed here.
 
 *Paper.* [mobile §3.1] "both could operate in a coordinated fashion as discussed in Section 4"; [mobile §4.3] hand-off
 between brokers. The barrier is that of [rebeca §4]: subscribe, then fetch along the same way.
@@ -160,7 +161,9 @@ class SessionFollowing:
         assert broker is not None
         for client, attempt in message.sessions.items():
             session = broker.sessions.session(client)
-            if session is not None and session.attempt > attempt and client not in self._fetches:
+            if session is None or not session.subscriptions or client in self._fetches:  # rule 6
+                continue
+            if session.attempt > attempt:
                 self._begin(client, Fetch(session.attempt, "queue", None, message.holder), now)
 
     # ------------------------------------------------------------ at the holder

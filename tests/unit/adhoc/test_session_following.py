@@ -88,3 +88,12 @@ def test_of_more_sessions_handed_out_than_an_event_broker_has_members_the_first_
     wanted(node, "queue", client="bob")
     wanted(node, "done")
     assert waiting(broker) == [1]
+
+
+def test_an_offered_session_is_taken_only_when_its_client_has_subscribed_here() -> None:
+    """Without its subscriptions, events that the holder accepts before it forgets the session would not come here."""
+    node, _ = holder()  # bob has not
+    node.following.on_message("trunk", OfferSessions("old", {"bob": 0}), 1.0)
+    assert len(node.following) == 0
+    node.following.on_message("trunk", OfferSessions("old", {"ann": 0}), 1.0)
+    assert len(node.following) == 1
