@@ -45,7 +45,7 @@ from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import spcf_routing
 from godwit.broker.stream_messages import ViewReached
 from godwit.broker.topology import Topology
-from godwit.broker.tree import TreeRouting
+from godwit.broker.tree import HOLD_S, HOLD_TIMER, TreeRouting
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, any_of
 from godwit.filters.language import parse
@@ -215,6 +215,11 @@ SCRIPTS: dict[str, Script] = {
     ),
     "GraphState.hops": Script(
         at_hops, [*MET, ("on_timer_due", (("calm",), 1.0))], [("on_timer_due", (("calm",), 2.0))]
+    ),
+    "TreeState.had_past_life": Script(
+        lambda: TreeRouting("b", ("n", "m")),
+        [("note_past_life", ())],
+        [("on_timer_due", (HOLD_TIMER, HOLD_S)), ("publish", (EVENT, HOLD_S))],  # to neighbours that stay away
     ),
     "SessionsState.losses": HEARD_OF_A_LOSS,
     "LostTailState.has_begun": Script(tree, inputs(TailLost(5)), inputs(LinkUp("n"), Arrived("n", KNOWS_MORE))),
