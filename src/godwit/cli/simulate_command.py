@@ -279,7 +279,7 @@ def _show_groups(title: str, groups: dict[str, dict[str, Any]]) -> None:
     for heading, rows in groups.items():
         if rows and heading:
             table.add_section()
-            table.add_row(Text(heading, style="bold white"), "")
+            table.add_row(Text(heading, style="bold"), "")
         for name, value in rows.items():
             if isinstance(value, bool):
                 shown = Text("yes" if value else "NO", style="bold green" if value else "bold red")
