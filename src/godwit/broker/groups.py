@@ -3,8 +3,8 @@
 *Theory.* A subscription with `share` belongs to the group of that name and of its filter. Who is in a group, at which
 broker and whether its client is there, stands in a table that every broker has (`gossip.py`). An event travels as
 ever and comes to every broker with a member; each of them computes, from the event's id and the names of the members,
-which one has the highest hash among those whose clients are there, or among all if nobody is. The broker of that one
-queues the event, the others drop it.
+one of those whose clients are there, or of all if nobody is (`member_tree.py`). The broker of that one queues the
+event, the others drop it.
 
 *Rules.*
 1. Exactly one member gets an event as long as the brokers agree on who is in the group: a member that comes, goes or
@@ -32,6 +32,7 @@ from godwit.broker.effects import Effect, Trace
 from godwit.broker.gossip import GROUPS, Gossip
 from godwit.broker.gossip_messages import Fact, GroupMember
 from godwit.broker.host import Host
+from godwit.broker.member_tree import MemberTree, Place
 from godwit.broker.messages import EntryId, NodeId, Subscribe
 from godwit.broker.session import Session
 from godwit.filters.events import Event
@@ -42,13 +43,9 @@ from godwit.trace import Record
 __all__ = ["Groups", "GroupsState"]
 
 DIGEST_BYTES = 16
-HASH_BYTES = 8
 
 Group = tuple[str, str]
 """Its name, and a digest of its filter."""
-
-Place = tuple[NodeId, NodeId, str]
-"""Of a member: broker, client and subscription."""
 
 
 class GroupsState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -56,6 +53,31 @@ class GroupsState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
     version: ClassVar[int] = 1
     memberships: dict[NodeId, dict[str, Group]] = {}
+
+
+class _Members:
+    """The members of one group, and whether their clients are there."""
+
+    def __init__(self) -> None:
+        self.places: dict[Place, bool] = {}
+        self._there = MemberTree()
+        self._away = MemberTree()
+
+    def set(self, place: Place, attached: bool | None) -> None:
+        """A member is there or away; None: it is none any more."""
+        before = self.places.pop(place, None)
+        if attached is not None:
+            self.places[place] = attached
+        if attached is before:
+            return
+        if before is not None:
+            (self._there if before else self._away).remove(place)
+        if attached is not None:
+            (self._there if attached else self._away).add(place)
+
+    def chosen(self, event: Event) -> Place:
+        """The member that gets an event: one of those who are there, or of all. (rule 2)"""
+        return (self._there if len(self._there) else self._away).chosen(event)
 
 
 class Groups:
@@ -69,7 +91,7 @@ class Groups:
         self._broker = gossip.name
         self.local: dict[EntryId, Group] = {}  # members here
         self._of: dict[NodeId, dict[str, Group]] = {}  # the same, by client
-        self._members: dict[Group, dict[Place, bool]] = {}  # everywhere, and whether their clients are there
+        self._members: dict[Group, _Members] = {}  # everywhere
         self._digests: dict[EntryId, tuple[Filter, str]] = {}  # of filters of members here: a large one takes 2 ms
 
     def join(self, host: Host) -> Handlers:
@@ -92,7 +114,11 @@ class Groups:
 
     def members(self, share: str, filter: Filter) -> dict[Place, bool]:
         """Who is in a group, and who of them is there."""
-        return self._members.get((share, _digest(filter)), {})
+        found = self._found(share, filter)
+        return {} if found is None else found.places
+
+    def _found(self, share: str, filter: Filter) -> _Members | None:
+        return self._members.get((share, _digest(filter)))
 
     def snapshot(self) -> GroupsState:
         """The memberships of clients here."""
@@ -160,11 +186,11 @@ class Groups:
             self._say(group, place, None, now)
 
     def _set(self, group: Group, place: Place, member: GroupMember | None) -> None:
-        members = self._members.setdefault(group, {})
-        members.pop(place, None)
-        if member is not None:
-            members[place] = member.attached
-        if not members:
+        members = self._members.get(group)
+        if members is None:
+            members = self._members[group] = _Members()
+        members.set(place, None if member is None else member.attached)
+        if not members.places:
             del self._members[group]
 
     # ------------------------------------------------------------ who gets what
@@ -177,7 +203,7 @@ class Groups:
             group = self.local.get(id)
             if group is not None:
                 if group not in winners:
-                    winners[group] = _winner(event, self._members[group]) if group in self._members else ("", "", "")
+                    winners[group] = self._members[group].chosen(event) if group in self._members else ("", "", "")
                 if winners[group] not in ((self._broker, *id), ("", "", "")):
                     continue
             taken.append(id)
@@ -188,33 +214,22 @@ class Groups:
 
         For many events at once: its members are looked up once, for the digest of a large filter takes 2 ms.
         """
-        members: dict[EntryId, dict[Place, bool]] = {}
+        groups: dict[EntryId, _Members | None] = {}
 
         def takes(event: Event, subscribe: Subscribe) -> bool:
             if not subscribe.share:
                 return True
-            found = members.get(subscribe.id)
-            if found is None:
-                found = members[subscribe.id] = self.members(subscribe.share, subscribe.filter)
-            return not found or _winner(event, found) == (self._broker, *subscribe.id)
+            if subscribe.id not in groups:
+                groups[subscribe.id] = self._found(subscribe.share, subscribe.filter)
+            members = groups[subscribe.id]
+            return members is None or members.chosen(event) == (self._broker, *subscribe.id)
 
         return takes
 
     def winner(self, event: Event, subscribe: Subscribe) -> Place | None:
         """The member of a subscription's group that gets an event; None: it is in no group."""
-        members = self.members(subscribe.share, subscribe.filter) if subscribe.share else {}
-        return _winner(event, members) if members else None
-
-
-def _winner(event: Event, members: dict[Place, bool]) -> Place:
-    """The member that gets an event: the highest hash of those who are there, or of all. (rule 2)"""
-    there = [place for place, attached in members.items() if attached]
-    said = f"{event.publisher}\0{event.sequence}".encode()
-    return max(there or members, key=lambda place: (_hash(said, place), place))
-
-
-def _hash(said: bytes, place: Place) -> bytes:
-    return blake2b(said + "\0".join(("", *place)).encode(), digest_size=HASH_BYTES).digest()
+        members = self._found(subscribe.share, subscribe.filter) if subscribe.share else None
+        return None if members is None else members.chosen(event)
 
 
 def _digest(filter: Filter) -> str:
