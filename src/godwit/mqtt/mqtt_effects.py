@@ -17,6 +17,7 @@ import msgspec
 
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue
 from godwit.broker.messages import QueueRules
+from godwit.filters.events import Event
 from godwit.mqtt.packets import Connect, Packet, Subscription, Will
 from godwit.mqtt.properties import Properties
 from godwit.mqtt.topics import TopicFilter
@@ -54,6 +55,7 @@ __all__ = [
     "StoreNote",
     "Subscribed",
     "Wish",
+    "Withheld",
 ]
 
 NEVER = 0xFFFFFFFF  # the session expiry interval that means so
@@ -236,6 +238,13 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = {}  # as published, without alias and expiry
     expires_at: float | None = None
     shared: Shared | None = None  # bytes of this event for other clients
+    event: Event | None = None  # for a driver that asks what waits (`OutgoingDeliveries.waiting`)
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """The client's rights have changed: it may not have these deliveries any more, as far as they wait."""
+
+    numbers: tuple[int, ...]
 
 
 Input = (
@@ -252,6 +261,7 @@ Input = (
     | AllAccepted
     | Subscribed
     | Deliver
+    | Withheld
     | TimerDue
 )
 

@@ -63,6 +63,7 @@ from godwit.mqtt.mqtt_effects import (
     Stop,
     StoreNote,
     Subscribed,
+    Withheld,
 )
 from godwit.mqtt.outgoing_deliveries import OutgoingDeliveries
 from godwit.mqtt.packet_decoder import SIZE_MAX
@@ -503,6 +504,9 @@ class MqttSession:
             return []  # Godwit keeps it
         return self._connection.outgoing.take(input, now)
 
+    def _on_withheld(self, input: Withheld, now: float) -> list[Effect]:
+        return [] if self._connection is None else self._connection.outgoing.withhold(input.numbers, now)
+
     def _on_drained(self, input: Drained, now: float) -> list[Effect]:
         connection = self._connection
         return [] if connection is None or input.connection != connection.name else connection.outgoing.on_drained(now)
@@ -568,6 +572,7 @@ _HANDLERS: dict[type, Callable[[MqttSession, Any, float], list[Effect]]] = {
     Subscribed: MqttSession._on_subscribed,
     Deliver: MqttSession._on_deliver,
     Drained: MqttSession._on_drained,
+    Withheld: MqttSession._on_withheld,
     TimerDue: MqttSession._on_timer_due,
 }
 

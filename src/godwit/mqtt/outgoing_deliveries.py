@@ -23,6 +23,7 @@ that identifier would look like an old one.
 7. What the client has forgotten (PUBCOMP) is not sent again, though something before it is open and a crash follows.
 8. At most `unread_max` bytes of PUBLISH, and one packet more, are on their way to a client that does not read. The rest
    waits here until the driver reports that the client has read (`on_drained`).
+9. What waits and must not be sent any more (`withhold`), because rights have ended, counts as done in its turn.
 
 *Speed.* The bytes of an event for clients without aliases and identifiers are made once for each level, QoS and retain
 flag, and kept in `Deliver.shared`: in two halves, between which the packet identifier goes. `quick` is the way of most
@@ -40,6 +41,8 @@ take the event that has this identifier 65,535 deliveries later for an old one.
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from math import ceil
+
+from msgspec import structs
 
 from godwit.broker.messages import Delivery
 from godwit.errors import BadValue, MqttFault
@@ -239,6 +242,20 @@ class OutgoingDeliveries:
             else:
                 effects += self._send(delivery, qos, packet_id, grants, now)
         return effects
+
+    @property
+    def waiting(self) -> Sequence[Deliver]:
+        """The deliveries that have not been sent on this connection, in order."""
+        return self._waiting
+
+    def withhold(self, numbers: Container[int], now: float) -> list[Effect]:
+        """Some of those that wait are for no subscription any more, and are done with in their turn. (rule 9)"""
+        self._waiting = deque(
+            structs.replace(each, subscriptions=(), payload=b"", event=None) if each.number in numbers else each
+            for each in self._waiting
+        )
+        self._stuck = 0
+        return self.pump(now)
 
     def on_drained(self, now: float) -> list[Effect]:
         """The client has read all that was put out, or nearly so. (rule 8)"""

@@ -15,9 +15,13 @@ nothing more from that peer and keeps what it has read as bytes.
 4. Changed rights apply at once, also to open connections: a `Principal` belongs to one connection, and changes with its
    user (`rights_watch.py`). One that has ended has no rights.
 5. Nothing here shows a secret: neither in an error nor in a `repr`.
+6. A transport that keeps deliveries for a slow client asks `may_have` before it writes them: rights may have ended
+   since the machine has delivered them.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
+from time import time
 from typing import Any, Protocol
 
 import msgspec
@@ -25,13 +29,14 @@ import msgspec
 from godwit.broker.client_rights import ClientRights
 from godwit.broker.messages import Attach, Denied, Request
 from godwit.errors import NotAdmitted
-from godwit.filters.events import Attributes
+from godwit.filters.events import Attributes, Event
 from godwit.runtime.grants import EVERYTHING, NOTHING_GRANTED, Grants, in_short
 
 __all__ = ["Authenticator", "Credentials", "LocalAuthenticator", "Principal", "is_local"]
 
 NAME_CHARS_MAX = 200
 DENIED_MAX = 100
+TOKEN_EXPIRED = "token expired"
 
 
 def is_local(host: str) -> bool:
@@ -141,6 +146,21 @@ class Principal:
 
     def __repr__(self) -> str:
         return f"Principal({self.user!r})"
+
+    def end_with_token(self) -> asyncio.TimerHandle | None:
+        """Have it end when its token expires; returns the timer. (rule 3)"""
+        if self.until is None:
+            return None
+        return asyncio.get_running_loop().call_later(max(0.0, self.until - time()), self.end, TOKEN_EXPIRED)
+
+    def why_over(self) -> str:
+        """Why it has no rights any more; "" if it has them."""
+        is_expired = self.until is not None and self.until <= time()
+        return self.ended_because or (TOKEN_EXPIRED if is_expired else "")
+
+    def may_have(self, event: Event) -> bool:
+        """Whether an event that waits for this client may still be written to it. (rule 6)"""
+        return self._has_all or self.grants.subscribe.matches(event)
 
     def owns(self, client: str) -> bool:
         """Whether it may use this client name. (rule 2)"""

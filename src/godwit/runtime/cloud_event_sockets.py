@@ -167,7 +167,7 @@ class CloudEventSocket:
         while self._waiting and not self._is_full:
             delivery = self._waiting.popleft()
             self._written.add(delivery)
-            if delivery.subscriptions:
+            if delivery.subscriptions and self._principal.may_have(delivery.event):
                 self.socket.write(given_cloud_events.structured(delivery.event).decode())
         if number := self._written.confirmed():
             self._listener.confirm(number)

@@ -406,6 +406,8 @@ class HttpServer:
             body = await self._body(request)
             events = await posted_events(body, request.headers, time(), self.tests.helper, principal.user)
             take(len(events), len(body), 0)
+        if reason := principal.why_over():  # while the body came
+            raise PeerFault(reason)
         if self.node.is_held or self.is_closing:
             raise Problem(503, self.node.trouble or "no events are accepted at present")
         origin, principal.origin = principal.origin, None  # the publisher of a user is shared by all its requests
@@ -511,10 +513,8 @@ class HttpServer:
         asked = request.query_params
         listener = TraceListener(asked.get("client", ""), event_id(asked["event"]) if asked.get("event") else None)
         last = shown_rows(asked, "last", 0)
-        stream = TraceStream(self.activity, self.server.name, listener, last, self.drop)
+        stream = TraceStream(self.activity, self.server.name, principal, listener, last, self.drop)
         self.keep(stream, principal)
-        principal.on_end += (lambda reason: stream.end(),)
-        principal.on_change += (lambda: None if principal.is_admin else stream.end(),)
         return stream.response
 
     async def why(self, principal: Principal, request: Request) -> Response:

@@ -13,6 +13,7 @@ names the client, the session and the number of the delivery; a browser sends th
    long as no more than that were in transit when the connection broke.
 3. A slow reader gets events only as fast as it reads: its session keeps the rest, within its limits.
 4. Events that the query of a listener does not match are not written, and count as written (`edge_tests.py`).
+5. So do events that its rights do not cover any more when they are about to be written.
 """
 
 import asyncio
@@ -314,7 +315,7 @@ class EventStream:
         deliveries, self._waiting = self._waiting, deque()
         parts: list[bytes] = []
         for delivery in deliveries:
-            if delivery.subscriptions:  # rule 4
+            if delivery.subscriptions and self._principal.may_have(delivery.event):  # rules 4, 5
                 parts += (b"id: ", self._id(delivery.number), b"\ndata: ", self._write_event(delivery.event), b"\n\n")
             self._written.add(delivery)
         if (since := self._listener.taken_loss()) is not None:

@@ -92,6 +92,7 @@ class EventPoll:
         on_end: Callable[["EventPoll"], None],
     ) -> None:
         self._format = format
+        self._principal = principal
         self._on_end = on_end
         self._came = asyncio.Event()  # an event, or the end
         self._ends_with_tests = False  # the time to wait is over
@@ -104,7 +105,7 @@ class EventPoll:
             tests=tests,
             on_tested=self._on_tested,
             on_suspended=lambda reason: self._fail(403, reason),
-            on_closed=lambda reason: self._fail(503, reason),
+            on_closed=lambda reason: self._fail(401 if principal.ended_because else 503, reason),
             on_revoked=self._on_revoked,
         )
 
@@ -153,7 +154,7 @@ class EventPoll:
             if len(events) == events_max:
                 break
             number = delivery.number
-            if delivery.subscriptions:
+            if delivery.subscriptions and self._principal.may_have(delivery.event):
                 events.append(delivery.event)
         if not events and self._problem is not None:
             raise self._problem

@@ -138,6 +138,11 @@ class Socket:
                 self._is_full = True
                 self.on_full(True)
 
+    def discard(self) -> None:
+        """Drop what is not written yet: the peer has no right to it any more."""
+        self._unsent.clear()
+        self.unsent_bytes = 0
+
     def close(self, code: int = NORMAL, reason: str = "") -> None:
         """Close, after the written data."""
         if self._closing is None:
@@ -200,9 +205,14 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
         if inner is not None:
             inner.say(message)
 
-    queries = SocketQueries(host.tests, say, write)
+    def may_have(event: Event) -> bool:
+        return inner is None or inner.principal.may_have(event)
+
+    queries = SocketQueries(host.tests, say, write, may_have)
 
     def refuse(reason: str) -> None:
+        if inner is not None and inner.principal.ended_because:
+            socket.discard()
         write(Bye(reason))
         socket.close(REFUSED, reason)
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from godwit.runtime.activity_monitor import ActivityMonitor, TraceListener
+from godwit.runtime.authentication import Principal
 from godwit.runtime.server_sent_events import PLAIN_GREETING, ServerSentEvents
 from godwit.trace import Record
 
@@ -17,13 +18,15 @@ TAKEN_MAX = 1_000  # records in one write
 class TraceStream:
     """The source of a response: records of a client, of an event, or all.
 
-    `last`: the number of earlier records to begin with, as far as they are kept.
+    `last`: the number of earlier records to begin with, as far as they are kept. It ends when `principal` has ended, or
+    is no administrator any more.
     """
 
     def __init__(
         self,
         activity: ActivityMonitor,
         node: str,
+        principal: Principal,
         listener: TraceListener,
         last: int,
         on_end: Callable[["TraceStream"], None],
@@ -37,9 +40,12 @@ class TraceStream:
         listener.records.extend(before[-last:] if last else ())
         listener.notice = self.response.notice
         activity.listeners[listener] = None
+        self._end = principal.end_with_token()
+        principal.on_end += (lambda reason: self.end(),)
+        principal.on_change += (lambda: None if principal.is_admin else self.end(),)
 
     def end(self) -> None:
-        """End the response: the broker stops."""
+        """End the response: the broker stops, or the principal may not read it any more."""
         self.response.end()
 
     def greeting(self) -> bytes:
@@ -60,6 +66,8 @@ class TraceStream:
 
     def on_gone(self) -> None:
         """Stop listening."""
+        if self._end is not None:
+            self._end.cancel()
         self._activity.listeners.pop(self._listener, None)
         self._on_end(self)
 

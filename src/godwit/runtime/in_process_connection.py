@@ -12,7 +12,6 @@ are passed to `on_messages`, all of one turn at once.
 
 import asyncio
 from collections.abc import Callable
-from time import time
 from typing import Any
 
 from godwit.broker.authorisation import RightsGranted
@@ -51,10 +50,7 @@ class InProcessConnection:
         node.ports[name] = self
         asserted: Attributes = principal.asserted
         node.tell(Opened(name, asserted), line=self.line)
-        self._end: asyncio.TimerHandle | None = None
-        if principal.until is not None:
-            wait_s = max(0.0, principal.until - time())
-            self._end = asyncio.get_running_loop().call_later(wait_s, principal.end, "token expired")
+        self._end = principal.end_with_token()
         principal.on_end += (self._over,)
         if principal.ended_because:
             asyncio.get_running_loop().call_soon(self._over, principal.ended_because)

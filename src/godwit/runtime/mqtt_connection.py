@@ -321,7 +321,9 @@ class MqttConnection:
         self._is_attached = True
         line = self.gateway.tests.open(self.client, self._on_tested, self._on_suspended)
         line.adopt(notes)
-        self._deliveries = MqttDeliveries(self.gateway, self._session, line, self._put_out, self._tell)
+        self._deliveries = MqttDeliveries(
+            *(self.gateway, self._session, line, inner.principal, self._put_out, self._tell, self._flush)
+        )
         wishes = self._wishes = MqttTranslator(
             *(self.gateway, inner, self.client, message, lambda: self._session.kept, line),
             *(self._tell, self._break_off, self._on_read, self.rate, self._parsed),
@@ -357,9 +359,9 @@ class MqttConnection:
             if kind is said.Accepted:
                 accepted = message.number
                 continue
-            if accepted:
-                self._on_accepted(accepted)
-                accepted = 0
+            if accepted and self._wishes is not None:
+                self._wishes.requests.on_accepted(accepted)
+            accepted = 0
             if kind is said.Delivery:
                 if self._deliveries is not None:
                     at = self._deliveries.take(messages, at - 1)
@@ -372,15 +374,11 @@ class MqttConnection:
             elif kind is said.ReceiptUpdate and self._wishes is not None and message.receipt.lost_since is not None:
                 self._wishes.keep(LOST, lost_note(message.receipt.lost_since))  # until the next CONNACK
                 self.gateway.sys.ask()
-        if accepted:
-            self._on_accepted(accepted)
+        if accepted and self._wishes is not None:
+            self._wishes.requests.on_accepted(accepted)
         self._confirm = max(self._confirm, self._session.kept.confirmed)
         self.read_on()
         self._flush()
-
-    def _on_accepted(self, number: int) -> None:
-        if self._wishes is not None:
-            self._wishes.requests.on_accepted(number)
 
     def _on_principal_ended(self, reason: str) -> None:
         """The principal has ended: its token has expired, or its user was removed."""
@@ -415,7 +413,7 @@ class MqttConnection:
     def _on_tested(self, deliveries: list[said.Delivery]) -> None:
         """Deliveries after the tests of the client's queries; those that failed have no subscriptions."""
         if self._deliveries is not None:
-            self._deliveries.send(deliveries)
+            self._deliveries.on_tested(deliveries)
             self._confirm = max(self._confirm, self._session.kept.confirmed)
             self._flush()
 
@@ -579,7 +577,7 @@ class MqttConnection:
         if self._wishes is not None:
             self._accepted = self._wishes.end()
         if self._deliveries is not None:
-            self._deliveries.line.close()
+            self._deliveries.close()
         self._inner = self._wishes = self._deliveries = self._admitting = None  # breaks reference cycles
         if self.gateway.clients.get(self.client) is self:
             del self.gateway.clients[self.client]

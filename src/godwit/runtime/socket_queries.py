@@ -87,11 +87,17 @@ class Confirmations:
 
 
 class SocketQueries:
-    """One client. `say` sends to the machine, `write` to the client."""
+    """One client. `say` sends to the machine, `write` to the client; `may_have`: whether its rights cover an event."""
 
-    def __init__(self, tests: EdgeTests, say: Callable[[Any], Any], write: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        tests: EdgeTests,
+        say: Callable[[Any], Any],
+        write: Callable[[Any], None],
+        may_have: Callable[[Event], bool] = lambda event: True,
+    ) -> None:
         self._tests = tests
-        self._say, self._write = say, write
+        self._say, self._write, self._may_have = say, write, may_have
         self._line: TestLine | None = None
         self._is_replicated = False
         self._client = ""
@@ -242,7 +248,7 @@ class SocketQueries:
 
     def _on_tested(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
-            if delivery.subscriptions:
+            if delivery.subscriptions and self._may_have(delivery.event):  # its rights may have ended meanwhile
                 self._confirmations.on_sent(delivery.number)
                 self._write(delivery)
             else:

@@ -307,12 +307,10 @@ class NativeConnection(asyncio.Protocol):
         if principal.ended_because:  # likewise
             self._refuse(principal.ended_because)
             return
-        now, loop = time(), asyncio.get_running_loop()
         self.principal = principal
         principal.on_end += (self._refuse,)
-        self._rate = self.server.rates.enter(principal.user, loop.time())
-        if principal.until is not None:
-            self._end = loop.call_later(max(0.0, principal.until - now), principal.end, "token expired")
+        self._rate = self.server.rates.enter(principal.user, asyncio.get_running_loop().time())
+        self._end = principal.end_with_token()
         self.server.welcome(self)
         if not principal.user and (who.user or who.token):
             self.say(Intro(broker=self.server.name, unchecked=True))

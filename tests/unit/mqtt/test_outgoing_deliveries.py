@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from godwit.mqtt import FROM_SERVER, Connect, Decoder, MqttSession, MqttSettings, Subscribe, Subscription
 from godwit.mqtt.mqtt_effects import (
@@ -16,6 +18,7 @@ from godwit.mqtt.mqtt_effects import (
     Opened,
     Send,
     Subscribed,
+    Withheld,
 )
 
 SIZE = 1_000
@@ -96,6 +99,49 @@ def test_qos_0_behind_a_full_receive_maximum_is_given_up_and_behind_an_unread_wi
     for number in range(1, 11):
         line.tell(deliver(number, 1 if number <= 6 else 0))
     assert line.dropped == [7, 8, 9, 10]  # one is under way and five wait
+
+
+def test_what_waits_and_is_withheld_is_done_with_in_its_turn_and_not_sent() -> None:
+    line = Line(1)
+    for number in range(1, 31):
+        line.tell(deliver(number, 1))
+    sent = len(line.out)
+    assert 0 < sent < 20
+    line.tell(Withheld((2, *range(20, 26), 30)))  # the second is on its way already
+    came: list[bytes] = []
+    while payloads := line.read():
+        came += payloads
+    assert [int(payload.split()[0]) for payload in came] == [*range(1, 20), *range(26, 30)]
+    assert line.confirmed == 30
+    assert line.dropped == []
+
+
+@given(
+    st.lists(st.sampled_from(["deliver", "read", "withhold"]), max_size=60),
+    st.integers(0, 2**60 - 1),
+    st.sampled_from([0, 1]),
+)
+def test_nothing_that_is_withheld_is_sent_and_all_else_arrives_once_in_order(
+    script: list[str], chosen: int, qos: int
+) -> None:
+    line, last, came = Line(qos), 0, list[int]()
+    withheld: set[int] = set()
+    for step in script:
+        if step == "deliver":
+            for _ in range(7):
+                last += 1
+                line.tell(deliver(last, qos))
+        elif step == "withhold":
+            waiting = {each.number for each in line.session.outgoing.waiting}  # type: ignore[union-attr]
+            now = {number for number in waiting if chosen >> number % 60 & 1}
+            withheld |= now
+            line.tell(Withheld(tuple(now)))
+        else:
+            came += [int(payload.split()[0]) for payload in line.read()]
+    while payloads := line.read():
+        came += [int(payload.split()[0]) for payload in payloads]
+    assert came == [number for number in range(1, last + 1) if number not in withheld]
+    assert line.confirmed == last
 
 
 def test_drained_of_an_earlier_connection_counts_for_nothing() -> None:
