@@ -42,6 +42,7 @@ from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Session
 from godwit.broker.user_quotas import user_of
+from godwit.filters.contexts import SENDER
 from godwit.filters.events import ATTRIBUTES_MAX, Event
 from godwit.filters.filters import And, Filter, Some
 from godwit.filters.sets import OneOf
@@ -141,7 +142,8 @@ class Retained:
         """Why a client cannot have an event retained, or cleared; None: it can. (rules 4 to 6)"""
         self.sweep(now)
         before, rights = self._events.get(wish.key), self.rights_of(client)
-        if before is not None and rights is not None and not may_publish(rights.publish, before.attributes):
+        unsaid = [SENDER + name for name in self.host.config.asserted]  # which no publisher says itself
+        if before is not None and rights is not None and not may_publish(rights.publish, before.attributes, unsaid):
             shown = wish.key[:KEY_SHOWN_MAX]
             return f"{NOT_ALLOWED} replace or clear the event that is retained by the key {shown!r}"
         if wish.clear:

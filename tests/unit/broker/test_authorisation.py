@@ -6,6 +6,7 @@ import pytest
 
 from godwit.broker.authorisation import GREETS_WITHIN_S, RightsChanged, RightsGranted
 from godwit.broker.client_rights import BeyondGrants, ClientRights
+from godwit.broker.effects import Opened
 from godwit.broker.messages import (
     Accepted,
     Attach,
@@ -39,8 +40,8 @@ def rights(
 class Net(RoamingLine):
     """Three brokers; a publisher with every right at a."""
 
-    def __init__(self, family: str = "tree") -> None:
-        super().__init__(family=family)
+    def __init__(self, family: str = "tree", **config: Any) -> None:
+        super().__init__(family=family, **config)
         self.requests: dict[str, int] = {}
         self.sequence = 0
         self.say("a", "p", Attach("pub", mode="named"))
@@ -117,6 +118,17 @@ def test_of_several_values_each_must_be_granted_in_what_is_replaced() -> None:
     net.request("a", "p", Retain(both, "a"))
     mine = event({"topic": "a"}, publisher="ann", sequence=1)
     assert isinstance(net.request("c", "x", Retain(mine, "a")), Refused)
+
+
+def test_of_several_values_that_the_server_asserts_one_is_enough_as_when_the_event_was_published() -> None:
+    net = Net(asserted=("groups",))
+    net.give("c", Opened("x", {"groups": ("east", "west")}))
+    net.come("c", "x", "ann", rights("TRUE", "sender.groups = 'west'"))
+    for sequence in (1, 2):
+        mine = event({"n": sequence}, publisher="ann", sequence=sequence)
+        assert isinstance(net.request("c", "x", Retain(mine, "hall")), Accepted)
+    held = net.machine("c").components["retained"].event("hall")
+    assert held.attributes == {"n": 2, "sender.groups": ("east", "west")}
 
 
 # ---------------------------------------------------------------- rights that end
