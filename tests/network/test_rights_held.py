@@ -41,9 +41,9 @@ def test_mqtt_what_waits_for_answers_of_the_client_is_judged_when_rights_change(
             await ann.subscribe("t/#", qos)
             await publish(at, qos, *(["fire"] * 3), "news", "fire", "news")
             first = await ann.next()
-            connection = at.broker.gateway.clients["ann"]
+            outgoing: Any = at.broker.gateway.clients["ann"]._session.outgoing
             await until(lambda: at.broker.machine.sessions.session("ann").queue.sent_up_to == 6)
-            await until(lambda: len(connection._session.outgoing._waiting) == 5)
+            await until(lambda: len(outgoing.waiting) == 5)
             at.write(user("ann", narrow, narrow))
             authorisation = at.broker.machine.components["authorisation"]
             await until(lambda: authorisation.rights_of("ann").subscribe != TRUE)
