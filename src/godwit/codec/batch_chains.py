@@ -8,6 +8,8 @@ driver keeps both in files (`runtime/journal.py`, `runtime/journal_marks.py`), t
 *Rules.*
 1. `settled` is the last batch that had been safe for `SETTLE_S` when the mark was written. Later batches are the tail,
    which with `relaxed` a power failure may destroy.
+2. A journal has the sequence of the mark that revealed its last loss (`codec/journal_losses.py`). Every later mark has
+   a higher one (`follow`), also if the mark began again or is an older copy: else the next loss would count as known.
 """
 
 import struct
@@ -116,6 +118,7 @@ class Marks:
 
     def __init__(self, last: Mark | None = None) -> None:
         self.last = last
+        self._sequence_min = 0  # of the next mark
         self._next_settled = (0.0, 0)  # a batch that is settled when it is old enough, and when it was written
 
     def begin(self, incarnation: int, now: float) -> Mark:
@@ -123,13 +126,18 @@ class Marks:
         self.last = Mark(1, incarnation, 0, first_chain(incarnation), now, 0)
         return self.last
 
+    def follow(self, sequence: int) -> None:
+        """Later marks have a higher sequence than that. (rule 2)"""
+        self._sequence_min = max(self._sequence_min, sequence + 1)
+
     def advance(self, incarnation: int, number: int, chain: bytes, now: float) -> Mark:
         """The mark of a batch that is safe. (rule 1)"""
         before = self.last
         settled = 0 if before is None else min(before.settled, number)
         if now - self._next_settled[0] >= SETTLE_S:
             settled, self._next_settled = min(max(settled, self._next_settled[1]), number), (now, number)
-        self.last = Mark(1 if before is None else before.sequence + 1, incarnation, number, chain, now, settled)
+        sequence = max(self._sequence_min, 1 if before is None else before.sequence + 1)
+        self.last = Mark(sequence, incarnation, number, chain, now, settled)
         return self.last
 
 

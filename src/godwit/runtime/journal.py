@@ -57,7 +57,7 @@ from godwit.errors import JournalError
 from godwit.files import synced
 from godwit.locking import locked
 from godwit.runtime import wire
-from godwit.runtime.journal_checks import about_checksum, examined, verified
+from godwit.runtime.journal_checks import about_checksum, examined, has_remains, tell_loss, verified
 from godwit.runtime.journal_copies import copied
 from godwit.runtime.journal_marks import MarkFile
 from godwit.runtime.journal_snapshots import PARTS, newest, removals, write_parts, write_row
@@ -143,7 +143,8 @@ class Journal:
             if not accept_loss:
                 raise
             return
-        if known:
+        is_damaged = "format" not in known and (self.folder / MARK).is_file()
+        if known and not (accept_loss and is_damaged):
             check_format(file, known)
             _check_broker(file, known, broker)
 
@@ -152,8 +153,11 @@ class Journal:
         mark = self._mark
         content = examined(file, mark.last)
         self.losses = 0 if content is None else content.losses
-        loss = loss_of(content, mark.last, has_mark_file=mark.is_there)
+        has_begun = mark.is_there or (content is None and has_remains(file))
+        loss = loss_of(content, mark.last, has_mark_file=has_begun)
         self._is_new = content is None or (loss is not None and loss.kept < 0)
+        sequence = 0 if content is None else content.losses_sequence
+        mark.follow(sequence)
         if loss is None:
             return None
         if needs_operator(loss, durability) and not accept_loss:
@@ -164,6 +168,7 @@ class Journal:
         self.losses += 1
         if not loss.is_tail or durability == "full":
             self._put_aside(loss, is_damaged=content is not None and content.damage != "")
+        self._mark.follow(max(sequence, loss.mark_sequence))
         return loss if loss.kept < 0 else loss._replace(incarnation=new_incarnation())
 
     def _put_aside(self, loss: Loss, *, is_damaged: bool) -> None:
@@ -224,11 +229,7 @@ class Journal:
             rows = [(name, value, about_checksum(name, value)) for name, value in known.items()]
             self._disk.executemany("INSERT OR REPLACE INTO about VALUES (?, ?, ?)", rows)
             if self._is_new and self.loss is not None:
-                self._tell_loss(self.loss)
-
-    def _tell_loss(self, loss: Loss) -> None:
-        row = (max(0, loss.kept), loss.mark_sequence, time(), loss.missing)
-        self._disk.execute("INSERT INTO losses VALUES (?, ?, ?, ?)", row)
+                tell_loss(self._disk, self.loss, time())
 
     def _start(self) -> tuple[int, bytes]:
         """The start of the batches: the last snapshot, or nothing."""
@@ -269,7 +270,7 @@ class Journal:
     def _append_with_loss(self, loss: Loss, row: tuple[int, float, bytes, bytes]) -> None:
         """The batch that tells the machine of a loss. (rule 8)"""
         with self._transaction():
-            self._tell_loss(loss)
+            tell_loss(self._disk, loss, time())
             self._disk.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
 
     def snapshot(self, number: int, data: bytes) -> None:
@@ -346,8 +347,7 @@ class Journal:
                     for row in self._disk.execute(f"SELECT * FROM {table}"):
                         disk.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
                 if self.loss is not None and self.loss.incarnation:
-                    told = (max(0, self.loss.kept), self.loss.mark_sequence, time(), self.loss.missing)
-                    disk.execute("INSERT INTO losses VALUES (?, ?, ?, ?)", told)
+                    tell_loss(disk, self.loss, time())
                 disk.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", snapshot)
                 for row in self._disk.execute("SELECT * FROM batches WHERE number > ?", (snapshot.number,)):
                     disk.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
@@ -455,11 +455,17 @@ def about(file: Path) -> dict[str, Any]:
     if not file.is_file() or not file.stat().st_size:
         return {}
     try:
-        known = _about(f"{file.absolute().as_uri()}?mode=ro&immutable=1")
         wal = file.with_name(f"{file.name}-wal")
-        if known or not wal.is_file() or not wal.stat().st_size:
+        has_more = wal.is_file() and wal.stat().st_size > 0
+        try:
+            known = _about(f"{file.absolute().as_uri()}?mode=ro&immutable=1")
+        except sqlite3.Error:
+            if not has_more:
+                raise
+            known = {}
+        if known or not has_more:
             return known
-        with TemporaryDirectory() as folder:  # it may still be in the write-ahead file
+        with TemporaryDirectory() as folder:  # the page may still be in the write-ahead file, and a bad one of no use
             return _about(f"{copied(file, Path(folder)).as_uri()}?mode=rw")
     except sqlite3.Error as error:
         is_foreign = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB

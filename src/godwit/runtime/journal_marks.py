@@ -53,6 +53,10 @@ class MarkFile:
         """The newest mark."""
         return self._marks.last
 
+    def follow(self, sequence: int) -> None:
+        """Later marks have a higher sequence than that."""
+        self._marks.follow(sequence)
+
     def begin(self, incarnation: int) -> None:
         """Begin with the mark of an empty journal, on the disk when this returns."""
         mark = self._marks.begin(incarnation, time())

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from godwit.files import synced
 
-__all__ = ["DRAFT", "NEXT", "JournalSpace"]
+__all__ = ["DRAFT", "NEXT", "RESERVE", "JournalSpace"]
 
 RESERVE = "journal.reserve"
 NEXT = "journal.next"

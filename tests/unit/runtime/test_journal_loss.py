@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -212,7 +213,7 @@ def test_a_journal_of_another_life_is_noticed(tmp_path: Path) -> None:
 
 def lose_tail(folder: Path) -> None:
     disk = sqlite3.connect(folder / FILE)
-    disk.execute(f"DELETE FROM batches WHERE number > {BATCHES - 3}")
+    disk.execute("DELETE FROM batches WHERE number > (SELECT max(number) FROM batches) - 3")
     disk.commit()
     disk.close()
 
@@ -381,3 +382,95 @@ def test_what_is_given_up_is_kept_aside(tmp_path: Path) -> None:
     assert {name: (aside / name).read_bytes() for name in (FILE, MARK)} == {
         name: damaged[name] for name in (FILE, MARK)
     }
+
+
+# ---------------------------------------------------------------- a second loss
+
+
+def damage_snapshot(folder: Path) -> None:
+    """Nothing can be restored: a new journal begins, and a new mark."""
+    with closing(sqlite3.connect(folder / FILE)) as disk:
+        disk.execute("UPDATE snapshots SET data = 'another'")
+        disk.commit()
+
+
+def remove_mark(folder: Path) -> None:
+    """The mark begins again, in the same journal."""
+    (folder / MARK).unlink()
+
+
+def lose_and_remove_mark(folder: Path) -> None:
+    lose_tail(folder)
+    Journal(folder, "b1", accept_loss=True).close()
+    killed(lambda: Journal(folder, "b1", accept_loss=True).append(b"told") and None)
+    remove_mark(folder)
+
+
+def put_older_mark_back(folder: Path) -> None:
+    older = (folder / MARK).read_bytes()
+    write(folder, 20)
+    lose_tail(folder)
+    killed(lambda: Journal(folder, "b1", accept_loss=True).append(b"told") and None)
+    (folder / MARK).write_bytes(older)
+
+
+@pytest.mark.parametrize("damage", [damage_snapshot, remove_mark, lose_and_remove_mark, put_older_mark_back])
+def test_what_is_lost_after_an_accepted_loss_is_noticed_too(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    write(tmp_path, 40, snapshot=30)
+    damage(tmp_path)
+    killed(lambda: Journal(tmp_path, "b1", accept_loss=True).append(b"told") and None)
+    write(tmp_path, 4)
+    whole = Journal(tmp_path, "b1")
+    assert whole.loss is None
+    whole.close()
+    write(tmp_path, 4)
+    lose_tail(tmp_path)
+    assert "missing at the end of the journal" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("value", [10**9, -1, "'x'"])
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_damaged_list_of_losses_hides_no_loss(tmp_path: Path, value: object, is_old: bool) -> None:
+    write(tmp_path)
+    lose_tail(tmp_path)
+    killed(lambda: Journal(tmp_path, "b1", accept_loss=True).append(b"told") and None)
+    with closing(sqlite3.connect(tmp_path / FILE)) as disk:
+        disk.execute(f"UPDATE losses SET mark_sequence = {value}")
+        if is_old:  # an earlier version has written no checksum
+            disk.execute("DELETE FROM about WHERE name = 'losses'")
+        disk.commit()
+    whole = Journal(tmp_path, "b1")
+    assert whole.loss is None
+    whole.close()
+    write(tmp_path, 4)
+    lose_tail(tmp_path)
+    assert "missing at the end of the journal" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("names", [[MARK, WAL], [MARK, FILE], [MARK, FILE, WAL]])
+def test_remains_of_a_journal_without_its_mark_are_not_taken_for_a_new_one(tmp_path: Path, names: list[str]) -> None:
+    write(tmp_path)
+    for name in names:
+        (tmp_path / name).unlink()
+    assert "the journal is gone" in refused(tmp_path)
+    accepted(tmp_path, -1)
+
+
+def test_a_bad_page_that_the_write_ahead_file_replaces_is_harmless(tmp_path: Path) -> None:
+    write(tmp_path)
+    for at in range(0, 100, 7):
+        flip(tmp_path / FILE, at)
+    journal = Journal(tmp_path, "b1")
+    assert journal.loss is None
+    assert list(journal.batches(0)) == [data(number) for number in range(1, BATCHES + 1)]
+    journal.close()
+
+
+def test_a_description_without_a_format_is_put_aside_if_the_loss_is_accepted(tmp_path: Path) -> None:
+    write(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE)) as disk:
+        disk.execute("DELETE FROM about WHERE name = 'format'")
+        disk.commit()
+    with pytest.raises(JournalError, match="it has no format number"):
+        Journal(tmp_path, "b1")
+    accepted(tmp_path, -1)
