@@ -20,6 +20,7 @@ from godwit.mobility import mobile_broker
 from godwit.runtime import Address, NativeServer, Node, State, client_inbox, connect
 from godwit.runtime import network_client as driver
 from godwit.runtime.client_transport import address
+from godwit.runtime.message_items import ITEMS_MAX
 from tests.network.test_native import Running, linked, start, take, two_brokers, wanted_at
 from tests.network.waiting import a_turn, run, until
 
@@ -62,6 +63,21 @@ def test_what_a_broker_refuses_is_raised_where_it_is_awaited() -> None:
             assert await take(kept, 1) == [1]
             await kept.unsubscribe()
             await c.subscribe("n = 2")
+        await broker.stop()
+
+    run(scene)
+
+
+def test_a_filter_with_more_values_than_a_message_may_have_is_refused_and_the_client_stays() -> None:
+    async def scene() -> None:
+        broker = await small_broker()
+        async with connect(broker.address, name="c") as c:
+            kept = await c.subscribe("n = 1")
+            with pytest.raises(Refused, match="more than 25000 values"):
+                await c.subscribe(f"n IN ({', '.join(map(str, range(ITEMS_MAX + 1)))})")
+            await c.publish({"n": 1})
+            assert await take(kept, 1) == [1]
+            assert c.state.kind == "attached"
         await broker.stop()
 
     run(scene)

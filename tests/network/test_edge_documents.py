@@ -13,7 +13,7 @@ from godwit.runtime.document_helper import SMALL_BYTES
 from tests.network.http_broker import broker, listening
 from tests.network.mqtt_devices import Device, keep_properties, one_broker, properties, property_of
 from tests.network.test_edge_queries import at, attached, heard, say
-from tests.network.waiting import run
+from tests.network.waiting import run, until
 
 ALERT = b"<alert><area>north</area><level>3</level></alert>"
 LARGE = b"<alert><area>north</area>%b<level>3</level></alert>" % (b"<x>1</x>" * (SMALL_BYTES // 8))
@@ -160,6 +160,57 @@ def test_cloud_events_over_http_are_taken_in_every_mode_and_given_back_as_json()
                     assert told["data"] == {"speed": 60}
                     assert told.items() >= CLOUD.items()
                     assert told["wheels"] == (4 if number < 3 else "4")  # binary mode has no types
+
+    run(scene)
+
+
+BATCH = {"content-type": "application/cloudevents-batch+json"}
+
+
+def batch(count: int, last: bytes = STRUCTURED) -> bytes:
+    """A batch of this many CloudEvents."""
+    return b"[%b]" % b",".join([*[STRUCTURED] * (count - 1), last])
+
+
+def test_documents_of_the_same_user_are_read_between_the_parts_of_a_batch() -> None:
+    async def scene() -> None:
+        async with broker() as (running, client):
+            read, done = running.http.tests.helper.read, list[str]()
+
+            async def noted(party: str, mode: Any, *details: Any) -> Any:
+                documents = await read(party, mode, *details)
+                done.append(mode)
+                return documents
+
+            running.http.tests.helper.read = noted
+            posted = asyncio.create_task(client.post("/events", content=batch(2_000), headers=BATCH))
+            await until(lambda: bool(done))
+            answer = await client.post("/events", content=LARGE, headers={"content-type": "application/xml"})
+            assert answer.status_code == 202
+            answer = await posted
+            assert (answer.status_code, len(answer.json()["ids"])) == (202, 2_000)
+            assert done[-1] == "batch"
+            assert "xml" in done
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "why"),
+    [
+        (batch(10_001), 10_001, "10001 events: at most 10000"),
+        (b"[%b]" % b",".join([b'{"a":"%b"}' % (b"," * 30)] * 10_001), 10_001, "10001 events: at most 10000"),
+        (batch(1_000, last=b'{"id":"1"}'), 981, "events from here on: a CloudEvent needs the attribute"),
+        (b"[" + b"1," * 300_000 + b"1]", 1, "more than 250000 commas"),
+        (batch(1_000)[:-1], 1, "JSON array of objects"),
+    ],
+)
+def test_a_batch_with_a_fault_publishes_nothing_and_the_place_is_named(body: bytes, line: int, why: str) -> None:
+    async def scene() -> None:
+        async with broker() as (_, client):
+            answer = await client.post("/events", content=body, headers=BATCH)
+            told = answer.json()
+            assert (answer.status_code, told["line"], why in told["error"]) == (400, line, True), told
 
     run(scene)
 

@@ -393,6 +393,23 @@ def test_a_browser_names_the_language_and_numbers_stay_its_own() -> None:
     run(scene)
 
 
+def test_a_browser_is_refused_too_many_values_and_may_send_a_long_text_of_commas() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _), at(running) as socket:
+            await attached(socket, "page")
+            many = {"some": "n", "in": {"one_of": list(range(30_000))}}
+            await say(socket, **subscribe(1, many, None))
+            refused = await heard(socket)
+            assert (refused["type"], refused["number"]) == ("Refused", 1)
+            assert "more than 25000 commas" in refused["reason"]
+            told = {"attributes": {"text": ',:["' * 15_000}, "publisher": "page", "sequence": 1}
+            wish = {"type": "Publish", "event": told}
+            await say(socket, type="Request", number=2, wish=wish)
+            assert await heard(socket) == {"type": "Accepted", "number": 2}
+
+    run(scene)
+
+
 def test_a_browser_that_comes_back_finds_its_query_in_force() -> None:
     async def scene() -> None:
         async with broker() as (running, client):

@@ -47,6 +47,7 @@ from godwit.errors import BadEvent
 from godwit.filters.events import Attributes, Event
 from godwit.languages.event_documents import Document, Mode, read_document
 from godwit.languages.exact_testing import Outcome
+from godwit.runtime.long_work import LongWork
 
 __all__ = ["SMALL_BYTES", "DocumentHelper"]
 
@@ -133,6 +134,7 @@ class DocumentHelper:
         self._process: Process | None = None
         self._working: asyncio.Task[None] | None = None
         self._is_closed = False
+        self.long_work = LongWork()  # on such bodies that is done here
         self.started = 0  # processes, so far
 
     # ------------------------------------------------------------ jobs

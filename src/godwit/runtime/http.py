@@ -56,7 +56,7 @@ from godwit.runtime.explanations import explained
 from godwit.runtime.filter_questions import parsed, told_pair
 from godwit.runtime.http_administration import AdministrationRoutes
 from godwit.runtime.http_documents import posted_events
-from godwit.runtime.http_events import BadBody, EventStream, Publishers
+from godwit.runtime.http_events import BadBody, EventStream, Publishers, work_of_events
 from godwit.runtime.http_jobs import JobRoutes
 from godwit.runtime.http_listener import HttpListener
 from godwit.runtime.http_listening import listening_of
@@ -405,7 +405,7 @@ class HttpServer:
         async with self._in_turn(principal, request) as take:
             body = await self._body(request)
             events = await posted_events(body, request.headers, time(), self.tests.helper, principal.user)
-            take(len(events), len(body), 0)
+            take(len(events), len(body), work_of_events(events))
         if reason := principal.why_over():  # while the body came
             raise PeerFault(reason)
         if self.node.is_held or self.is_closing:

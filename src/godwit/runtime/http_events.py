@@ -20,7 +20,7 @@ import asyncio
 import base64
 import binascii
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any
@@ -30,17 +30,18 @@ import msgspec
 from godwit.broker.messages import Advertise, Delivery, Publish, Retain, Revoked, SetSessionExpiry
 from godwit.broker.sessions import Wish
 from godwit.client.own_context import written
-from godwit.errors import BadEvent, GodwitError
+from godwit.errors import BadEvent, FilterTooBig, GodwitError
 from godwit.filters.contexts import checked_context
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
-from godwit.filters.language import from_json
+from godwit.filters.language import CLIENT_TEXT_BYTES_MAX, ParsedTexts, from_json
 from godwit.runtime.authentication import Principal
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.http_listening import Listener, Listening, WrittenDeliveries
 from godwit.runtime.in_process_client import InProcessClient
-from godwit.runtime.message_items import separators_in
+from godwit.runtime.message_items import separators
 from godwit.runtime.node import Node
+from godwit.runtime.rate_limits import FILTER_WORK, LITERAL_WORK
 from godwit.runtime.server_sent_events import ServerSentEvents
 from godwit.runtime.wire import JSON
 
@@ -49,11 +50,20 @@ __all__ = [
     "BadBody",
     "EventStream",
     "Publishers",
+    "checked_separators",
     "events_in",
+    "steps_through",
+    "work_of_events",
 ]
 
 EVENTS_MAX = 10_000  # in one post
 SEPARATORS_MAX = 250_000  # in its JSON: it is decoded at once
+LINE_ENDS_MAX = 4 * EVENTS_MAX  # of two characters each, and as many empty lines
+TO_TEXTS_BYTES_MAX = 2**20  # of a post, parsed once each
+AT_ONCE_MAX = 256  # events of a post: other posts of the user go between
+TOO_MANY_VALUES = (
+    f"a body of more than {SEPARATORS_MAX} commas, colons and brackets outside of texts: post fewer events at once"
+)
 PUBLISHERS_MAX = 256
 PUBLISHER_SESSION_EXPIRY_S = 60.0
 RETRY_MS = 1_000
@@ -75,20 +85,43 @@ class BadBody(GodwitError):
 
 def events_in(body: bytes, now: float) -> list[Event]:
     """The events in a body: one JSON object, an array of them, or one on each line. They have no publisher yet."""
-    if separators_in(body) > SEPARATORS_MAX:
-        more = "post fewer events at once, or long texts in payload_base64"
-        raise BadBody(1, f"a body of more than {SEPARATORS_MAX} commas, colons and brackets: {more}")
+    return [event for event in steps_through(body, now) if event is not None]
+
+
+def steps_through(body: bytes, now: float) -> Iterator[Event | None]:
+    """The events in a body, one at a time; or None after a step without one. In a long body, others may go between."""
+    yield from checked_separators(body)
+    known = ParsedTexts(CLIENT_TEXT_BYTES_MAX, TO_TEXTS_BYTES_MAX)
     try:
         whole: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if body.count(b"\n") + body.count(b"\r") > LINE_ENDS_MAX:
+            raise BadBody(1, f"not valid JSON: {error}; or more than {LINE_ENDS_MAX} ends of lines") from None
         lines = [(number, line) for number, line in enumerate(body.splitlines(), start=1) if line.strip()]
         if len(lines) < 2:
             raise BadBody(1, f"not valid JSON: {error}") from None
         _check_count(len(lines))
-        return [_on_line(number, line, now) for number, line in lines]
+        for number, line in lines:
+            yield _on_line(number, line, now, known)
+        return
     objects = whole if isinstance(whole, list) else [whole]
     _check_count(len(objects))
-    return [_event(number, data, now) for number, data in enumerate(objects, start=1)]
+    for number, data in enumerate(objects, start=1):
+        yield _event(number, data, now, known)
+
+
+def checked_separators(body: bytes) -> Iterator[None]:
+    """Count the values of a body in JSON, in steps. `BadBody`: they are too many to be decoded at once."""
+    for count in separators(body, SEPARATORS_MAX):
+        if count > SEPARATORS_MAX:
+            raise BadBody(1, TOO_MANY_VALUES)
+        yield None
+
+
+def work_of_events(events: Iterable[Event]) -> int:
+    """The cost of filters in the events of a post: each `to` that had to be read."""
+    read = {id(event.to): event.to for event in events if event.to is not None}
+    return sum(FILTER_WORK + LITERAL_WORK * filter.size for filter in read.values())
 
 
 def _check_count(count: int) -> None:
@@ -96,15 +129,15 @@ def _check_count(count: int) -> None:
         raise BadBody(EVENTS_MAX + 1, f"{count} events: at most {EVENTS_MAX} go in one request")
 
 
-def _on_line(number: int, line: bytes, now: float) -> Event:
+def _on_line(number: int, line: bytes, now: float, known: ParsedTexts) -> Event:
     try:
         data = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadBody(number, f"not valid JSON: {error}") from None
-    return _event(number, data, now)
+    return _event(number, data, now, known)
 
 
-def _event(number: int, data: Any, now: float) -> Event:
+def _event(number: int, data: Any, now: float, known: ParsedTexts) -> Event:
     """An event from its JSON object: attributes alone, or `attributes` and further fields."""
     try:
         if not isinstance(data, dict):
@@ -120,7 +153,7 @@ def _event(number: int, data: Any, now: float) -> Event:
         return written(
             data["attributes"],
             context,
-            _to(data.get("to")),
+            _to(data.get("to"), known),
             expires_at=_expires(data.get("expires_in"), now),
             **details,
         )
@@ -146,10 +179,14 @@ def _payload(data: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
     return msgspec.json.encode(payload), kind or "application/json"
 
 
-def _to(said: Any) -> Filter | str | None:
-    if said is None or isinstance(said, str):
-        return said
+def _to(said: Any, known: ParsedTexts) -> Filter | None:
+    if said is None:
+        return None
     try:
+        if isinstance(said, str):
+            return known.filter(said)
+        if len(msgspec.json.encode(said)) > CLIENT_TEXT_BYTES_MAX:
+            raise FilterTooBig(f"a filter of more than {CLIENT_TEXT_BYTES_MAX} bytes, which are the most allowed")
         return from_json(said)
     except GodwitError as error:
         raise BadEvent(f"to: {error}") from None
@@ -192,15 +229,17 @@ class Publisher:
     ) -> list[tuple[str, str | None]]:
         """The id of each event, and why it was refused."""
         await asyncio.shield(self._attached)
-        wishes: list[Publish | Retain] = []
-        for event in events:
-            self._sequence += 1
-            event = replace(event, publisher=self.name, sequence=self._sequence)
-            wishes.append(Publish(event) if retain is None else Retain(event, retain, clear))
-        self.talk.inner.principal = principal  # with the present principal
-        reasons = await self.talk.ask(wishes)
-        ids = [f"{wish.event.publisher}:{wish.event.sequence}" for wish in wishes]
-        return list(zip(ids, reasons, strict=True))
+        outcomes: list[tuple[str, str | None]] = []
+        for first in range(0, len(events), AT_ONCE_MAX):
+            wishes: list[Publish | Retain] = []
+            for event in events[first : first + AT_ONCE_MAX]:
+                self._sequence += 1
+                event = replace(event, publisher=self.name, sequence=self._sequence)
+                wishes.append(Publish(event) if retain is None else Retain(event, retain, clear))
+            ids = [f"{wish.event.publisher}:{wish.event.sequence}" for wish in wishes]
+            self.talk.inner.principal = principal  # with the present principal
+            outcomes += zip(ids, await self.talk.ask(wishes), strict=True)
+        return outcomes
 
 
 class Publishers:

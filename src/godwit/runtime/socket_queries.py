@@ -43,7 +43,7 @@ from godwit.languages import NATIVE, Query
 from godwit.languages.cloud_events import HTTP
 from godwit.languages.event_documents import checked_attributes, mode_of
 from godwit.runtime.edge_tests import EdgeTests, TestLine
-from godwit.runtime.message_items import check_separators
+from godwit.runtime.message_items import refused_text, separators
 from godwit.runtime.socket_messages import message_of
 
 __all__ = ["SocketQueries"]
@@ -113,7 +113,9 @@ class SocketQueries:
 
     async def read(self, data: bytes) -> Any:
         """The client's message, as the machine gets it."""
-        check_separators(data)
+        refused = await self._too_large(data)
+        if refused is not None:
+            return refused
         message = await self._parsed(data) if b'"filter"' in data else message_of(data)
         kind = type(message)
         if kind is Request and type(message.wish) in (Publish, Retain):
@@ -126,6 +128,15 @@ class SocketQueries:
             self._confirmations.on_received(message.number)
             return Received(max(self._confirmations.taken(), message.number))
         return message
+
+    async def _too_large(self, data: bytes) -> Request | None:
+        """What is to be taken for a message of too many values. `PeerFault`: it is not a request."""
+        count = 0
+        async with self._tests.helper.long_work.task() as step:
+            for so_far in separators(data):
+                count = so_far
+                await step()
+        return refused_text(data, count)
 
     async def _parsed(self, data: bytes) -> Any:
         """A message with filters that are texts in some language. (rule 2)"""

@@ -171,7 +171,8 @@ class Frames:
     def feed(self, data: bytes, count_max: int = maxsize, *, counts_items: bool = False) -> list[tuple[Any, bytes]]:
         """The first complete messages, each with its bytes. A long filter counts as many.
 
-        `PeerFault` if the stream is invalid from here on, or, with `counts_items`, a message has too many values.
+        With `counts_items`, a request of too many values comes as one that is denied, with the bytes of that.
+        `PeerFault` if the stream is invalid from here on.
         """
         if (
             not self._buffer
@@ -201,9 +202,10 @@ class Frames:
                 self.has_more = True
                 break
             packed = data[at + LENGTH_BYTES : end]
-            if counts_items and length > SMALL_BYTES:
-                check_items(packed)
-            message = decode(packed)
+            refused = check_items(packed) if counts_items and length > SMALL_BYTES else None
+            if refused is not None:
+                packed = NATIVE.encode(refused)
+            message = refused or decode(packed)
             messages.append((message, packed))
             count += 1
             if length >= LARGE_BYTES and type(message) is Request and type(message.wish) is not Publish:
