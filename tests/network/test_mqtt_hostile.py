@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from godwit.broker.broker_config import BrokerConfig
 from godwit.mobility import mobile_broker
-from godwit.mqtt import Connect, MqttSettings, Pingreq, Publish, Subscribe, Subscription, encode
+from godwit.mqtt import Connect, Decoder, MqttSettings, Pingreq, Publish, Subscribe, Subscription, encode
+from godwit.mqtt.packets import FROM_SERVER
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from tests.network.mqtt_devices import Device, one_broker
@@ -92,5 +93,34 @@ def test_strangers_and_slow_readers_do_not_disturb():
             slow.close()
             await ann.disconnect()
             await bob.disconnect()
+
+    run(scene)
+
+
+def test_all_of_a_long_read_is_published_though_its_client_has_gone_at_once():
+    async def scene() -> None:
+        node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
+        gateway = MqttGateway(node)
+        heard, out = bytearray(), bytearray()
+        listener = gateway.open(heard.extend, lambda: None, "127.0.0.1")
+        listener.data_received(encode(Connect("listener", 5), 5) + encode(Subscribe(1, (Subscription("t", 0),)), 5))
+        client = gateway.open(out.extend, lambda: None, "127.0.0.1")
+        client.data_received(encode(Connect("client", 5), 5))
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        await node.quiet()
+        many = 1_000
+        client.data_received(b"".join(encode(Publish("t", b"%d" % number), 5) for number in range(many)))
+        client.connection_lost()
+        decoder, came = Decoder(5, FROM_SERVER), list[bytes]()
+        while len(came) < many:
+            await asyncio.sleep(0)
+            came += [packet.payload for packet in decoder.feed(bytes(heard)) if isinstance(packet, Publish)]
+            heard.clear()
+        assert came == [b"%d" % number for number in range(many)]
+        listener.connection_lost()
+        await node.quiet()
+        assert gateway.connections == {}
+        await gateway.close()
+        await node.close()
 
     run(scene)

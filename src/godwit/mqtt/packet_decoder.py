@@ -52,6 +52,7 @@ from godwit.mqtt.topics import checked_filter, checked_name, checked_text
 __all__ = ["SIZE_MAX", "Decoder"]
 
 SIZE_MAX = VARINT_MAX + 5
+EVERY_PACKET = SIZE_MAX  # more than one piece can have
 """The longest packet the standard knows."""
 
 EVERY_TYPE = frozenset(range(1, 16))
@@ -78,15 +79,18 @@ class Decoder:
         self._later_size_max = size_max
         self._kept = bytearray()
         self._needed = 0  # bytes before there is more to read
+        self.has_more = False  # packets may be read without further bytes: `feed(b"")`
         self._fault: MqttFault | None = None
 
     @property
     def pending(self) -> int:
         """How many bytes of an incomplete packet are kept."""
-        return len(self._kept)
+        return 0 if self.has_more else len(self._kept)
 
-    def feed(self, chunk: bytes) -> list[Packet]:
-        """The packets that are whole with these bytes. Raises `MqttFault`, see rule 2."""
+    def feed(self, chunk: bytes, count_max: int = EVERY_PACKET) -> list[Packet]:
+        """The packets that are whole with these bytes, but no more than that many at once (`has_more`). Raises
+        `MqttFault`, see rule 2."""
+        self.has_more = False
         if self._fault is not None:
             raise MqttFault(self._fault.reason_code, self._fault.text)
         if self._kept:
@@ -102,6 +106,10 @@ class Decoder:
         is_serving = self.level is not None and 4 in self._accepts
         try:
             while at < size:
+                if len(packets) >= count_max:
+                    self._kept += data[at:]
+                    self._needed, self.has_more = 0, True
+                    break
                 if is_serving and data[at : at + 2] == PLAIN_PUBACK and at + 4 <= size:  # most of what a receiver says
                     packets.append(Puback(_packet_id(data[at + 2 : at + 4])))
                     at += 4

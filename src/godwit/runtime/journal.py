@@ -143,8 +143,7 @@ class Journal:
             if not accept_loss:
                 raise
             return
-        is_damaged = "format" not in known and (self.folder / MARK).is_file()
-        if known and not (accept_loss and is_damaged):
+        if known and ("format" in known or not accept_loss):
             check_format(file, known)
             _check_broker(file, known, broker)
 

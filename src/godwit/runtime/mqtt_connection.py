@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from godwit.broker import messages as said
 from godwit.broker.effects import StartTimer, StopTimer, TimerDue, TimerKey
 from godwit.errors import GodwitError, MqttFault, PeerFault
-from godwit.mqtt import Connect, Decoder, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
+from godwit.mqtt import Connect, MqttSession, answer_to_fault, mqtt_effects, refusing_connack
 from godwit.mqtt.packets import Puback, Publish, Subscribe
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.session_notes import LOST, OUT, kept_of, lost_note, lost_since, out_note
@@ -46,6 +46,7 @@ from godwit.runtime.mqtt_events import NAMED, context_of_properties, mode_of, re
 from godwit.runtime.mqtt_requests import Gate, code_of_end
 from godwit.runtime.mqtt_translation import MqttTranslator, ParsedFilters, credentials_of
 from godwit.runtime.node import client_line
+from godwit.runtime.packet_slices import PacketSlices
 
 if TYPE_CHECKING:
     from godwit.runtime.mqtt_gateway import MqttGateway
@@ -80,7 +81,7 @@ class MqttConnection:
         self.closed_because = ""
         self._write, self._close, self._pause = write, close, pause
         self.host, self._certificate = host, certificate
-        self._decoder = Decoder(size_max=gateway.settings.maximum_packet_size, first_size_max=CONNECT_BYTES_MAX)
+        self._packets = PacketSlices(gateway.settings.maximum_packet_size, CONNECT_BYTES_MAX, self._on_packets)
         self._parsed = ParsedFilters(gateway.tests)
         self._session = MqttSession(gateway.settings, parse=self._parsed.parse)
         self._is_open = True  # the client is there
@@ -107,12 +108,10 @@ class MqttConnection:
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
         self.gateway.counts["bytes received"] += len(data)
-        fault: MqttFault | None = None
-        try:
-            packets = self._decoder.feed(data)
-        except MqttFault as caught:
-            fault, packets = caught, caught.packets
-        partial = self._decoder.pending
+        self._packets.feed(data)
+
+    def _on_packets(self, packets: list[Any], fault: MqttFault | None, size: int) -> None:
+        partial = self._packets.pending
         if partial or self._has_partial:
             self._has_partial = partial > 0
             self.gateway.memory.on_partial(self, partial, is_new=bool(packets))
@@ -124,9 +123,9 @@ class MqttConnection:
             self._take(packets, fault)
         if self.rate is not None:
             work = 0 if self._wishes is None else self._wishes.taken_work()
-            if (wait_s := self.rate.take(len(packets), len(data), work, self._loop.time())) > 0:
+            if (wait_s := self.rate.take(len(packets), size, work, self._loop.time())) > 0:
                 self._rest(wait_s)
-        self._flush()
+        self._flush() if size else self._go_on()
 
     def _take(self, packets: list[Any], fault: MqttFault | None) -> None:
         """Handle received packets, up to a document that must be read first."""
@@ -166,6 +165,10 @@ class MqttConnection:
         later, self._later = self._later, None
         if later is not None:
             self._take(*later)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Continue with what had to wait."""
         if self._is_lost and self._later is None:
             self.connection_lost()
         self.read_on()
@@ -173,7 +176,7 @@ class MqttConnection:
 
     def connection_lost(self) -> None:
         """The client has disconnected."""
-        if self._later is not None:
+        if self._later is not None or self._packets.has_more:
             self._is_lost = True
         elif self._is_open:
             self._is_open = False
@@ -228,7 +231,7 @@ class MqttConnection:
 
     def _is_behind(self, wishes: MqttTranslator, unanswered_max: int) -> bool:
         """Whether too many packets of this client wait at the broker."""
-        is_long = self.gateway.node.is_long(client_line(self.client))
+        is_long = self._packets.has_more or self.gateway.node.is_long(client_line(self.client))
         return wishes.is_reading or wishes.requests.unanswered > unanswered_max or is_long
 
     def _rest(self, wait_s: float) -> None:
@@ -377,8 +380,7 @@ class MqttConnection:
         if accepted and self._wishes is not None:
             self._wishes.requests.on_accepted(accepted)
         self._confirm = max(self._confirm, self._session.kept.confirmed)
-        self.read_on()
-        self._flush()
+        self._go_on()
 
     def _on_principal_ended(self, reason: str) -> None:
         """The principal has ended: its token has expired, or its user was removed."""

@@ -1,0 +1,83 @@
+"""Packets of one read are handled a few at a time, in order, and others have their turn between."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from godwit.errors import MqttFault
+from godwit.mqtt import encode
+from godwit.mqtt.packets import Connect, Pingreq, Publish
+from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, PacketSlices
+
+SIZE_MAX = 2**20
+MANY = 5 * PACKETS_AT_ONCE_MAX + 7
+
+
+class Taken:
+    """What was handled, in each turn."""
+
+    def __init__(self) -> None:
+        self.turns: list[list[Any]] = []
+        self.faults: list[MqttFault | None] = []
+        self.others = 0
+        self.others_at: list[int] = []  # how often others had had their turn
+        self.slices = PacketSlices(SIZE_MAX, SIZE_MAX, self.take)
+
+    def take(self, packets: list[Any], fault: MqttFault | None, size: int) -> None:
+        self.turns.append(packets)
+        self.faults.append(fault)
+        self.others_at.append(self.others)
+
+    async def until_all(self) -> None:
+        while self.slices.has_more:
+            await asyncio.sleep(0)
+            self.others += 1
+
+    @property
+    def topics(self) -> list[str]:
+        return [packet.topic for turn in self.turns for packet in turn if isinstance(packet, Publish)]
+
+
+def stream(first: int, last: int) -> bytes:
+    return b"".join(encode(Publish(f"t/{number}", b""), 5) for number in range(first, last))
+
+
+def test_a_long_read_is_handled_in_turns_of_a_few_packets_and_in_order() -> None:
+    async def scene() -> None:
+        taken = Taken()
+        taken.slices.feed(encode(Connect("c", 5), 5))
+        taken.slices.feed(stream(0, MANY))
+        assert taken.slices.has_more
+        taken.slices.feed(stream(MANY, MANY + 3))  # came before all was handled
+        await taken.until_all()
+        assert taken.topics == [f"t/{number}" for number in range(MANY + 3)]
+        assert max(map(len, taken.turns)) == PACKETS_AT_ONCE_MAX
+        assert len(set(taken.others_at)) >= 4
+        assert taken.slices.pending == 0
+
+    asyncio.run(scene())
+
+
+def test_what_is_not_decoded_yet_does_not_count_as_an_incomplete_packet() -> None:
+    async def scene() -> None:
+        taken = Taken()
+        taken.slices.feed(encode(Connect("c", 5), 5) + encode(Pingreq(), 5) * MANY + b"\x30")
+        assert taken.slices.pending == 0
+        await taken.until_all()
+        assert taken.slices.pending == 1
+        assert sum(map(len, taken.turns)) == MANY + 1
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("count", [3, MANY])
+def test_a_fault_comes_after_the_packets_before_it_and_ends_them(count: int) -> None:
+    async def scene() -> None:
+        taken = Taken()
+        taken.slices.feed(encode(Connect("c", 5), 5) + stream(0, count) + b"\xff\xff" + stream(count, 2 * count))
+        await taken.until_all()
+        assert taken.topics == [f"t/{number}" for number in range(count)]
+        assert [fault is not None for fault in taken.faults] == [False] * (len(taken.faults) - 1) + [True]
+
+    asyncio.run(scene())
