@@ -172,7 +172,7 @@ def batch(count: int, last: bytes = STRUCTURED) -> bytes:
     return b"[%b]" % b",".join([*[STRUCTURED] * (count - 1), last])
 
 
-def test_documents_of_the_same_user_are_read_between_the_parts_of_a_batch() -> None:
+def test_documents_of_the_same_user_are_read_between_the_parts_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         async with broker() as (running, client):
             read, done = running.http.tests.helper.read, list[str]()
@@ -182,7 +182,7 @@ def test_documents_of_the_same_user_are_read_between_the_parts_of_a_batch() -> N
                 done.append(mode)
                 return documents
 
-            running.http.tests.helper.read = noted
+            monkeypatch.setattr(running.http.tests.helper, "read", noted)
             posted = asyncio.create_task(client.post("/events", content=batch(2_000), headers=BATCH))
             await until(lambda: bool(done))
             answer = await client.post("/events", content=LARGE, headers={"content-type": "application/xml"})

@@ -14,7 +14,7 @@ from godwit.mqtt.packets import FROM_SERVER
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from tests.network.mqtt_devices import Device, one_broker
-from tests.network.waiting import run
+from tests.network.waiting import run, until
 
 CONNECT = encode(Connect("evil", 5, properties={"session_expiry_interval": 9}), 5)
 PIECES = st.lists(
@@ -112,10 +112,13 @@ def test_all_of_a_long_read_is_published_though_its_client_has_gone_at_once():
         client.data_received(b"".join(encode(Publish("t", b"%d" % number), 5) for number in range(many)))
         client.connection_lost()
         decoder, came = Decoder(5, FROM_SERVER), list[bytes]()
-        while len(came) < many:
-            await asyncio.sleep(0)
-            came += [packet.payload for packet in decoder.feed(bytes(heard)) if isinstance(packet, Publish)]
+
+        def all_came() -> bool:
+            came.extend(packet.payload for packet in decoder.feed(bytes(heard)) if isinstance(packet, Publish))
             heard.clear()
+            return len(came) >= many
+
+        await until(all_came)
         assert came == [b"%d" % number for number in range(many)]
         listener.connection_lost()
         await node.quiet()

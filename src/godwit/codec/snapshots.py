@@ -51,8 +51,9 @@ from godwit.broker.retained import RetainedState
 from godwit.broker.spcf import SpcfState
 from godwit.broker.tree_state import TreeState
 from godwit.codec.message_codec import BAD, MESSAGES
+from godwit.codec.pieces import Steps, Written, pieces_of
 from godwit.codec.plain_data import EventTable, attributes_of, bounds_data, described_of, event_to, value_of
-from godwit.codec.twins import Shape, Steps, Twins, any_of, many_in_steps
+from godwit.codec.twins import Shape, Twins, any_of, many_in_steps
 from godwit.codec.type_registry import TypeRegistry, version_of
 from godwit.errors import SnapshotError
 from godwit.filters.events import Event
@@ -189,9 +190,9 @@ class Snapshots:
 
     def encode(self, parts: Mapping[str, msgspec.Struct]) -> bytes:
         """States by name as bytes."""
-        data = self.packing(parts).advance(lambda: False)
-        assert data is not None
-        return data
+        pieces = self.packing(parts).advance(lambda: False)
+        assert pieces is not None
+        return b"".join(pieces)
 
     def packing(self, parts: Mapping[str, msgspec.Struct]) -> "Packing":
         """The same bit by bit."""
@@ -221,11 +222,11 @@ class Snapshots:
                 self._tables.named = _Named()
 
     def _writing_all(self, parts: Mapping[str, msgspec.Struct]) -> Steps:
-        written: dict[str, Raw] = {}
+        written: dict[str, Any] = {}
         for name, state in parts.items():
             written[name] = yield from self.writing(state)
         filters, events = yield from self._tables.taking()
-        return self._encoder.encode(Document(FORMAT, VERSION, self._tables.named.kinds, written, filters, events))
+        return pieces_of(Document(FORMAT, VERSION, self._tables.named.kinds, written, filters, events))
 
     def _check(self, data: bytes) -> None:
         """`SnapshotError` unless format, version and kinds are known."""
@@ -258,7 +259,7 @@ class Snapshots:
     def writing(self, value: Any) -> Steps:
         """The same in steps."""
         self._note_version(type(value))
-        return Raw(self._encoder.encode((yield from self._twins.lowering(value))))
+        return Written(pieces_of((yield from self._twins.lowering(value))))
 
     def _note_version(self, kind: type) -> None:
         if (tag := self._versioned.get(kind)) is not None:
@@ -277,15 +278,15 @@ class Packing:
         self._steps = steps
         self._named = _Named()
 
-    def advance(self, is_over: Callable[[], bool]) -> bytes | None:
-        """Continue until `is_over`, tested after each step. Returns the snapshot, or None if there is more to do."""
+    def advance(self, is_over: Callable[[], bool]) -> list[bytes] | None:
+        """Continue until `is_over`, tested after each step. Returns the snapshot in pieces; None: not finished."""
         with self._snapshots.at_work(self._named):
             try:
                 next(self._steps)
                 while not is_over():
                     next(self._steps)
             except StopIteration as done:
-                return cast(bytes, done.value)
+                return cast(list[bytes], done.value)
         return None
 
 
@@ -311,7 +312,8 @@ class _Tables:
         self.value = Shape(Any, None, value_of)
         self.attributes = Shape(dict[str, Any], _as_table, attributes_of)
         self.any_struct = Shape(Raw, snapshots.written, snapshots.read, snapshots.writing)
-        self._event_steps, self._filter_steps = many_in_steps(self._table), many_in_steps(to_json)
+        self._event_steps = many_in_steps(self._table, at_once=0)  # an event may be large
+        self._filter_steps = many_in_steps(to_json, at_once=0)  # so may a filter
 
     def taking(self) -> Steps:
         """All filters and events that were named, in their order."""
@@ -407,9 +409,9 @@ class Snapshotted(Protocol):
 
 def pack(machine: Snapshotted, driver: DriverState) -> bytes:
     """A machine and what its driver keeps for it, as bytes."""
-    data = packing(machine, driver).advance(lambda: False)
-    assert data is not None
-    return data
+    pieces = packing(machine, driver).advance(lambda: False)
+    assert pieces is not None
+    return b"".join(pieces)
 
 
 def packing(machine: Snapshotted, driver: DriverState) -> Packing:

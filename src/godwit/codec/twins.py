@@ -12,14 +12,13 @@ snapshot writes each once (`plain_data.py`).
 3. A field with the hint `msgspec.Struct` holds a struct of any registered kind; it is written with its tag. So are the
    messages in a `Frame` and in a `Packet`, whose types further rooms add to.
 4. A type that nobody knows how to write is a `TypeError` when its twin is made, not when the first value comes.
-5. What is lowered in steps (`Twins.lowering`) is written with the same bytes as what is lowered at once. Between two
-   steps one element of a collection is lowered, and at most `AT_ONCE` elements are written.
+5. What is lowered in steps (`Twins.lowering`) is written with the same bytes as what is lowered at once (`pieces_of`).
+   Between two steps one element of a collection is lowered and written, or at most `AT_ONCE` small ones are lowered.
 """
 
 import types
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import islice
 from operator import attrgetter, or_
 from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -27,22 +26,22 @@ import msgspec
 from msgspec import structs
 
 from godwit.broker.messages import Frame, Packet
+from godwit.codec.pieces import ARRAY, TABLE, Steps, Written, collected, pieces_of
 from godwit.filters.contexts import Described
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 
-__all__ = ["Convert", "Lowering", "Shape", "Steps", "Twins", "WireForm", "any_of", "many_in_steps"]
+__all__ = ["Convert", "Lowering", "Shape", "Twins", "WireForm", "any_of", "many_in_steps"]
 
 Convert = Callable[[Any], Any]
-Steps = Generator[None, None, Any]
 Lowering = Callable[[Any], Steps]
-"""Lowers a value in steps; what it returns may have collections in it that are written already (`msgspec.Raw`)."""
+"""Lowers a value in steps; what it returns may have parts in it that are written already (`Written`)."""
 
 PLAIN = (str, int, float, bool, bytes, None, type(None), str | None, int | None, float | None)
 CONTEXTS = (dict[str, Value], dict[str, Value | tuple[Value, ...]], Attributes)
 BEARING = {(Frame, "message"), (Packet, "message")}
-AT_ONCE = 64  # elements of a collection that are written in one step; a collection of fewer may hold large ones
+AT_ONCE = 64  # small elements of a collection that are lowered in one step
 
 
 class Shape:
@@ -245,25 +244,22 @@ def _many(inner: Shape, hint: Any) -> Shape:
     )
 
 
-def many_in_steps(lower: Convert, steps: Lowering | None = None) -> Lowering:
-    """Lowers one element of a tuple or list after the other; `steps`: the same for one that may be large."""
+def many_in_steps(lower: Convert, steps: Lowering | None = None, at_once: int = AT_ONCE) -> Lowering:
+    """Lowers and writes one element of a tuple or list after the other; `steps`: the same for one that may be large.
+
+    `at_once`: so many small elements need no steps.
+    """
 
     def lowering(values: Sequence[Any]) -> Steps:
-        if len(values) <= AT_ONCE:
-            if steps is None:
-                return tuple(map(lower, values))
-            lowered = []
-            for value in values:
-                lowered += [(yield from steps(value))]
-            return tuple(lowered)
-        pieces, rest = [_head(ARRAY, len(values))], iter(values)
-        while batch := tuple(islice(rest, AT_ONCE)):
-            lowered = []
-            for value in batch:
-                lowered.append(lower(value))
-                yield
-            pieces.append(_without_head(lowered))
-        return msgspec.Raw(b"".join(pieces))
+        if len(values) > at_once:
+            return (yield from collected(ARRAY, len(values), map(lower, values)))
+        if steps is None:
+            return tuple(map(lower, values))
+        parts = []
+        for value in values:
+            parts.append(Written(pieces_of((yield from steps(value)))))
+            yield
+        return tuple(parts)
 
     return lowering
 
@@ -302,19 +298,16 @@ def _table_in_steps(key: Convert, inner: Shape) -> Lowering:
     lower = inner.lower or _as_it_is
 
     def lowering(table: dict[Any, Any]) -> Steps:
-        lowered: dict[Any, Any] = {}
-        if len(table) <= AT_ONCE:
-            for name, value in table.items():
-                lowered[key(name)] = lower(value) if inner.steps is None else (yield from inner.steps(value))
-            return lowered
-        pieces, rest = [_head(TABLE, len(table))], iter(table.items())
-        while batch := tuple(islice(rest, AT_ONCE)):
-            lowered = {}
-            for name, value in batch:
-                lowered[key(name)] = lower(value)
-                yield
-            pieces.append(_without_head(lowered))
-        return msgspec.Raw(b"".join(pieces))
+        if len(table) > AT_ONCE:
+            both = (each for name, value in table.items() for each in (key(name), lower(value)))
+            return (yield from collected(TABLE, len(table), both))
+        if inner.steps is None:
+            return {key(name): lower(value) for name, value in table.items()}
+        parts = {}
+        for name, value in table.items():
+            parts[key(name)] = Written(pieces_of((yield from inner.steps(value))))
+            yield
+        return parts
 
     return lowering
 
@@ -328,25 +321,3 @@ def _entries(key: Convert | None, value: Convert | None) -> Convert | None:
     if value is None:
         return lambda table: {key(name): held for name, held in table.items()}
     return lambda table: {key(name): value(held) for name, held in table.items()}
-
-
-# ---------------------------------------------------------------- collections, written bit by bit in MessagePack
-
-ARRAY, TABLE = (0x90, 0xDC), (0x80, 0xDE)  # the first byte of a short one, and of one with 16 bits of length
-SHORT, MIDDLE = 0x10, 0x1_0000
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def _head(kind: tuple[int, int], length: int) -> bytes:
-    """What stands before the elements."""
-    short, long = kind
-    if length < SHORT:
-        return bytes([short + length])
-    return (
-        bytes([long]) + length.to_bytes(2, "big") if length < MIDDLE else bytes([long + 1]) + length.to_bytes(4, "big")
-    )
-
-
-def _without_head(batch: list[Any] | dict[Any, Any]) -> bytes:
-    """The elements only; there are few enough for a short head, or one of 16 bits."""
-    return _encode(batch)[1 if len(batch) < SHORT else 3 :]

@@ -361,9 +361,9 @@ class Node:
         timers = self._timers.times_after((*effects, *self._effects))  # of all that the machine has handled
         assert self._saving is not None
         self._saving.drop()  # this one is newer
-        data = self._packing_with(timers).advance(lambda: False)
-        assert data is not None
-        done = self._loop.run_in_executor(writer, journal.snapshot, journal.number + 1, data)
+        pieces = self._packing_with(timers).advance(lambda: False)
+        assert pieces is not None
+        done = self._loop.run_in_executor(writer, journal.snapshot, journal.number + 1, b"".join(pieces))
         done.add_done_callback(lambda done: self._on_snapshot_instead(done, batch, effects))
 
     def _on_snapshot_instead(self, done: "asyncio.Future[None]", batch: bytes, effects: list[Effect]) -> None:

@@ -61,12 +61,16 @@ class SnapshotWriter:
         if self._packing is not packing:  # it was dropped
             return
         loop, ends = asyncio.get_running_loop(), perf_counter() + SLICE_S
-        data = packing.advance(lambda: perf_counter() >= ends)
-        if data is None:
+        pieces = packing.advance(lambda: perf_counter() >= ends)
+        if pieces is None:
             loop.call_soon(self._pack, packing, number)
             return
-        self._packing, self._steps = None, self._journal.snapshot_steps(number, data)
+        self._packing, self._steps = None, self._steps_of(number, pieces)
         self._write(self._steps)
+
+    def _steps_of(self, number: int, pieces: list[bytes]) -> Iterator[None]:
+        """Steps of writing, all in the journal's thread: joining large pieces does not hold Python's lock."""
+        yield from self._journal.snapshot_steps(number, b"".join(pieces))
 
     def _write(self, steps: Iterator[None]) -> None:
         """Write the next piece, after a waiting batch."""

@@ -109,9 +109,9 @@ def large_state(count: int) -> SimpleState:
 def in_steps(packing: Packing) -> tuple[bytes, int]:
     """A snapshot, and how many steps it took."""
     steps = 1
-    while (data := packing.advance(lambda: True)) is None:
+    while (pieces := packing.advance(lambda: True)) is None:
         steps += 1
-    return data, steps
+    return b"".join(pieces), steps
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 64, 65, 80, 200, 1_000])
@@ -126,22 +126,14 @@ def test_what_is_written_in_steps_has_the_bytes_of_what_is_written_at_once(
     assert SNAPSHOTS.encode({"state": state}) == data
 
 
-def test_the_heads_of_collections_are_those_of_messagepack() -> None:
-    for length in (0, 15, 16, 65_535, 65_536):
-        whole = msgspec.msgpack.encode([0] * length)
-        assert twins._head(twins.ARRAY, length) == whole[: len(whole) - length]
-        table = msgspec.msgpack.encode(dict.fromkeys(range(length), 0))
-        assert table.startswith(twins._head(twins.TABLE, length))
-
-
 def test_a_snapshot_is_written_beside_others() -> None:
     one, other = large_state(100), large_state(200)
     first, second = SNAPSHOTS.packing({"state": one}), SNAPSHOTS.packing({"state": other})
     written: list[bytes] = []
     for packing in [first, second] * 10_000:
-        data = packing.advance(lambda: True)
+        pieces = packing.advance(lambda: True)
         assert SNAPSHOTS.decode(SNAPSHOTS.encode({"state": SimpleState({}, 1, {})}))["state"].ids_made == 1
-        written += [] if data is None else [data]
+        written += [] if pieces is None else [b"".join(pieces)]
         if len(written) == 2:
             break
     assert written == [SNAPSHOTS.encode({"state": one}), SNAPSHOTS.encode({"state": other})]

@@ -25,7 +25,7 @@ def data(number: int) -> bytes:
     return b"batch %d " % number * 200
 
 
-def killed(do: Callable[[], None]) -> None:
+def killed(do: Callable[[], object]) -> None:
     """Do something in a process that is killed at its end, or before."""
     child = os.fork()
     if not child:
@@ -402,7 +402,7 @@ def remove_mark(folder: Path) -> None:
 def lose_and_remove_mark(folder: Path) -> None:
     lose_tail(folder)
     Journal(folder, "b1", accept_loss=True).close()
-    killed(lambda: Journal(folder, "b1", accept_loss=True).append(b"told") and None)
+    killed(lambda: Journal(folder, "b1", accept_loss=True).append(b"told"))
     remove_mark(folder)
 
 
@@ -410,7 +410,7 @@ def put_older_mark_back(folder: Path) -> None:
     older = (folder / MARK).read_bytes()
     write(folder, 20)
     lose_tail(folder)
-    killed(lambda: Journal(folder, "b1", accept_loss=True).append(b"told") and None)
+    killed(lambda: Journal(folder, "b1", accept_loss=True).append(b"told"))
     (folder / MARK).write_bytes(older)
 
 
@@ -418,7 +418,7 @@ def put_older_mark_back(folder: Path) -> None:
 def test_what_is_lost_after_an_accepted_loss_is_noticed_too(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     write(tmp_path, 40, snapshot=30)
     damage(tmp_path)
-    killed(lambda: Journal(tmp_path, "b1", accept_loss=True).append(b"told") and None)
+    killed(lambda: Journal(tmp_path, "b1", accept_loss=True).append(b"told"))
     write(tmp_path, 4)
     whole = Journal(tmp_path, "b1")
     assert whole.loss is None
@@ -433,7 +433,7 @@ def test_what_is_lost_after_an_accepted_loss_is_noticed_too(tmp_path: Path, dama
 def test_a_damaged_list_of_losses_hides_no_loss(tmp_path: Path, value: object, is_old: bool) -> None:
     write(tmp_path)
     lose_tail(tmp_path)
-    killed(lambda: Journal(tmp_path, "b1", accept_loss=True).append(b"told") and None)
+    killed(lambda: Journal(tmp_path, "b1", accept_loss=True).append(b"told"))
     with closing(sqlite3.connect(tmp_path / FILE)) as disk:
         disk.execute(f"UPDATE losses SET mark_sequence = {value}")
         if is_old:  # an earlier version has written no checksum
