@@ -57,6 +57,7 @@ ATTACK_S_MAX = 120.0
 QUIET_S = 3.0
 GRANT = "kind = 'parking'"
 BASIC = f"Basic {b64encode(b'mallory:secret').decode()}"
+BASIC_WRITER = f"Basic {b64encode(b'moses:secret').decode()}"  # who may publish documents
 BASIC_ADMIN = f"Basic {b64encode(b'admin:secret').decode()}"
 
 
@@ -612,15 +613,14 @@ async def patterns(ports: Ports) -> None:
 
 @attack("150 XML documents of 1 MB over HTTP, every third one broken")
 async def large_documents(ports: Ports) -> None:
-    head = {"authorization": BASIC, "content-type": "application/xml"}
+    head = {"authorization": BASIC_WRITER, "content-type": "application/xml"}
     answers: Counter[int] = Counter()
     bodies = [document(2_800) + b" " * 900_000, document(2_800) * 15 + b"</a>", b"<a>" * 300_000]
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports.http}", timeout=60, trust_env=False) as client:
         for _ in range(50):
             for body in bodies:
                 answers[(await client.post("/events", content=body, headers=head)).status_code] += 1
-    assert answers.total() == 150, answers
-    assert not any(code in (401, 403, 429) for code in answers), answers
+    assert answers == {202: 50, 400: 100}, answers  # 400: broken, or nested too deeply
 
 
 # ---------------------------------------------------------------- the innocent client
@@ -689,6 +689,7 @@ def config(folder: Path, name: str, neighbour: str) -> Path:
     users = folder / "users.toml"
     users.write_text(
         f"[users.ann]\npassword = '{secret}'\npublish = ['*']\nsubscribe = ['*']\n\n"
+        f"[users.moses]\npassword = '{secret}'\npublish = ['*']\n\n"
         f"[users.admin]\npassword = '{secret}'\nadmin = true\n\n"
         f'[users.mallory]\npassword = \'{secret}\'\npublish = ["{GRANT}"]\nsubscribe = ["{GRANT}"]\n'
     )
