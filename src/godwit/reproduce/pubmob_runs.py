@@ -3,8 +3,7 @@
 *Rules.*
 1. Runs of which only the cost is counted have no probes, none of which is a cost [pubmob §4.2].
 2. In other runs connections of the warm-up have no probes, which nobody would count. Publishers connect in the first
-   half of the warm-up, and move after it. So there is no other connection before the measurement, and the queues that
-   such probes make would be gone when it begins. P6 has them: the first connection is what it is about.
+   half of the warm-up, and move after it: so only first connections have none. P6 has them, because it is about them.
 """
 
 from typing import Any
