@@ -1,9 +1,12 @@
 """Laws of effort: an answer within a bound is never wrong, only weaker; where the bound is enough it is the unbounded
 one; and no answer takes many more steps than it was given."""
 
+from itertools import takewhile
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from godwit.broker.reductions import ADDING_EFFORT_MAX, are_covered
 from godwit.filters.algebra import covers, intersects, is_never, normal_form
 from godwit.filters.alternatives import joined
 from godwit.filters.effort import Effort
@@ -39,6 +42,21 @@ def test_with_more_steps_an_answer_only_becomes_more_exact(f: Filter, g: Filter,
     assert covers(f, g, Effort(more)) or not covers(f, g, Effort(fewer))
     assert intersects(f, g, Effort(fewer)) or not intersects(f, g, Effort(more))
     assert is_never(f, Effort(more)) or not is_never(f, Effort(fewer))
+
+
+@given(st.lists(FILTERS, max_size=5), st.lists(FILTERS, max_size=2), st.integers(1, 40), st.integers(0, 99))
+def test_what_was_asked_before_changes_no_answer_about_an_advertisement(
+    known: list[Filter], asked: list[Filter], times: int, besides: int
+) -> None:
+    entries = {("pat", str(number)): filter for number, filter in enumerate(known * times)}
+    effort, own = Effort(ADDING_EFFORT_MAX), ("pat", str(besides))
+
+    def is_covered(filter: Filter) -> bool:
+        looked_at = takewhile(lambda entry: effort.spend(1), entries.items())
+        return any(id != own and covers(other, filter, effort) for id, other in looked_at)
+
+    expected = all(map(is_covered, asked))
+    assert [are_covered(asked, entries, own) for _ in range(2)] == [expected, expected]
 
 
 @given(FILTERS, FILTERS, STEPS, EVENTS)

@@ -67,7 +67,11 @@ RUNS: dict[str, tuple[float, list[Line]]] = {
     ),
     "stops": (
         2.0,
-        [asked("s1", "a", "x = 1"), probed(1, "p1", 1, 1), probed(2, "p1", 2, 2), probed(10, "p1", 3, 1)],
+        [
+            *(asked("s1", "a", "x = 1"), link(0, "p1", "b1"), probed(1, "p1", 1, 1), probed(2, "p1", 2, 2)),
+            *(link(0, "p2", "b1"), link(9, "p1", "b2"), link(9, "p2", "b2")),  # p2: no probe at its first connection
+            *(probed(10, "p1", 3, 1), probed(10, "p2", 1, 1)),
+        ],
     ),
     "rebuilt": (
         5.0,
@@ -118,14 +122,14 @@ def test_who_asks_for_something_else_or_for_nothing_more_is_not_waited_for(found
     assert found["no more"].probes["all"].pairs == {1: (1, 1)}
 
 
-def test_stops_are_counted_by_first_probes_and_the_warm_up_is_cut_off_after_that(
+def test_stops_are_counted_by_connections_and_the_warm_up_is_cut_off_after_that(
     found: dict[str, PubmobFigures],
 ) -> None:
     groups = found["stops"].probes
     assert {name: each.pairs for name, each in groups.items()} == {
-        "all": {1: (2, 0), 2: (1, 0)},
+        "all": {1: (3, 0), 2: (1, 0)},
         "first": {1: (1, 0), 2: (1, 0)},
-        "measured": {1: (1, 0)},
+        "measured": {1: (2, 0)},
     }
     assert np.isnan(groups["measured"].mean)
 

@@ -1,7 +1,7 @@
 """The experiment of pubmob, very small: what must hold at any size does, and every claim gives one row."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -77,6 +77,25 @@ def test_the_same_run_is_not_run_twice(runs: Runs, seen: dict[str, AnalysedRun])
     fast = {"clients.roaming.speeds_kmh": [100]}
     again = runs.seen("standard", publishers=6, subscribers=12, duration_s=40, warmup_s=10, changes=fast)
     assert again is seen["standard"]
+
+
+def test_the_same_scenario_by_another_name_is_not_run_twice(runs: Runs) -> None:
+    def begun(changes: dict[str, Any]) -> AnalysedRun:
+        return runs.seen("proxy", publishers=2, subscribers=2, duration_s=5, warmup_s=2, changes=changes)
+
+    assert begun({"workload.locality": 0.0}) is begun({})
+    assert begun({"workload.locality": 0.5}) is not begun({})
+
+
+def test_what_is_measured_is_the_same_without_probes_in_the_warm_up(runs: Runs) -> None:
+    fast = {"clients.roaming.speeds_kmh": [100]}
+    every, later = (
+        runs.seen("standard", publishers=6, subscribers=12, duration_s=40, warmup_s=12, changes={**fast, **more})
+        for more in ({}, {"clients.probes.from_s": 12})
+    )
+    assert later.measured == later.probes
+    assert later.measured.pairs == every.measured.pairs != every.probes.pairs
+    assert later.figures.cost == every.figures.cost
 
 
 @pytest.mark.slow

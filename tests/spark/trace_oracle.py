@@ -68,8 +68,10 @@ def probes(rows: list[Row]) -> list[Pair]:
         came.setdefault((row["node"], row["publisher"], row["sequence"]), row["at"])
     stops: Counter[str] = Counter()
     found = []
-    for row in _of(rows, "probed"):
-        stops[row["publisher"]] += row["number"] == 1
+    for row in _of(rows, "link_up", "probed"):
+        if row["kind"] == "link_up":
+            stops[row["node"]] += 1
+            continue
         said = json.loads(row["detail"])
         for who in {who for (who, _), wanted in asked.items() if wanted and parse(wanted).holds(said)}:
             at = came.get((who, row["publisher"], row["sequence"]))

@@ -27,7 +27,6 @@ decides which groups are told.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import takewhile
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -74,6 +73,7 @@ __all__ = [
 
 ADDING_EFFORT_MAX = 1_000
 _intersecting: Answers[bool] = Answers(algebra.intersects, REMEMBERED_WEIGHT_MAX)
+_covering: Answers[bool] = Answers(algebra.covers, REMEMBERED_WEIGHT_MAX, ADDING_EFFORT_MAX)
 
 
 def intersects(f: Filter, g: Filter, effort: Effort) -> bool:
@@ -92,8 +92,15 @@ def are_covered(filters: Iterable[Filter | None], entries: Mapping[EntryId, Filt
     effort = Effort(ADDING_EFFORT_MAX)
 
     def is_covered(filter: Filter) -> bool:
-        looked_at = takewhile(lambda entry: effort.spend(1), entries.items())
-        return any(id != besides and algebra.covers(other, filter, effort) for id, other in looked_at)
+        for id, other in entries.items():
+            covers = id != besides and _covering.ask(other, filter, effort)
+            if id == besides:
+                effort.spend(1)
+            if effort.is_over:
+                return False
+            if covers:
+                return True
+        return False
 
     return all(filter is None or is_covered(filter) for filter in filters)
 

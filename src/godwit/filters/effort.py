@@ -54,9 +54,12 @@ Answer = TypeVar("Answer")
 class Answers(Generic[Answer]):
     """Answers to questions about two filters, remembered with their steps, up to a number of literals. (rule 2)"""
 
-    def __init__(self, ask: Callable[[Any, Any, Effort], Answer], weight_max: int) -> None:
+    def __init__(
+        self, ask: Callable[[Any, Any, Effort], Answer], weight_max: int, effort_max: int = REMEMBERED_EFFORT_MAX
+    ) -> None:
         self._ask = ask
         self._weight_max = weight_max
+        self._effort_max = effort_max
         self._weight = 0
         self._known: dict[tuple[Any, Any], tuple[Answer, int]] = {}
 
@@ -67,7 +70,7 @@ class Answers(Generic[Answer]):
         """The answer for this number of steps, cached or not. `effort` pays for it, and may be used up then."""
         known = self._known.get((f, g))
         if known is None:
-            mine = Effort(REMEMBERED_EFFORT_MAX)
+            mine = Effort(self._effort_max)
             known = (self._ask(f, g, mine), mine.spent)
             weight = f.weight + g.weight
             if self._weight + weight > self._weight_max:

@@ -310,13 +310,15 @@ def probes(trace: "DataFrame") -> "DataFrame":
     """Every probe of a run, with every subscriber whose last filter matches it.
 
     `number`: its number since its publisher connected, from 1; `stop`: the number of its publisher's connection, from
-    1.
+    1. A connection counts whether it has probes or not.
     """
-    connection = Window.partitionBy("run", "publisher").orderBy("place")
-    said = trace.where("kind = 'probed'").select(
-        "run", "publisher", "sequence", "number", "at", "place", "from_s", fn.col("detail").alias("said")
+    so_far = Window.partitionBy("run", "node").orderBy("place")
+    said = trace.where("kind in ('link_up', 'probed')").withColumn(
+        "stop", fn.count_if(fn.col("kind") == "link_up").over(so_far)
     )
-    said = said.withColumn("stop", fn.sum(fn.when(fn.col("number") == 1, 1).otherwise(0)).over(connection))
+    said = said.where("kind = 'probed'").select(
+        "run", "publisher", "sequence", "number", "at", "from_s", "stop", fn.col("detail").alias("said")
+    )
     latest = Window.partitionBy("run", "node", "subscription").orderBy(fn.desc("place"))
     asked = trace.where("kind = 'asked' and message = 'subscription'").withColumn("age", fn.row_number().over(latest))
     asked = asked.where("age = 1 and detail != ''").select(
@@ -324,7 +326,7 @@ def probes(trace: "DataFrame") -> "DataFrame":
     )
     wants = _wants(said.select("said").distinct(), [row.wanted for row in asked.select("wanted").distinct().collect()])
     owed = said.join(fn.broadcast(wants), "said").join(asked, ["run", "wanted"])
-    owed = owed.drop("said", "wanted", "place").distinct()
+    owed = owed.drop("said", "wanted").distinct()
     given = trace.where("kind = 'delivered'").groupBy(
         "run", fn.col("node").alias("subscriber"), "publisher", "sequence"
     )

@@ -17,6 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import structs
+
 from godwit.pipeline.analytics import TraceSource
 from godwit.reproduce.claims import Setting
 from godwit.reproduce.pubmob_metrics import ProbeCounts, PubmobFigures, figures
@@ -95,11 +98,12 @@ class AnalysedRun:
 
 
 class Runs:
-    """The city with changes; the results of runs are cached."""
+    """The city with changes. A scenario is run once, even if experiments call it by several names."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self._seen: dict[str, AnalysedRun] = {}
+        self._same: dict[bytes, str] = {}  # by scenario without its name, the name of the run with it
         self._figures: dict[str, PubmobFigures] = {}
 
     def seen(
@@ -121,10 +125,11 @@ class Runs:
             warmup_s=warmup_s,
             changes=changes,
         )
-        if scenario.name not in self._seen:
+        same = self._same.setdefault(msgspec.json.encode(structs.replace(scenario, name="")), scenario.name)
+        if same not in self._seen:
             folder = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)[0]
-            self._seen[scenario.name] = self._analysed(scenario, folder)
-        return self._seen[scenario.name]
+            self._seen[same] = self._analysed(scenario, folder)
+        return self._seen[same]
 
     def run_at_once(self, scenarios: Sequence[Scenario]) -> list[AnalysedRun]:
         """Run new scenarios in several processes; returns all results in order."""

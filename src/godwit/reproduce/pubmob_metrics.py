@@ -9,6 +9,7 @@ computed here.
 2. What a run costs is counted after the warm-up; probes of three groups are kept apart: `all` of them, those at the
    `first` connection of their publisher, and those `measured`, after the warm-up and at brokers it has moved to.
 3. `rebuilt` is read from messages of control and needs no probes.
+4. Where all probes are measured ones, the distribution of their times is computed once.
 
 *Paper.* [pubmob §4.2]: "Publications are not counted as part of tree rebuilding cost, only (un)advertisements,
 (un)subscriptions, and any other control messages. Each hop a message travels is counted." §6: "we plan to develop a
@@ -108,12 +109,19 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
     sizes = analytics.table_sizes(trace).groupBy("run", "node").agg(entries.alias("entries"))
     for row in sizes.orderBy("run", "node").collect():
         found[row.run].entries[row.node] = row.entries
-    pairs = _grouped(analytics.probes(trace)).persist()
-    for row in pairs.groupBy("run", "group", "number").agg(fn.count("*"), fn.count("delay")).collect():
+    pairs = _placed(analytics.probes(trace)).persist()
+    counts = pairs.groupBy("run", "number", "is_first", "is_measured").agg(
+        fn.count("*").alias("wanted"), fn.count("delay").alias("came")
+    )
+    for row in _grouped(counts).groupBy("run", "group", "number").agg(fn.sum("wanted"), fn.sum("came")).collect():
         found[row.run].probes[row.group].pairs[row.number] = row[3], row[4]
-    for row in analytics.distribution(pairs, ["run", "group"], "delay", SHARES).where("mean is not null").collect():
+    alike = [run for run, each in found.items() if each.probes["all"] == each.probes["measured"]]  # (rule 4)
+    rows = _grouped(pairs).where(~(fn.col("run").isin(alike) & (fn.col("group") == "all")))
+    for row in analytics.distribution(rows, ["run", "group"], "delay", SHARES).where("mean is not null").collect():
         probes = found[row.run].probes[row.group]
         probes.mean, probes.quantiles = row["mean"], tuple(row.quantiles)
+    for run in alike:
+        found[run].probes["all"] = found[run].probes["measured"]
     pairs.unpersist()
     rebuilt = analytics.measured(analytics.rebuilds(trace))
     for row in analytics.distribution(rebuilt, ["run"], "rebuilt", SHARES).collect():
@@ -121,12 +129,16 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
     return found
 
 
-def _grouped(pairs: "DataFrame") -> "DataFrame":
-    """Each pair once for each group that it is in."""
-    is_measured = (fn.col("at") >= fn.col("from_s")) & (fn.col("stop") > 1)
-    groups = fn.array(
-        fn.lit("all"),
-        fn.when(fn.col("stop") == 1, "first"),
-        fn.when(is_measured, "measured"),
+def _placed(pairs: "DataFrame") -> "DataFrame":
+    """Each pair, and whether it is in a group."""
+    return pairs.select(
+        *("run", "number", "delay"),
+        (fn.col("stop") == 1).alias("is_first"),
+        ((fn.col("at") >= fn.col("from_s")) & (fn.col("stop") > 1)).alias("is_measured"),
     )
-    return pairs.select("run", "number", "delay", fn.explode(fn.array_compact(groups)).alias("group"))
+
+
+def _grouped(rows: "DataFrame") -> "DataFrame":
+    """Each row once for each group that it is in."""
+    groups = fn.array(fn.lit("all"), fn.when(fn.col("is_first"), "first"), fn.when(fn.col("is_measured"), "measured"))
+    return rows.select("*", fn.explode(fn.array_compact(groups)).alias("group"))

@@ -112,9 +112,10 @@ class WorkloadClients:
 
     def _plan_probes(self, name: str) -> None:
         """A publisher has connected: it publishes probes. [pubmob §4.1]"""
-        if name not in self._numbers:
+        probes = self._scenario.clients.probes
+        if name not in self._numbers or self._world.now < probes.from_s:
             return
-        probes, wire = self._scenario.clients.probes, self._world.nodes[name].wires[self._population.homes[name]]
+        wire = self._world.nodes[name].wires[self._population.homes[name]]
         for i in range(probes.count):
             at = self._world.now + (probes.first_ms + i * probes.every_ms) / 1_000
             if at < self._scenario.publishing_ends_s:

@@ -177,6 +177,10 @@ def test_a_wrong_key_or_value_is_refused_with_file_line_key_and_what_is_allowed(
         ),
         (f"{LINE}[routing]\nexcess_max = 0.1\n", "s.toml:5: routing.excess_max is 0.1: only the reduction"),
         (f"{LINE}[faults]\nuntil_s = 16\n", "faults end with publishing at the latest, at 15 s"),
+        (
+            f"{LINE}[clients]\nprobes = {{ count = 1, from_s = 15 }}\n",
+            "clients.probes.from_s is 15.0: publishing ends at",
+        ),
         (f"{LINE}[workload]\npredicates = 9\n", "workload.predicates is 9: allowed is a whole number from 1 to 3"),
         (f'{LINE}[workload]\nkind = "files"\n', "workload.subscriptions_file is '': it must be a file"),
         (f'{LINE}[faults]\ncrash = [{{ at_s = 1, where = ["b01"] }}]\n', "there is no broker 'b01' (did you mean b1"),

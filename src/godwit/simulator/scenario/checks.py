@@ -59,6 +59,12 @@ def check_all(scenario: Scenario, where: settings.Where) -> None:
             f"{where(('faults', 'until_s'))} is {faults.until_s}: faults end with publishing at the latest, "
             f"at {scenario.publishing_ends_s:g} s (run.warmup_s + run.duration_s)"
         )
+    probes = scenario.clients.probes
+    if probes.count and probes.from_s >= scenario.publishing_ends_s:
+        raise ScenarioError(
+            f"{where(('clients', 'probes', 'from_s'))} is {probes.from_s}: publishing ends at "
+            f"{scenario.publishing_ends_s:g} s (run.warmup_s + run.duration_s); allowed is less than that"
+        )
     if workload.predicates > workload.attributes:
         raise ScenarioError(
             f"{where(('workload', 'predicates'))} is {workload.predicates}: "

@@ -55,6 +55,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0  # 0: none
     first_ms: Annotated[float, msgspec.Meta(ge=0, le=600_000)] = 200.0  # after it has connected
     every_ms: Annotated[float, msgspec.Meta(gt=0, le=600_000)] = 200.0
+    from_s: Seconds = 0.0  # of the run: who connects before that publishes none
 
 
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
