@@ -52,8 +52,9 @@ from godwit.mqtt.topics import checked_filter, checked_name, checked_text
 __all__ = ["SIZE_MAX", "Decoder"]
 
 SIZE_MAX = VARINT_MAX + 5
-EVERY_PACKET = SIZE_MAX  # more than one piece can have
-"""The longest packet the standard knows."""
+"""The longest packet that the standard allows."""
+
+EVERY_PACKET = SIZE_MAX  # no chunk has so many packets
 
 EVERY_TYPE = frozenset(range(1, 16))
 HEADER_MAX = 5
