@@ -6,11 +6,12 @@ encoded with a mark in the place of each; the result is cut at the marks, and th
 
 *Rules.*
 1. The pieces, joined, are the bytes that the same value has if it is written at once.
-2. A mark occurs nowhere else in the encoded value. If it does by chance, or because a client tried, another one is
-   used.
+2. A mark occurs nowhere else in the encoded value. If it does by chance, or because a client tried, the value is
+   encoded once more, with a mark that is chosen by looking at what was encoded.
 3. `collected` stops after each element. Between two stops one element is encoded.
 """
 
+import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import count
 from typing import Any
@@ -24,7 +25,8 @@ Steps = Generator[None, None, Any]
 ARRAY, TABLE = (0x90, 0xDC), (0x80, 0xDE)  # the first byte of a short one, and of one with 16 bits of length
 SHORT, MIDDLE = 0x10, 0x1_0000
 PIECE_BYTES = 2**16
-MARK = b"\xc1godwit written"  # no value begins with 0xC1, and the mark has it once: marks cannot overlap
+MARK = b"\xc1godwit written %d;"  # no value begins with 0xC1, and a mark has it once: marks cannot overlap
+NUMBERS = re.compile(MARK.replace(b"%d", rb"(\d+)"))
 
 
 class Written:
@@ -37,12 +39,12 @@ class Written:
 
 
 class _Encoding:
-    """One encoding of a value with parts that are written already."""
+    """One encoding of a value with parts that are written already. The mark of each has this number."""
 
-    def __init__(self, mark: bytes) -> None:
-        self.mark = mark
+    def __init__(self, value: Any, number: int) -> None:
+        self.mark = MARK % number
         self.parts: list[Written] = []  # in the order in which they occur
-        self.encoder = msgspec.msgpack.Encoder(enc_hook=self._marked)
+        self.encoded = msgspec.msgpack.Encoder(enc_hook=self._marked).encode(value)
 
     def _marked(self, value: object) -> msgspec.Raw:
         if not isinstance(value, Written):
@@ -53,11 +55,12 @@ class _Encoding:
 
 def pieces_of(value: Any) -> list[bytes]:
     """A value as pieces; those of parts that are written already are not copied."""
-    for number in count():
-        encoding = _Encoding(MARK + b"%d;" % number)
-        between = encoding.encoder.encode(value).split(encoding.mark)
-        if len(between) == len(encoding.parts) + 1:  # rule 2
-            break
+    encoding = _Encoding(value, 0)
+    between = encoding.encoded.split(encoding.mark)
+    if len(between) > len(encoding.parts) + 1:  # rule 2
+        found = {*NUMBERS.findall(encoding.encoded)}
+        encoding = _Encoding(value, next(number for number in count() if b"%d" % number not in found))
+        between = encoding.encoded.split(encoding.mark)
     pieces = [between[0]]
     for part, after in zip(encoding.parts, between[1:], strict=True):
         pieces += part.pieces

@@ -51,9 +51,24 @@ def test_parts_that_are_written_already_stand_at_their_places_and_are_not_copied
 
 
 def test_a_text_that_contains_a_mark_is_written_as_it_is() -> None:
-    texts = [pieces.MARK + b"0;", pieces.MARK + b"1;", pieces.MARK]
+    texts = [pieces.MARK % 0, pieces.MARK % 1, pieces.MARK]
     found = pieces_of([*texts, Written([encode(True)]), b"".join(texts)])
     assert msgspec.msgpack.decode(b"".join(found)) == [*texts, True, b"".join(texts)]
+
+
+def test_a_client_that_knows_the_marks_makes_a_value_be_encoded_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded, encoding = [], pieces._Encoding
+
+    def counted(value: Any, number: int) -> Any:
+        encoded.append(number)
+        return encoding(value, number)
+
+    monkeypatch.setattr(pieces, "_Encoding", counted)
+    long = pieces.MARK.replace(b"%d", b"9" * 5_000)
+    note = b"".join(pieces.MARK % number for number in range(100)) + long
+    found = pieces_of([note, Written([encode(True)])])
+    assert msgspec.msgpack.decode(b"".join(found)) == [note, True]
+    assert encoded == [0, 100]
 
 
 def test_what_cannot_be_written_is_named() -> None:
