@@ -13,9 +13,11 @@ from godwit.mqtt import Connect, Decoder, MqttSettings, Pingreq, Publish, Subscr
 from godwit.mqtt.packets import FROM_SERVER
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
+from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX
 from tests.network.mqtt_devices import Device, one_broker
 from tests.network.waiting import run, until
 
+PINGRESP = b"\xd0\x00"
 CONNECT = encode(Connect("evil", 5, properties={"session_expiry_interval": 9}), 5)
 PIECES = st.lists(
     st.binary(max_size=30)
@@ -123,6 +125,30 @@ def test_all_of_a_long_read_is_published_though_its_client_has_gone_at_once():
         listener.connection_lost()
         await node.quiet()
         assert gateway.connections == {}
+        await gateway.close()
+        await node.close()
+
+    run(scene)
+
+
+def test_a_client_is_read_again_when_bytes_came_although_reading_was_paused():
+    async def scene() -> None:
+        node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
+        gateway = MqttGateway(node)
+        out, paused = bytearray(), list[bool]()
+        client = gateway.open(out.extend, lambda: None, "127.0.0.1", pause=paused.append)
+        client.data_received(encode(Connect("client", 5), 5))
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        await node.quiet()
+        paused.clear()
+        ping = encode(Pingreq(), 5)
+        client.data_received(ping * (PACKETS_AT_ONCE_MAX + 1))
+        assert paused == [True]
+        client.data_received(ping)  # as TLS and WebSocket do: it was received before
+        assert paused == [True, False]
+        assert out.count(PINGRESP) == PACKETS_AT_ONCE_MAX + 2
+        client.connection_lost()
+        await node.quiet()
         await gateway.close()
         await node.close()
 

@@ -125,7 +125,7 @@ class MqttConnection:
             work = 0 if self._wishes is None else self._wishes.taken_work()
             if (wait_s := self.rate.take(len(packets), size, work, self._loop.time())) > 0:
                 self._rest(wait_s)
-        self._flush() if size else self._go_on()
+        self._go_on()
 
     def _take(self, packets: list[Any], fault: MqttFault | None) -> None:
         """Handle received packets, up to a document that must be read first."""
