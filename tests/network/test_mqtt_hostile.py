@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from godwit.broker.broker_config import BrokerConfig
 from godwit.mobility import mobile_broker
-from godwit.mqtt import Connect, Decoder, MqttSettings, Pingreq, Publish, Subscribe, Subscription, encode
+from godwit.mqtt import Connect, Decoder, Disconnect, MqttSettings, Pingreq, Publish, Subscribe, Subscription, encode
 from godwit.mqtt.packets import FROM_SERVER
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
@@ -125,6 +125,29 @@ def test_all_of_a_long_read_is_published_though_its_client_has_gone_at_once():
         listener.connection_lost()
         await node.quiet()
         assert gateway.connections == {}
+        await gateway.close()
+        await node.close()
+
+    run(scene)
+
+
+def test_nothing_is_decoded_or_counted_after_a_client_has_disconnected():
+    async def scene() -> None:
+        node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
+        gateway = MqttGateway(node)
+        client = gateway.open(lambda data: None, lambda: None, "127.0.0.1")
+        client.data_received(encode(Connect("client", 5), 5))
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        await node.quiet()
+        pings = encode(Pingreq(), 5) * 4 * PACKETS_AT_ONCE_MAX
+        client.data_received(encode(Disconnect(), 5) + pings + b"\x30")
+        packets = client._packets
+        assert packets.has_more
+        await asyncio.sleep(0)
+        assert not packets.has_more
+        assert gateway.memory.partial_bytes == 0
+        client.connection_lost()
+        await node.quiet()
         await gateway.close()
         await node.close()
 

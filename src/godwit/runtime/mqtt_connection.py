@@ -111,6 +111,9 @@ class MqttConnection:
         self._packets.feed(data)
 
     def _on_packets(self, packets: list[Any], fault: MqttFault | None, size: int) -> None:
+        if not self._is_open:  # it was closed in an earlier turn
+            self._packets.stop()
+            return
         partial = self._packets.pending
         if partial or self._has_partial:
             self._has_partial = partial > 0

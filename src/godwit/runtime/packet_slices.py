@@ -51,10 +51,15 @@ class PacketSlices:
             fault, packets = caught, caught.packets
         if self._decoder.has_more:
             self._turn = self._turn or self._loop.call_soon(self._next)
-        elif self._turn is not None:
+        else:
+            self.stop()
+        self._take(packets, fault, len(data))
+
+    def stop(self) -> None:
+        """Decode no more until bytes come."""
+        if self._turn is not None:
             self._turn.cancel()
             self._turn = None
-        self._take(packets, fault, len(data))
 
     def _next(self) -> None:
         self._turn = None
