@@ -7,13 +7,16 @@ up the answer is the safe one: `covers` says no, `intersects` yes, a merge is no
 
 *Rules.*
 1. Steps are counted, not timed: the same question gives the same answer on every machine and in every replay.
-2. A cached answer costs the steps of its first computation, so earlier questions do not change an answer.
+2. A cached answer costs the steps of its first computation, so earlier questions do not change an answer. Equal filters
+   with their parts in another order may take other steps, and are asked about anew.
 3. Code that spends steps tests `is_over` before each piece of work that can be large, so no question takes much more
    than its limit.
 """
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+
+from godwit.filters.filters import have_same_order
 
 __all__ = ["EFFORT_MAX", "REMEMBERED_EFFORT_MAX", "Answers", "Derived", "Effort"]
 
@@ -61,7 +64,7 @@ class Answers(Generic[Answer]):
         self._weight_max = weight_max
         self._effort_max = effort_max
         self._weight = 0
-        self._known: dict[tuple[Any, Any], tuple[Answer, int]] = {}
+        self._known: dict[tuple[Any, Any], tuple[Any, Any, Answer, int]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -69,18 +72,24 @@ class Answers(Generic[Answer]):
     def ask(self, f: Any, g: Any, effort: Effort) -> Answer:
         """The answer for this number of steps, cached or not. `effort` pays for it, and may be used up then."""
         known = self._known.get((f, g))
+        if known is not None and have_same_order(known[0], f) and have_same_order(known[1], g):
+            effort.left -= known[3] + 1
+            return known[2]
+        mine = Effort(self._effort_max)
+        answer = self._ask(f, g, mine)
         if known is None:
-            mine = Effort(self._effort_max)
-            known = (self._ask(f, g, mine), mine.spent)
-            weight = f.weight + g.weight
-            if self._weight + weight > self._weight_max:
-                self._known.clear()
-                self._weight = 0
-            if weight <= self._weight_max:
-                self._known[f, g] = known
-                self._weight += weight
-        effort.left -= known[1] + 1
-        return known[0]
+            self._remember(f, g, answer, mine.spent)
+        effort.left -= mine.spent + 1
+        return answer
+
+    def _remember(self, f: Any, g: Any, answer: Answer, steps: int) -> None:
+        weight = f.weight + g.weight
+        if self._weight + weight > self._weight_max:
+            self._known.clear()
+            self._weight = 0
+        if weight <= self._weight_max:
+            self._known[f, g] = f, g, answer, steps
+            self._weight += weight
 
 
 Subject = TypeVar("Subject")

@@ -260,6 +260,13 @@ TRUE = And(())
 FALSE = Or(())
 
 
+def have_same_order(f: Filter, g: Filter) -> bool:
+    """Whether two equal filters also have their parts in the same order: so every question takes the same steps."""
+    if f is g or not isinstance(f, _Combination) or not isinstance(g, _Combination):
+        return f == g
+    return type(f) is type(g) and len(f.parts) == len(g.parts) and all(map(have_same_order, f.parts, g.parts))
+
+
 def some(attribute: str, values: ValueSet) -> Literal:
     """Some value of `attribute` lies in `values`."""
     return Some(attribute, values)

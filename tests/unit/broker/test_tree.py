@@ -661,3 +661,18 @@ def test_the_question_whether_an_advertisement_adds_something_takes_a_bounded_nu
     last = {("pat", str(number)): parse(f"y > {number}") for number in range(2 * reductions.ADDING_EFFORT_MAX)}
     assert not reductions.are_covered((narrow,), {**last, A: TRUE}, S)  # not looked at any more
     assert not reductions.are_covered((narrow,), {A: TRUE}, A)  # its own former filter does not count
+
+
+@pytest.mark.parametrize("is_slow_first", [False, True])
+def test_an_answer_about_an_advertisement_does_not_depend_on_an_equal_filter_that_was_asked_about_before(
+    is_slow_first: bool,
+) -> None:
+    """A broker that handles its journal again has not been asked before, and must decide alike."""
+    many = " OR ".join(f"order{is_slow_first} <> {number} AND b < {number}" for number in range(300))
+    slow, fast = parse(f"({many}) AND c = 1"), parse(f"c = 1 AND ({many})")
+    assert slow == fast
+    wanted = parse(f"order{is_slow_first} > 1 AND b > 1000 AND c = 2")
+    found = {}
+    for filter in (slow, fast) if is_slow_first else (fast, slow):
+        found[filter is slow] = reductions.are_covered((wanted,), {S: filter, A: TRUE}, ("pat", "0"))
+    assert found == {True: False, False: True}
