@@ -9,7 +9,10 @@ import httpx
 import jwt
 import pytest
 
+from godwit.filters import parse
 from godwit.filters.filters import TRUE
+from godwit.runtime.authentication import Principal
+from godwit.runtime.grants import Grants
 from godwit.runtime.http_events import EventStream
 from godwit.runtime.server_sent_events import ServerSentEvents
 from tests.network.http_broker import listening
@@ -55,6 +58,22 @@ def test_mqtt_what_waits_for_answers_of_the_client_is_judged_when_rights_change(
                 ann.paho.ack(message.mid, message.qos)
             assert got == ["t/news", "t/news"]
             await until(lambda: at.broker.machine.sessions.session("ann").queue.confirmed_up_to() == 6)
+
+    run(scene)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_mqtt_what_the_machine_delivers_before_it_has_heard_of_changed_rights_is_judged(
+    tmp_path: Path, qos: int
+) -> None:
+    async def scene() -> None:
+        async with watched(tmp_path, user("ann", ALL, ALL)) as at, at.broker.device("ann", 5) as ann:
+            await ann.subscribe("t/#", qos)
+            principal = at.broker.gateway.clients["ann"]._inner.principal
+            principal.adopt(Principal("ann", grants=Grants(TRUE, parse("topic LIKE 't/news%'"))))
+            await publish(at, qos, "fire", "news", "fire", "news")
+            assert [(await ann.next()).topic for _ in range(2)] == ["t/news", "t/news"]
+            await until(lambda: at.broker.machine.sessions.session("ann").queue.confirmed_up_to() == 4)
 
     run(scene)
 

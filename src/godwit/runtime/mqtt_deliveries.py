@@ -62,7 +62,7 @@ class MqttDeliveries:
             self._flush()
 
     def on_tested(self, deliveries: Sequence[Delivery]) -> None:
-        """Send deliveries after their tests."""
+        """Send deliveries after their tests, or that need none, as far as the client's rights cover them."""
         if self._has_changed:
             deliveries = [
                 each if self._principal.may_have(each.event) else structs.replace(each, subscriptions=())
@@ -77,12 +77,12 @@ class MqttDeliveries:
     def take(self, messages: Sequence[Any], first: int) -> int:
         """Take consecutive deliveries from the first on; returns the index after them."""
         at, last = first, len(messages)
-        if self.line.is_needed:
-            while at < last and type(messages[at]) is Delivery:
-                at += 1
-            self.line.put(messages[first:at])
-            return at
-        return self.send(messages, first)
+        if not (self.line.is_needed or self._has_changed):
+            return self.send(messages, first)
+        while at < last and type(messages[at]) is Delivery:
+            at += 1
+        (self.line.put if self.line.is_needed else self.on_tested)(messages[first:at])
+        return at
 
     def send(self, messages: Sequence[Any], first: int = 0) -> int:
         """Send deliveries that are tested, likewise."""
@@ -102,10 +102,10 @@ class MqttDeliveries:
         return at
 
     def _send_one(self, delivery: Delivery) -> None:
-        event = delivery.event
-        if not delivery.subscriptions or (self._has_changed and not self._principal.may_have(event)):
+        if not delivery.subscriptions:  # no query matches it, or no right
             self._tell(mqtt_effects.Deliver(delivery.number, "", b"", ()))
             return
+        event = delivery.event
         message = self._gateway.message(event)
         names = self._checks.wanted(delivery.subscriptions, event, self.line.client)
         if mode := self._checks.mode(names):
