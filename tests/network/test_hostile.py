@@ -291,6 +291,20 @@ def test_deep_and_large_filters_are_refused_and_cost_little() -> None:
     run(scene)
 
 
+def test_a_neighbour_that_chooses_members_of_shared_subscriptions_in_another_way_is_refused() -> None:
+    """As one of an earlier version does, which says nothing about it."""
+
+    async def scene() -> None:
+        async with guarded("b1", {"b2": None}) as broker, good_client(broker) as is_served:
+            earlier = msgspec.msgpack.encode({"type": "Intro", "version": 1, "broker": "b2"})
+            await broker.closes(raw=len(earlier).to_bytes(4, "big") + earlier)
+            assert "b2 and b1 choose members of shared subscriptions in different ways (1 and 2)" in broker.closed[-1][1]
+            assert "b2" not in broker.node.ports
+            await is_served()
+
+    run(scene)
+
+
 def test_a_forged_broker_is_no_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         monkeypatch.setattr(tree, "HOLD_S", 0.01)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.member_tree import CHOICE
 from godwit.broker.messages import Hello
 from godwit.runtime.tcp import Address
 from godwit.runtime.wire import Frames, Intro
@@ -49,7 +50,7 @@ async def closes_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWri
 async def greets_and_closes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Says who it is, opens the link, and refuses what it is answered."""
     await heard(reader, 1)
-    writer.write(Frames.packed([Intro(broker="b2"), Hello(1, 0, 0, 1, False)]))
+    writer.write(Frames.packed([Intro(broker="b2", choice=CHOICE), Hello(1, 0, 0, 1, False)]))
     await heard(reader, 1)
     writer.close()
 
@@ -73,7 +74,7 @@ def test_after_a_link_that_was_accepted_a_neighbour_is_dialled_quickly_again() -
             connections += 1
             if connections == 5:
                 await heard(reader, 1)
-                writer.write(Frames.packed([Intro(broker="b2"), Hello(1, 0, 0, 1, False), Intro(broker="b2")]))
+                writer.write(Frames.packed([Intro(broker="b2", choice=CHOICE), Hello(1, 0, 0, 1, False), Intro(broker="b2", choice=CHOICE)]))
                 await until(lambda: broker.node.machine.links["b2"].open)  # type: ignore[attr-defined]
             writer.close()
 

@@ -20,7 +20,10 @@ from struct import Struct
 from godwit.broker.messages import NodeId
 from godwit.filters.events import Event
 
-__all__ = ["MemberTree", "Place"]
+__all__ = ["CHOICE", "MemberTree", "Place"]
+
+CHOICE = 2
+"""The version of the choice, to be raised when it changes: neighbours must choose alike. With 1, the highest hash won."""
 
 DIGEST_BYTES = 16
 LEVELS = 16  # for which one digest has draws

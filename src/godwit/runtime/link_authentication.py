@@ -6,12 +6,15 @@ all that; the other broker answers with a digest of the same. So the secret itse
 impersonated without it, and a recorded greeting is useless a minute later or a second time. A secret authenticates but
 does not encrypt: outside a private network, use TLS.
 
+A neighbour must also choose the same member of a shared subscription for each event (`broker/member_tree.py`).
+
 *Rules.*
 1. Without certificates and without a secret, names of brokers are trusted only if they connect from this machine.
 2. With both, both must be right.
 3. A greeting is valid once, for the two brokers that it names, within `FRESH_S` of its time.
 4. Received greetings are remembered while they are valid, at most `HEARD_MAX`. (Only a holder of the secret can send
    more.)
+5. There is no link to a broker that chooses members in another way: events would come to two of them, or to none.
 """
 
 import ssl
@@ -19,7 +22,8 @@ from hashlib import sha256
 from hmac import compare_digest, new
 from secrets import token_hex
 
-from godwit.errors import NotAdmitted
+from godwit.broker.member_tree import CHOICE
+from godwit.errors import NotAdmitted, PeerFault
 from godwit.runtime.authentication import is_local
 
 __all__ = ["LinkGuard"]
@@ -50,6 +54,14 @@ class LinkGuard:
     def renew_secret(self, secret: bytes) -> None:
         """Change the secret for new links."""
         self._secret = secret
+
+    def check_choice(self, peer: str, choice: int) -> None:
+        """`PeerFault` unless a neighbour chooses members of shared subscriptions as this broker. (rule 5)"""
+        if choice != CHOICE:
+            raise PeerFault(
+                f"{peer} and {self.name} choose members of shared subscriptions in different ways ({choice} and "
+                f"{CHOICE}): start both with the same version of Godwit"
+            )
 
     def said_to(self, peer: str, names: tuple[str, ...], now: float) -> str:
         """The greeting to a broker that this one has connected to; `names` are those in its certificate."""

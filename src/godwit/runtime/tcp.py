@@ -32,6 +32,7 @@ from typing import Any, cast
 
 from godwit.broker.authorisation import RightsGranted
 from godwit.broker.effects import Arrived, Closed, Heard, LinkDown, LinkUp, Opened
+from godwit.broker.member_tree import CHOICE
 from godwit.broker.messages import Attach, Bye, Publish, Received, Request
 from godwit.errors import PeerFault
 from godwit.runtime.addresses import Address
@@ -110,7 +111,7 @@ class NativeConnection(asyncio.Protocol):
         if self.dialled:
             try:
                 self._said = self.server.links.said_to(self.dialled, certificate_names(transport), time())
-                self.say(Intro(broker=self.server.name, token=self._said, http=self.server.http))
+                self.say(Intro(broker=self.server.name, token=self._said, http=self.server.http, choice=CHOICE))
             except PeerFault as fault:
                 self._refuse(str(fault), getattr(fault, "cause", "protocol"))
 
@@ -283,6 +284,7 @@ class NativeConnection(asyncio.Protocol):
                 guard.check_answer(self.dialled, self._said, intro.token)
             else:
                 self._said = guard.check_dialler(intro.broker, intro.token, self.host, names, time())
+            guard.check_choice(intro.broker, intro.choice)
             self.server.link(self, intro, self._said)
             self._take_rest()
             return
@@ -543,7 +545,7 @@ class NativeServer:
         connection.name, connection.is_link, connection.is_watched = peer, True, True
         self.hear_aside(connection, intro)
         if not connection.dialled:
-            connection.say(Intro(broker=self.name, token=answer, http=self.http))
+            connection.say(Intro(broker=self.name, token=answer, http=self.http, choice=CHOICE))
         self.node.ports[peer] = connection
         self.node.tell(LinkUp(peer))
         self.on_linked(peer)

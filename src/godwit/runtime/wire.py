@@ -54,6 +54,7 @@ class Intro(msgspec.Struct, frozen=True, tag=True):
     password: str = ""
     http: str = ""  # where I answer HTTP, if I am a broker; without a host: where you know me
     unchecked: bool = False  # to a client: nobody has checked its credentials, since this broker has no users
+    choice: int = 1  # how I choose members of shared subscriptions, if I am a broker (`member_tree.py`)
 
     def __repr__(self) -> str:
         return f"Intro(version={self.version}, broker={self.broker!r}, user={self.user!r}, …)"  # no secrets
