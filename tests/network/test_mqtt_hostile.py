@@ -1,8 +1,11 @@
 """Bytes that are no MQTT, and clients that misbehave: they cost nobody else anything."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from godwit.broker.broker_config import BrokerConfig
 from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Decoder, Disconnect, MqttSettings, Pingreq, Publish, Subscribe, Subscription, encode
 from godwit.mqtt.packets import FROM_SERVER
+from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX
@@ -131,48 +135,45 @@ def test_all_of_a_long_read_is_published_though_its_client_has_gone_at_once():
     run(scene)
 
 
+@asynccontextmanager
+async def connected(**carrier: Any) -> AsyncIterator[tuple[MqttGateway, MqttConnection, bytearray]]:
+    """A gateway, a client that is connected to it without a socket, and what that client gets."""
+    node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
+    gateway, out = MqttGateway(node), bytearray()
+    client = gateway.open(out.extend, lambda: None, "127.0.0.1", **carrier)
+    client.data_received(encode(Connect("client", 5), 5))
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    await node.quiet()
+    yield gateway, client, out
+    client.connection_lost()
+    await node.quiet()
+    await gateway.close()
+    await node.close()
+
+
 def test_nothing_is_decoded_or_counted_after_a_client_has_disconnected():
     async def scene() -> None:
-        node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
-        gateway = MqttGateway(node)
-        client = gateway.open(lambda data: None, lambda: None, "127.0.0.1")
-        client.data_received(encode(Connect("client", 5), 5))
-        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
-        await node.quiet()
-        pings = encode(Pingreq(), 5) * 4 * PACKETS_AT_ONCE_MAX
-        client.data_received(encode(Disconnect(), 5) + pings + b"\x30")
-        packets = client._packets
-        assert packets.has_more
-        await asyncio.sleep(0)
-        assert not packets.has_more
-        assert gateway.memory.partial_bytes == 0
-        client.connection_lost()
-        await node.quiet()
-        await gateway.close()
-        await node.close()
+        async with connected() as (gateway, client, _):
+            pings = encode(Pingreq(), 5) * 4 * PACKETS_AT_ONCE_MAX
+            client.data_received(encode(Disconnect(), 5) + pings + b"\x30")
+            assert client._packets.has_more
+            await asyncio.sleep(0)
+            assert not client._packets.has_more
+            assert gateway.memory.partial_bytes == 0
 
     run(scene)
 
 
 def test_a_client_is_read_again_when_bytes_came_although_reading_was_paused():
     async def scene() -> None:
-        node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
-        gateway = MqttGateway(node)
-        out, paused = bytearray(), list[bool]()
-        client = gateway.open(out.extend, lambda: None, "127.0.0.1", pause=paused.append)
-        client.data_received(encode(Connect("client", 5), 5))
-        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
-        await node.quiet()
-        paused.clear()
-        ping = encode(Pingreq(), 5)
-        client.data_received(ping * (PACKETS_AT_ONCE_MAX + 1))
-        assert paused == [True]
-        client.data_received(ping)  # as TLS and WebSocket do: it was received before
-        assert paused == [True, False]
-        assert out.count(PINGRESP) == PACKETS_AT_ONCE_MAX + 2
-        client.connection_lost()
-        await node.quiet()
-        await gateway.close()
-        await node.close()
+        paused = list[bool]()
+        async with connected(pause=paused.append) as (_, client, out):
+            paused.clear()
+            ping = encode(Pingreq(), 5)
+            client.data_received(ping * (PACKETS_AT_ONCE_MAX + 1))
+            assert paused == [True]
+            client.data_received(ping)  # as TLS and WebSocket do: it was received before
+            assert paused == [True, False]
+            assert out.count(PINGRESP) == PACKETS_AT_ONCE_MAX + 2
 
     run(scene)
