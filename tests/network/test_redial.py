@@ -74,7 +74,11 @@ def test_after_a_link_that_was_accepted_a_neighbour_is_dialled_quickly_again() -
             connections += 1
             if connections == 5:
                 await heard(reader, 1)
-                writer.write(Frames.packed([Intro(broker="b2", choice=CHOICE), Hello(1, 0, 0, 1, False), Intro(broker="b2", choice=CHOICE)]))
+                writer.write(
+                    Frames.packed(
+                        [Intro(broker="b2", choice=CHOICE), Hello(1, 0, 0, 1, False), Intro(broker="b2", choice=CHOICE)]
+                    )
+                )
                 await until(lambda: broker.node.machine.links["b2"].open)  # type: ignore[attr-defined]
             writer.close()
 

@@ -149,6 +149,12 @@ async def table_row(folder: Path, filter: str) -> tuple[bool, bool, bool]:
             for number in (start + 1, start + 2):
                 await to_first.publish({"n": 0}, number=number)
                 await to_second.publish({"n": 0}, number=number)
+            if filter == "complete":  # which displays an event when both have brought it
+                await until(lambda: ann.receipt.displayed == 2, "both ways have brought two events")
+            else:
+                await until(
+                    lambda: ann.receipt.displayed + ann.receipt.suppressed == 4, "both ways have brought two events"
+                )
             first.proxy.stall()
             await to_first.publish({"n": 1}, number=start + 3)
             for number in (start + 4, start + 5):

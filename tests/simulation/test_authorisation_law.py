@@ -169,7 +169,7 @@ def lets_everything_in(patch: pytest.MonkeyPatch) -> None:
 
 def replaces_what_others_retain(patch: pytest.MonkeyPatch) -> None:
     """The event that is retained by a key is replaced by everybody."""
-    patch.setattr(retained, "may_publish", lambda publish, attributes: True)
+    patch.setattr(retained, "may_publish", lambda publish, attributes, unsaid: True)
 
 
 def forgets_what_may_be_published(patch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Events for streams: drawn from a seed, put into the folder of a table file by file, and matched the slow way."""
 
+import os
 import random
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -77,7 +78,15 @@ def put(folder: Path, name: str, found: list[Event]) -> None:
         place = folder / f"day={day}"
         place.mkdir(exist_ok=True)
         pq.write_table(pa.table(columns), place / f"_{name}")
+        _make_newest(folder, place / f"_{name}")
         (place / f"_{name}").rename(place / f"{name}.parquet")
+
+
+def _make_newest(folder: Path, file: Path) -> None:
+    """Spark reads files in the order of their times, in milliseconds: two of one millisecond in any order."""
+    newest_ms = max((each.stat().st_mtime_ns // 10**6 for each in folder.glob("*/*.parquet")), default=0)
+    time_ns = max(file.stat().st_mtime_ns, (newest_ms + 1) * 10**6)
+    os.utime(file, ns=(time_ns, time_ns))
 
 
 def reader(spark: Any, folder: Path, files: int = 1) -> Any:

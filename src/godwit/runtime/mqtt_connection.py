@@ -572,6 +572,7 @@ class MqttConnection:
     def _let_go(self) -> None:
         """Nothing is left to do for this client."""
         self._timers.clear()
+        self._packets.close()
         if self._admitting is not None:
             self._admitting.cancel()
         if self._inner is not None:

@@ -28,7 +28,7 @@ class PacketSlices:
         self, size_max: int, first_size_max: int, take: Callable[[list[Any], MqttFault | None, int], None]
     ) -> None:
         self._decoder = Decoder(size_max=size_max, first_size_max=first_size_max)
-        self._take = take
+        self._take: Callable[[list[Any], MqttFault | None, int], None] | None = take
         self._loop = asyncio.get_running_loop()
         self._turn: asyncio.Handle | None = None
 
@@ -44,6 +44,8 @@ class PacketSlices:
 
     def feed(self, data: bytes) -> None:
         """Bytes have come."""
+        if self._take is None:
+            return
         fault: MqttFault | None = None
         try:
             packets = self._decoder.feed(data, PACKETS_AT_ONCE_MAX)
@@ -60,6 +62,11 @@ class PacketSlices:
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
+
+    def close(self) -> None:
+        """Take nothing more, and release the connection: a reference back to it would keep both in memory."""
+        self.stop()
+        self._take = None
 
     def _next(self) -> None:
         self._turn = None

@@ -1,6 +1,7 @@
 """Packets of one read are handled a few at a time, in order, and others have their turn between."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from godwit.errors import MqttFault
 from godwit.mqtt import encode
 from godwit.mqtt.packets import Connect, Pingreq, Publish
 from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, PacketSlices
+from tests.network.waiting import a_turn
 
 SIZE_MAX = 2**20
-MANY = 5 * PACKETS_AT_ONCE_MAX + 7
+MANY = 10 * PACKETS_AT_ONCE_MAX + 7
 
 
 class Taken:
@@ -31,7 +33,7 @@ class Taken:
 
     async def until_all(self) -> None:
         while self.slices.has_more:
-            await asyncio.sleep(0)
+            await a_turn()
             self.others += 1
 
     @property
@@ -79,5 +81,19 @@ def test_a_fault_comes_after_the_packets_before_it_and_ends_them(count: int) -> 
         await taken.until_all()
         assert taken.topics == [f"t/{number}" for number in range(count)]
         assert [fault is not None for fault in taken.faults] == [False] * (len(taken.faults) - 1) + [True]
+
+    asyncio.run(scene())
+
+
+def test_a_closed_decoder_takes_nothing_more_and_releases_its_connection() -> None:
+    async def scene() -> None:
+        taken = Taken()
+        taken.slices.feed(encode(Connect("c", 5), 5) + encode(Pingreq(), 5) * MANY)
+        turns = len(taken.turns)
+        taken.slices.close()
+        await taken.until_all()
+        taken.slices.feed(encode(Pingreq(), 5))
+        assert len(taken.turns) == turns
+        assert taken not in [getattr(each, "__self__", None) for each in gc.get_referents(taken.slices)]
 
     asyncio.run(scene())
