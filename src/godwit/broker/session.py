@@ -37,6 +37,7 @@ from godwit.broker.messages import (
     Receipt,
     Refused,
     Retain,
+    RetainedRest,
     SessionState,
     Subscribe,
 )
@@ -77,6 +78,12 @@ class Retaining(Protocol):
 
     def event(self, key: str) -> Event | None:
         """The event that is retained by a key."""
+
+    def pack_rests(self, session: "Session") -> None:
+        """A session leaves, with what its subscriptions have not looked at yet."""
+
+    def unpack_rests(self, session: "Session", now: float) -> list[Effect]:
+        """A session has come: its subscriptions look at the rest here."""
 
 
 class Authority(Protocol):
@@ -153,7 +160,7 @@ class Session:
         "_accepted_then", "_settled", "_told", "_whole", "_whole_key", "accepted", "advertisements", "asserted",
         "attempt", "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
         "filters", "has_advertised", "has_published", "linger_s", "losses_heard", "lost", "lost_more", "lost_since",
-        "mode", "name", "named", "notes", "queue", "refusals", "seen", "subscriptions", "suppressed",
+        "mode", "name", "named", "notes", "queue", "refusals", "rests", "seen", "subscriptions", "suppressed",
     )  # fmt: skip
 
     def __init__(self, client: NodeId, name: str, limits: Limits, losses_heard: int = 0) -> None:
@@ -189,6 +196,7 @@ class Session:
         self.lost_more = 0
         self.lost_since: float | None = None  # a broker has lost what came then, and no receipt says so yet
         self.losses_heard = losses_heard  # the last loss, by its number here, that is in `lost_since` or need not be
+        self.rests: tuple[RetainedRest, ...] = ()  # while it moves; else the component of retained events has them
         self._settled = NO_RECEIPT  # all that receipts which came have said, added up
         self._told = NO_RECEIPT  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last `Attached` was written
@@ -382,6 +390,7 @@ class Session:
             linger_s=self.linger_s,
             named=self.named,
             lost_since=self.lost_since,
+            retained_rests=self.rests,
         )
 
     @classmethod
@@ -392,7 +401,7 @@ class Session:
         session.refusals = list(state.refusals[-REFUSALS_KEPT:])
         session.notes, session.linger_s, session.named = dict(state.notes), state.linger_s, state.named
         session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
-        session.lost_since = state.lost_since
+        session.lost_since, session.rests = state.lost_since, state.retained_rests
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
         session.seen.learn(state.seen)
         if state.context is not None:

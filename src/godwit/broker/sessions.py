@@ -214,8 +214,7 @@ class Sessions:
         if connection in self._attached:
             raise PeerFault("a second Attach on one connection")
         session = self._sessions.get(message.client)
-        fresh = session is None
-        is_known = session is not None and message.session == session.name
+        fresh, is_known = session is None, session is not None and message.session == session.name
         if session is None:
             if len(self._sessions) >= self.limits.sessions_max:
                 reason = f"this broker has no room for more than {self.limits.sessions_max} sessions"
@@ -236,9 +235,8 @@ class Sessions:
             effects += self._let_go(session, "the client has come over another connection")
         elif session.ends_at is not None:
             effects.append(StopTimer((SESSION_TIMER, session.client)))
-        session.connection, session.ends_at = connection, None
+        session.connection, session.ends_at, session.named = connection, None, message.mode == "named"
         session.attempt, session.mode = max(session.attempt, message.attempt), message.mode
-        session.named = message.mode == "named"
         self.touched[session.client] = None
         self._attached[connection] = session
         session.queue.resume(message.received if is_known else 0, now)
@@ -291,6 +289,8 @@ class Sessions:
         """Let a session go elsewhere, as it is."""
         session = self._sessions[client]
         session.hear_of(self.losses, session.losses_heard)
+        if self.retained is not None:
+            self.retained.pack_rests(session)
         removed = self.end(client, now, reason)
         effects = tuple(effect for effect in removed.effects if type(effect) is not Trace)
         return session, structs.replace(removed, effects=effects)
@@ -307,6 +307,7 @@ class Sessions:
                 self._expiry.put((session.client, name), subscribe.expires)
         effects = [*session.gone(), *self._set_expiry_timer()]
         effects += self.authority.adopted(session, now) if self.authority is not None else []
+        effects += self.retained.unpack_rests(session, now) if self.retained is not None else []
         if connection is None:
             return effects + self._start_expiry(session, now)
         if message.received > session.queue.sent_up_to:  # it has fallen behind: its numbers do not count
@@ -436,11 +437,10 @@ class Sessions:
                 return "an event must name the client that publishes it, and be numbered from 1"
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
+            reason = None
             if isinstance(wish, Retain) and self.retained is not None:
                 reason = self.retained.why_not(session.client, wish, now)
-                if reason is not None:
-                    return reason
-            return None if wish.event.to is None and not self._stamps else self._reason_against_event(wish.event)
+            return reason or self._reason_against_event(wish.event)
         if isinstance(wish, Context):
             said = [name for name in self.asserted if name in wish.values]
             if said:
