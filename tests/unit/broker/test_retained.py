@@ -306,12 +306,12 @@ MODES_THAT_KEEP = ("relocate", "named", "ask", "explicit", "presubscribe")
 
 
 def moves(net: Net, mode: str) -> None:
-    """A client asks at c for retained events, and goes to b, and back to c, before they have come."""
+    """A client asks at c for retained events, and goes to b, and to a, before they have come."""
     wish = Subscribe(("ann", "s"), parse(WANTED), retained=True)
     net.say("c", "ann", Attach("ann", mode=mode, attempt=1))
     net.request("c", "ann", wish)
     home, log = "c", [PastConnection("c", 1, net.now)]
-    for attempt, at in ((2, "b"), (3, "c")):
+    for attempt, at in ((2, "b"), (3, "a")):
         if mode == "explicit":
             net.say(home, "ann" if attempt == 2 else "ann2", MoveOut())
         session = net.sessions_told()[-1]
