@@ -383,7 +383,7 @@ class Sessions:
         effects: list[Effect] = [Tell(connection, Accepted(number))]
         if isinstance(wish, Subscribe | Advertise):
             ending, _ = self.quotas.room_for_filter(session, wish, self.limits)
-            effects += [effect for client in ending for effect in self.end_for_room(client, now)]
+            effects += self.end_for_room(ending, now) if ending is not None else []
         match wish:
             case Publish() | Retain():
                 session.has_published = True
