@@ -8,8 +8,8 @@ input like any other, so that a replay does the same.
 2. Then events leave the longest queues, by the rules of those queues, each down to half. They count as *lost* where no
    rule of the subscriber allowed it, and receipts name them.
 3. A session whose client is connected never ends.
-4. Of one user, whose filters take too much, idle sessions end alike when it brings a filter more (`user_quotas.py`): one
-   at once, and while that is not enough another each `REST_S`. The end of a session with many subscriptions takes long.
+4. Of one user, whose filters take too much, idle sessions end alike when it brings a filter more (`user_quotas.py`):
+   one at once, and while that is not enough another each `REST_S`: the end of one with many subscriptions takes long.
 """
 
 from math import inf

@@ -15,9 +15,9 @@ one for the filters of its subscriptions and advertisements (`Limits.user_filter
    exact sum is over the budget. So a restored machine, which counts again, does the same.
 4. A filter for which the budget has no room is refused, unless the first `ENDED_MAX` idle sessions of that user hold
    enough: then they end, in the order of rule 1, the first at once and the others one by one, with time for others in
-   between (`load_shedding.py`). Until then the user exceeds its budget by what these sessions hold. Filters of a session
-   that comes from another broker are never refused. While they exceed the budget, the user begins no session without
-   rule 1.
+   between (`load_shedding.py`). Until then the user exceeds its budget by what these sessions hold. Filters of a
+   session that comes from another broker are never refused. While they exceed the budget, the user begins no session
+   without rule 1.
 """
 
 from collections.abc import Iterable
