@@ -227,7 +227,8 @@ class Retained:
         self.sweep(now)
         filter = session.exact.get(subscribe.id[1], subscribe.filter)
         keys = self._keys(filter)
-        if sum(self._steps(filter, key) for key in keys) <= STEPS_AT_ONCE:
+        context = session.context_size()
+        if sum(self._steps(filter, key, context) for key in keys) <= STEPS_AT_ONCE:
             return self._queue(session, subscribe.id[1], filter, keys, now)
         is_first = not self._rests
         asked = max(map(self._stamp, self._events))
@@ -268,9 +269,9 @@ class Retained:
         self.sweep(now)
         filter, seen = session.exact.get(id[1], subscribe.filter), session.seen
         keys: list[str] = []
-        steps, after = 0, rest.after
+        steps, after, context = 0, rest.after, session.context_size()
         for key in sorted(key for key in self._keys(filter) if key > after):
-            steps += self._steps(filter, key)
+            steps += self._steps(filter, key, context)
             if steps > STEPS_AT_ONCE and after != rest.after:
                 self._rests[id] = structs.replace(rest, after=after)
                 break
@@ -283,9 +284,11 @@ class Retained:
         fact = self._gossip.fact(RETAINED, key)
         return 0 if fact is None else fact.stamp
 
-    def _steps(self, filter: Filter, key: str) -> int:
-        """What it takes to look at an event, at most."""
-        return STEPS_EACH + filter.weight * (1 + (self._sizes[key] >> 10))
+    def _steps(self, filter: Filter, key: str, context: int) -> int:
+        """What it takes to look at an event, at most, for a client whose context is so large."""
+        to = self._events[key].to
+        addressed = 0 if to is None else to.weight * context
+        return STEPS_EACH + filter.weight * (1 + (self._sizes[key] >> 10)) + addressed
 
     def _queue(self, session: Session, name: str, filter: Filter, keys: list[str], now: float) -> list[Effect]:
         """Queue those of these events that a subscription wants."""

@@ -45,6 +45,7 @@ from typing import Literal
 
 from msgspec import structs
 
+from godwit.broker.addressing import TO_WEIGHT_MAX, leave_out
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.heard_losses import HeardLosses
 from godwit.broker.limits import Limits
@@ -78,7 +79,7 @@ from godwit.broker.query_notes import NO_QUERIES
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.removed_entries import RemovedEntries
-from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed, unaddressed
+from godwit.broker.session import Authority, Binding, Retaining, Session
 from godwit.broker.sessions_state import SessionsState
 from godwit.broker.user_quotas import UserQuotas
 from godwit.errors import PeerFault
@@ -87,11 +88,10 @@ from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event
 from godwit.filters.references import is_open
 from godwit.trace import Record
 
-__all__ = ["Sessions", "Wish", "not_addressed"]
+__all__ = ["Sessions", "Wish"]
 
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
-TO_WEIGHT_MAX = 64  # steps: as many for each context of a receiver, in one turn
 
 Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | SetSessionExpiry | Denied
 
@@ -536,7 +536,7 @@ class Sessions:
                         more[name] = None
         names_of.update((session, tuple(more)) for session, more in several.items())
         if event.to is not None:
-            self._leave_out(event, names_of, effects)
+            leave_out(event, names_of, effects)
         size, counts = event_size(event), self.limits.user_bytes_max is not None
         for session, names in names_of.items():
             if not session.seen.add(publisher, sequence):  # rule 6
@@ -555,12 +555,6 @@ class Sessions:
             if counts:
                 effects += self.quotas.on_queued(session, size, self.limits)
         return effects
-
-    def _leave_out(self, event: Event, names_of: dict[Session, tuple[str, ...]], effects: list[Effect]) -> None:
-        """Leave out whom the event is not meant for. [spcf §3: publish]"""
-        for session in unaddressed(event, names_of):
-            del names_of[session]
-            effects.append(not_addressed(session.client, event))
 
     def received(self, connection: str, message: Received, now: float) -> list[Effect]:
         """The client has got every delivery up to a number: those may be forgotten, and more may be sent."""
