@@ -96,7 +96,7 @@ KEPT_KINDS = (KeptSession, KeptQueue, KeptSessionEnd, KeptOwn, KeptForward)
 class HoldingsState(msgspec.Struct, frozen=True, tag=True):
     """All that a device holds."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     sessions: tuple[KeptSession, ...]
     queues: tuple[KeptQueue, ...]
     own: tuple[Event, ...]

@@ -146,11 +146,6 @@ class Gossip:
         entry = self._entries.get((table, key))
         return None if entry is None else entry.fact.value
 
-    def serial_of(self, table: str, *key: str) -> int:
-        """The number under which the present version of a key was learned here; 0: nothing is known of it."""
-        entry = self._entries.get((table, key))
-        return 0 if entry is None else entry.serial
-
     # ------------------------------------------------------------ snapshots
 
     def snapshot(self) -> GossipState:

@@ -8,21 +8,24 @@ input like any other, so that a replay does the same.
 2. Then events leave the longest queues, by the rules of those queues, each down to half. They count as *lost* where no
    rule of the subscriber allowed it, and receipts name them.
 3. A session whose client is connected never ends.
-4. Of one user, whose filters take too much, idle sessions end alike when it brings a filter more (`user_quotas.py`).
+4. Of one user, whose filters take too much, idle sessions end alike when it brings a filter more (`user_quotas.py`):
+   one at once, and while that is not enough another each `REST_S`: the end of one with many subscriptions takes long.
 """
 
 from math import inf
 from typing import Any
 
 from godwit.broker.component import Handlers
-from godwit.broker.effects import ComponentInput, Effect
+from godwit.broker.effects import ComponentInput, Effect, StartTimer, TimerKey
 from godwit.broker.host import Host
 from godwit.broker.messages import NodeId
-from godwit.broker.user_quotas import notes_size
+from godwit.broker.user_quotas import notes_size, user_of
 
 __all__ = ["LoadShedding", "ShedLoad"]
 
 RULE = "memory"
+ROOM_TIMER = "room for filters"
+REST_S = 0.02
 REASON = "the broker holds too much (limits.memory_bytes_max)"
 USER_REASON = "its user needs the room for another filter (limits.user_filter_bytes_max)"
 
@@ -43,7 +46,7 @@ class LoadShedding:
         """Become part of a broker."""
         self.host = host
         host.sessions.end_for_room = self._end_for_room
-        return Handlers(inputs={ShedLoad: self.on_shed_load})
+        return Handlers(inputs={ShedLoad: self.on_shed_load}, timers={ROOM_TIMER: self._on_room_due})
 
     def snapshot(self) -> None:
         """Nothing is kept."""
@@ -69,5 +72,11 @@ class LoadShedding:
         return effects
 
     def _end_for_room(self, client: NodeId, now: float) -> list[Effect]:
-        """End an idle session, because its user brings a filter that needs its room. (rule 4)"""
-        return self.host.withdraw(self.host.sessions.end(client, now, USER_REASON), now, client)
+        """End an idle session, because its user brings a filter that needs its room; more may follow. (rule 4)"""
+        ended = self.host.withdraw(self.host.sessions.end(client, now, USER_REASON), now, client)
+        return [*ended, StartTimer((ROOM_TIMER, user_of(client)), now + REST_S)]
+
+    def _on_room_due(self, key: TimerKey, now: float) -> list[Effect]:
+        """End the next one, if the filters of its user still take too much."""
+        client = self.host.sessions.quotas.next_to_end(key[1], self.host.config.limits)
+        return [] if client is None else self._end_for_room(client, now)

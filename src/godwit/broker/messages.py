@@ -69,6 +69,7 @@ __all__ = [
     "Refused",
     "Request",
     "Retain",
+    "RetainedRest",
     "Revoked",
     "SessionState",
     "SetSessionExpiry",
@@ -408,6 +409,17 @@ class Receipt(msgspec.Struct, frozen=True):
     # time some may be lost; 0: not known since when; None: nothing of that kind
 
 
+class RetainedRest(msgspec.Struct, frozen=True):
+    """A subscription that has not looked at all retained events yet: at none with a key above `after`.
+
+    Of the events that were retained since it began (their stamp is above `asked`) it skips those that it has had.
+    """
+
+    name: str
+    after: str
+    asked: int
+
+
 class SessionState(msgspec.Struct, frozen=True):
     """All of a session but the events in its queue: what moves when its client has moved."""
 
@@ -436,6 +448,7 @@ class SessionState(msgspec.Struct, frozen=True):
     linger_s: float | None = None
     named: bool = False  # its client brings its name alone: brokers tell each other where the session is
     lost_since: float | None = None  # what its next receipt must say of losses
+    retained_rests: tuple[RetainedRest, ...] = ()  # the retained events that are still to come
 
 
 class QueuedEvent(msgspec.Struct, frozen=True):

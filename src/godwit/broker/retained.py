@@ -14,12 +14,14 @@ subscription, the events of the table that it matches, marked with the attribute
 5. One user has no more than its share of them (`Limits.user_share`): past it, the same.
 6. An event is retained or cleared only by a client that may publish the event which it replaces, too, as far as rights
    are known here (`authorisation.py`). Of two brokers that have not heard of each other's event the later one counts.
-7. A subscription that moves with its session, or is restored with a broker, does not begin again.
+7. A subscription that moves with its session, or is restored with a broker, does not begin again: it goes on where it
+   was. Of the events that were retained since it began it skips those that the session has had.
 
 *Speed.* A filter that names its topics (the attribute `topic`) looks at the events of those; any other looks at all.
 To look at an event takes as many steps as the filter has, for each KiB of it. If that is more than `STEPS_AT_ONCE` in
-all, the rest follows in slices, with time for others between them. Events of the subscription may then come in between;
-a key that gets another event meanwhile is left out, for that event comes as any does.
+all, the rest follows in slices, with time for others between them, in the order of the keys: that is the same at every
+broker, so a session that moves says with one key how far a subscription has come. Events of the subscription may come
+in between; a key that gets another event meanwhile is left out if that event has come as any does.
 
 *Paper.* None; MQTT has retained messages.
 """
@@ -29,6 +31,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import msgspec
+from msgspec import structs
 
 from godwit.broker.client_rights import NOT_ALLOWED, ClientRights, may_publish
 from godwit.broker.component import Handlers
@@ -37,7 +40,7 @@ from godwit.broker.gossip import RETAINED, Gossip, TableLimit
 from godwit.broker.gossip_messages import Fact, RetainedEvent
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
-from godwit.broker.messages import EntryId, NodeId, Retain, Subscribe
+from godwit.broker.messages import EntryId, NodeId, Retain, RetainedRest, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.session import Session
@@ -56,21 +59,14 @@ REST_S = 0.02  # between two slices
 MARK = "retained"
 TOPIC = "topic"
 KEY_SHOWN_MAX = 200
-
-
-class RestState(msgspec.Struct, frozen=True):
-    """What a subscription has still to look at: events that were learned after one serial and up to another."""
-
-    id: EntryId
-    after: int
-    upto: int
+AFTER_CHARS_MAX = 256  # of a key that moves with a session, which may have as many as subscriptions
 
 
 class RetainedState(msgspec.Struct, frozen=True, tag=True):
     """Subscriptions that have not looked at all retained events yet. The events are in the shared table."""
 
-    version: ClassVar[int] = 1
-    rests: tuple[RestState, ...]
+    version: ClassVar[int] = 2
+    rests: tuple[tuple[NodeId, RetainedRest], ...]  # by client, the one that has waited longest first
 
 
 class Retained:
@@ -86,7 +82,7 @@ class Retained:
         self._topics: dict[str, dict[str, None]] = {}  # the keys of each
         self._due: Ranking[str] = Ranking()
         self._held: dict[str, tuple[int, int]] = {}  # by user: how many, and their size
-        self._rests: dict[EntryId, tuple[int, int]] = {}  # of subscriptions, by serials
+        self._rests: dict[EntryId, RetainedRest] = {}  # the one that has waited longest first
         self.rights_of: Callable[[NodeId], ClientRights | None] = lambda client: None  # None: every right
 
     def join(self, host: Host) -> Handlers:
@@ -126,12 +122,12 @@ class Retained:
 
     def snapshot(self) -> RetainedState | None:
         """What is not in the shared table; None: nothing."""
-        rests = tuple(RestState(id, after, upto) for id, (after, upto) in self._rests.items())
+        rests = tuple((client, rest) for (client, _), rest in self._rests.items())
         return RetainedState(rests) if rests else None
 
     def restore(self, state: RetainedState | None) -> None:
         """Have the events that the table holds."""
-        self._rests = {} if state is None else {rest.id: (rest.after, rest.upto) for rest in state.rests}
+        self._rests = {} if state is None else {(client, rest.name): rest for client, rest in state.rests}
         for fact in self._gossip:
             if fact.table == RETAINED and isinstance(fact.value, RetainedEvent):
                 self._set(fact.key[0], fact.value.event)
@@ -231,47 +227,68 @@ class Retained:
         self.sweep(now)
         filter = session.exact.get(subscribe.id[1], subscribe.filter)
         keys = self._keys(filter)
-        if sum(self._steps(filter, key) for key in keys) <= STEPS_AT_ONCE:
+        context = session.context_size()
+        if sum(self._steps(filter, key, context) for key in keys) <= STEPS_AT_ONCE:
             return self._queue(session, subscribe.id[1], filter, keys, now)
         is_first = not self._rests
-        self._rests[subscribe.id] = (0, self._gossip.serial)
-        effects = self._go_on(subscribe.id, now)
+        asked = max(map(self._stamp, self._events))
+        self._rests[subscribe.id] = RetainedRest(subscribe.id[1], "", asked)
+        effects = self._look_on(subscribe.id, now)
         return [*effects, StartTimer(RETAINED_TIMER, now + REST_S)] if is_first and self._rests else effects
+
+    def pack_rests(self, session: Session) -> None:
+        """A session leaves, with what its subscriptions have not looked at yet. (rule 7)"""
+        if self._rests:
+            ids = [(session.client, name) for name in session.subscriptions]
+            session.rests = tuple(_shorter(self._rests.pop(id)) for id in ids if id in self._rests)
+
+    def unpack_rests(self, session: Session, now: float) -> list[Effect]:
+        """A session has come: its subscriptions look at the rest here. (rule 7)"""
+        is_first = not self._rests
+        for rest in session.rests:
+            id = (session.client, rest.name)
+            before = self._rests.get(id, rest)  # mode carry: of another session of that client
+            self._rests[id] = min(rest, before, key=lambda one: one.after)
+        session.rests = ()
+        return [StartTimer(RETAINED_TIMER, now + REST_S)] if is_first and self._rests else []
 
     def _on_timer_due(self, now: float) -> list[Effect]:
         """One slice for the subscription that has waited longest."""
         if not self._rests:
             return []
-        effects = self._go_on(next(iter(self._rests)), now)
+        effects = self._look_on(next(iter(self._rests)), now)
         return [*effects, StartTimer(RETAINED_TIMER, now + REST_S)] if self._rests else effects
 
-    def _go_on(self, id: EntryId, now: float) -> list[Effect]:
+    def _look_on(self, id: EntryId, now: float) -> list[Effect]:
         """Look at some of what a subscription has not looked at; what is left then waits behind others."""
-        after, upto = self._rests.pop(id)
+        rest = self._rests.pop(id)
         session = self.host.sessions.session(id[0])
         subscribe = None if session is None else session.subscriptions.get(id[1])
         if session is None or subscribe is None:
             return []
         self.sweep(now)
-        filter = session.exact.get(id[1], subscribe.filter)
-        left = sorted((serial, key) for key in self._keys(filter) if after < (serial := self._serial(key)) <= upto)
+        filter, seen = session.exact.get(id[1], subscribe.filter), session.seen
         keys: list[str] = []
-        steps = 0
-        for serial, key in left:
-            steps += self._steps(filter, key)
-            if steps > STEPS_AT_ONCE and keys:
-                self._rests[id] = (after, upto)
+        steps, after, context = 0, rest.after, session.context_size()
+        for key in sorted(key for key in self._keys(filter) if key > after):
+            steps += self._steps(filter, key, context)
+            if steps > STEPS_AT_ONCE and after != rest.after:
+                self._rests[id] = structs.replace(rest, after=after)
                 break
-            keys.append(key)
-            after = serial
+            after = key
+            if self._stamp(key) <= rest.asked or not seen.has(*self._events[key].id):
+                keys.append(key)
         return self._queue(session, id[1], filter, keys, now)
 
-    def _serial(self, key: str) -> int:
-        return self._gossip.serial_of(RETAINED, key)
+    def _stamp(self, key: str) -> int:
+        fact = self._gossip.fact(RETAINED, key)
+        return 0 if fact is None else fact.stamp
 
-    def _steps(self, filter: Filter, key: str) -> int:
-        """What it takes to look at an event, at most."""
-        return STEPS_EACH + filter.weight * (1 + (self._sizes[key] >> 10))
+    def _steps(self, filter: Filter, key: str, context: int) -> int:
+        """What it takes to look at an event, at most, for a client whose context is so large."""
+        to = self._events[key].to
+        addressed = 0 if to is None else to.weight * context
+        return STEPS_EACH + filter.weight * (1 + (self._sizes[key] >> 10)) + addressed
 
     def _queue(self, session: Session, name: str, filter: Filter, keys: list[str], now: float) -> list[Effect]:
         """Queue those of these events that a subscription wants."""
@@ -295,6 +312,11 @@ def _marked(event: Event) -> Event:
     attributes = event.attributes
     is_full = len(attributes) >= ATTRIBUTES_MAX and MARK not in attributes
     return event if is_full else replace(event, attributes={**attributes, MARK: True})
+
+
+def _shorter(rest: RetainedRest) -> RetainedRest:
+    """The same for the way to another broker: with a long key, some events come twice rather than not at all."""
+    return structs.replace(rest, after=rest.after[:AFTER_CHARS_MAX])
 
 
 def _topics(event: Event) -> tuple[str, ...]:

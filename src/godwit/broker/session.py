@@ -37,6 +37,7 @@ from godwit.broker.messages import (
     Receipt,
     Refused,
     Retain,
+    RetainedRest,
     SessionState,
     Subscribe,
 )
@@ -44,13 +45,14 @@ from godwit.broker.predecessor_chain import PredecessorChain, PredecessorChainSt
 from godwit.broker.query_notes import Queries, query_note
 from godwit.broker.queues import Queue, QueueState
 from godwit.filters.contexts import key_of
-from godwit.filters.events import Attributes, Event
+from godwit.filters.events import Attributes, Event, values_of
 from godwit.filters.filters import Filter
 from godwit.filters.references import is_open
+from godwit.filters.values import Value
 from godwit.seen import Seen, SeenState
 from godwit.trace import Record
 
-__all__ = ["Authority", "Binding", "Retaining", "Session", "StoredSessionState", "not_addressed", "unaddressed"]
+__all__ = ["Authority", "Binding", "Retaining", "Session", "StoredSessionState", "steps_of"]
 
 LOST_SHOWN_MAX = 1_000
 REFUSALS_KEPT = 128
@@ -63,6 +65,8 @@ COPIED = (
     "context_since", "dwells", "dwell_s", "has_published", "suppressed", "lost_more", "lost_since", "losses_heard",
 )  # fmt: skip
 """The fields of a session that stand in its state as they are."""
+
+CHARACTERS_PER_STEP = 64
 
 NOTHING_SAID = Context({})
 NO_RECEIPT = Receipt()
@@ -78,6 +82,12 @@ class Retaining(Protocol):
     def event(self, key: str) -> Event | None:
         """The event that is retained by a key."""
 
+    def pack_rests(self, session: "Session") -> None:
+        """A session leaves, with what its subscriptions have not looked at yet."""
+
+    def unpack_rests(self, session: "Session", now: float) -> list[Effect]:
+        """A session has come: its subscriptions look at the rest here."""
+
 
 class Authority(Protocol):
     """Knows what clients may do. (`authorisation.py`)"""
@@ -89,24 +99,10 @@ class Authority(Protocol):
         """A client has come to its session."""
 
 
-def not_addressed(client: NodeId, event: Event) -> Trace:
-    """The record that an event was not for a client, in its context of that moment."""
-    detail = "its context does not match the `to` of the event"
-    return Trace(Record("not_addressed", client, "", event.publisher, event.sequence, detail=detail))
-
-
-def unaddressed(event: Event, sessions: "Iterable[Session]") -> "list[Session]":
-    """Those in whose context the event is not for them. Sessions in the same context share the verdict."""
-    verdicts: dict[Any, bool] = {}
-    found: list[Session] = []
-    for session in sessions:
-        key = session.context_key()
-        verdict = verdicts.get(key)
-        if verdict is None:
-            verdict = verdicts[key] = session.is_addressed(event)
-        if not verdict:
-            found.append(session)
-    return found
+def steps_of(value: Value | tuple[Value, ...]) -> int:
+    """The steps that one literal takes for what an attribute of a context is."""
+    values = values_of(value)
+    return len(values) + sum(len(one) for one in values if type(one) is str) // CHARACTERS_PER_STEP
 
 
 class StoredSessionState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -150,10 +146,11 @@ class Session:
     """What is kept for one client. There are many of them: they hold little while little is asked of them."""
 
     __slots__ = (
-        "_accepted_then", "_settled", "_told", "_whole", "_whole_key", "accepted", "advertisements", "asserted",
-        "attempt", "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells", "ends_at", "exact",
-        "filters", "has_advertised", "has_published", "linger_s", "losses_heard", "lost", "lost_more", "lost_since",
-        "mode", "name", "named", "notes", "queue", "refusals", "seen", "subscriptions", "suppressed",
+        "_accepted_then", "_settled", "_told", "_whole", "_whole_key", "_whole_size", "accepted", "advertisements",
+        "asserted", "attempt", "chain", "client", "connection", "context", "context_since", "dwell_s", "dwells",
+        "ends_at", "exact", "filters", "has_advertised", "has_published", "linger_s", "losses_heard", "lost",
+        "lost_more", "lost_since", "mode", "name", "named", "notes", "queue", "refusals", "rests", "seen",
+        "subscriptions", "suppressed",
     )  # fmt: skip
 
     def __init__(self, client: NodeId, name: str, limits: Limits, losses_heard: int = 0) -> None:
@@ -176,6 +173,7 @@ class Session:
         self.asserted: Attributes = {}  # as the driver of its last connection vouches for
         self._whole: Attributes = self.context.values  # both
         self._whole_key: Any = None  # of both; None: nobody has asked for it since they changed
+        self._whole_size = -1  # likewise
         self.context_since: float | None = None
         self.dwells: tuple[float, ...] = ()
         self.dwell_s: float | None = None  # how long a context lasts at least, as estimated
@@ -189,6 +187,7 @@ class Session:
         self.lost_more = 0
         self.lost_since: float | None = None  # a broker has lost what came then, and no receipt says so yet
         self.losses_heard = losses_heard  # the last loss, by its number here, that is in `lost_since` or need not be
+        self.rests: tuple[RetainedRest, ...] = ()  # while it moves; else the component of retained events has them
         self._settled = NO_RECEIPT  # all that receipts which came have said, added up
         self._told = NO_RECEIPT  # the same with the last receipt, which may have come or not
         self._accepted_then = 0  # when the last `Attached` was written
@@ -234,13 +233,19 @@ class Session:
 
     def _know_whole(self, binding: Binding | None) -> None:
         self._whole = {**self.context.values, **self.asserted} if self.asserted else self.context.values
-        self._whole_key = None
+        self._whole_key, self._whole_size = None, -1
         if binding is not None:
             self.exact.rebind(binding, self._whole)
 
     def is_addressed(self, event: Event) -> bool:
         """Whether the event is for a client in this context. [spcf §3: publish]"""
         return event.to is None or event.to.holds(self._whole)
+
+    def context_size(self) -> int:
+        """The steps that a comparison with the whole context takes."""
+        if self._whole_size < 0:
+            self._whole_size = sum(map(steps_of, self._whole.values()))
+        return self._whole_size
 
     def context_key(self) -> Any:
         """The same for all sessions in the same context."""
@@ -382,6 +387,7 @@ class Session:
             linger_s=self.linger_s,
             named=self.named,
             lost_since=self.lost_since,
+            retained_rests=self.rests,
         )
 
     @classmethod
@@ -392,7 +398,7 @@ class Session:
         session.refusals = list(state.refusals[-REFUSALS_KEPT:])
         session.notes, session.linger_s, session.named = dict(state.notes), state.linger_s, state.named
         session.suppressed, session.lost, session.lost_more = state.suppressed, list(state.lost), state.lost_more
-        session.lost_since = state.lost_since
+        session.lost_since, session.rests = state.lost_since, state.retained_rests
         session._settled, session._told, session._accepted_then = state.settled, state.told, state.accepted_then
         session.seen.learn(state.seen)
         if state.context is not None:

@@ -45,6 +45,7 @@ from typing import Literal
 
 from msgspec import structs
 
+from godwit.broker.addressing import TO_WEIGHT_MAX, leave_out
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.heard_losses import HeardLosses
 from godwit.broker.limits import Limits
@@ -78,7 +79,7 @@ from godwit.broker.query_notes import NO_QUERIES
 from godwit.broker.queues import event_size
 from godwit.broker.ranking import Ranking
 from godwit.broker.removed_entries import RemovedEntries
-from godwit.broker.session import Authority, Binding, Retaining, Session, not_addressed, unaddressed
+from godwit.broker.session import Authority, Binding, Retaining, Session
 from godwit.broker.sessions_state import SessionsState
 from godwit.broker.user_quotas import UserQuotas
 from godwit.errors import PeerFault
@@ -87,11 +88,10 @@ from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event
 from godwit.filters.references import is_open
 from godwit.trace import Record
 
-__all__ = ["Sessions", "Wish", "not_addressed"]
+__all__ = ["Sessions", "Wish"]
 
 EXPIRY_TIMER: TimerKey = ("expiry",)
 SESSION_TIMER = "session"
-TO_WEIGHT_MAX = 64  # steps: as many for each context of a receiver, in one turn
 
 Wish = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Context | Retain | Note | SetSessionExpiry | Denied
 
@@ -214,8 +214,7 @@ class Sessions:
         if connection in self._attached:
             raise PeerFault("a second Attach on one connection")
         session = self._sessions.get(message.client)
-        fresh = session is None
-        is_known = session is not None and message.session == session.name
+        fresh, is_known = session is None, session is not None and message.session == session.name
         if session is None:
             if len(self._sessions) >= self.limits.sessions_max:
                 reason = f"this broker has no room for more than {self.limits.sessions_max} sessions"
@@ -236,9 +235,8 @@ class Sessions:
             effects += self._let_go(session, "the client has come over another connection")
         elif session.ends_at is not None:
             effects.append(StopTimer((SESSION_TIMER, session.client)))
-        session.connection, session.ends_at = connection, None
+        session.connection, session.ends_at, session.named = connection, None, message.mode == "named"
         session.attempt, session.mode = max(session.attempt, message.attempt), message.mode
-        session.named = message.mode == "named"
         self.touched[session.client] = None
         self._attached[connection] = session
         session.queue.resume(message.received if is_known else 0, now)
@@ -291,6 +289,8 @@ class Sessions:
         """Let a session go elsewhere, as it is."""
         session = self._sessions[client]
         session.hear_of(self.losses, session.losses_heard)
+        if self.retained is not None:
+            self.retained.pack_rests(session)
         removed = self.end(client, now, reason)
         effects = tuple(effect for effect in removed.effects if type(effect) is not Trace)
         return session, structs.replace(removed, effects=effects)
@@ -307,6 +307,7 @@ class Sessions:
                 self._expiry.put((session.client, name), subscribe.expires)
         effects = [*session.gone(), *self._set_expiry_timer()]
         effects += self.authority.adopted(session, now) if self.authority is not None else []
+        effects += self.retained.unpack_rests(session, now) if self.retained is not None else []
         if connection is None:
             return effects + self._start_expiry(session, now)
         if message.received > session.queue.sent_up_to:  # it has fallen behind: its numbers do not count
@@ -382,7 +383,7 @@ class Sessions:
         effects: list[Effect] = [Tell(connection, Accepted(number))]
         if isinstance(wish, Subscribe | Advertise):
             ending, _ = self.quotas.room_for_filter(session, wish, self.limits)
-            effects += [effect for client in ending for effect in self.end_for_room(client, now)]
+            effects += self.end_for_room(ending, now) if ending is not None else []
         match wish:
             case Publish() | Retain():
                 session.has_published = True
@@ -436,11 +437,10 @@ class Sessions:
                 return "an event must name the client that publishes it, and be numbered from 1"
             if not self._is_advertised(session, wish.event):
                 return "the event matches none of your advertisements"
+            reason = None
             if isinstance(wish, Retain) and self.retained is not None:
                 reason = self.retained.why_not(session.client, wish, now)
-                if reason is not None:
-                    return reason
-            return None if wish.event.to is None and not self._stamps else self._reason_against_event(wish.event)
+            return reason or self._reason_against_event(wish.event)
         if isinstance(wish, Context):
             said = [name for name in self.asserted if name in wish.values]
             if said:
@@ -536,7 +536,7 @@ class Sessions:
                         more[name] = None
         names_of.update((session, tuple(more)) for session, more in several.items())
         if event.to is not None:
-            self._leave_out(event, names_of, effects)
+            leave_out(event, names_of, effects)
         size, counts = event_size(event), self.limits.user_bytes_max is not None
         for session, names in names_of.items():
             if not session.seen.add(publisher, sequence):  # rule 6
@@ -555,12 +555,6 @@ class Sessions:
             if counts:
                 effects += self.quotas.on_queued(session, size, self.limits)
         return effects
-
-    def _leave_out(self, event: Event, names_of: dict[Session, tuple[str, ...]], effects: list[Effect]) -> None:
-        """Leave out whom the event is not meant for. [spcf §3: publish]"""
-        for session in unaddressed(event, names_of):
-            del names_of[session]
-            effects.append(not_addressed(session.client, event))
 
     def received(self, connection: str, message: Received, now: float) -> list[Effect]:
         """The client has got every delivery up to a number: those may be forgotten, and more may be sent."""

@@ -13,9 +13,11 @@ one for the filters of its subscriptions and advertisements (`Limits.user_filter
    first before others, then the longest queue. What is left is 7/8 of the budget.
 3. Sums of bytes of queues and notes are estimates from above between two counts, and an event is only taken when the
    exact sum is over the budget. So a restored machine, which counts again, does the same.
-4. A filter for which the budget has no room is refused, unless idle sessions of that user hold enough: then they end,
-   in the order of rule 1 (`load_shedding.py`). Filters of a session that comes from another broker are never refused.
-   While they exceed the budget, the user begins no session without rule 1.
+4. A filter for which the budget has no room is refused, unless the first `ENDED_MAX` idle sessions of that user hold
+   enough: then they end, in the order of rule 1, the first at once and the others one by one, with time for others in
+   between (`load_shedding.py`). Until then the user exceeds its budget by what these sessions hold. Filters of a
+   session that comes from another broker are never refused. While they exceed the budget, the user begins no session
+   without rule 1.
 """
 
 from collections.abc import Iterable
@@ -32,7 +34,7 @@ __all__ = ["UserQuotas", "user_of"]
 
 KEPT_SHARE = 7 / 8
 RULE = "user_bytes"
-ENDED_AT_ONCE = 8  # sessions, for the room of one filter: others wait while they end
+ENDED_MAX = 8  # sessions, for the room of one filter
 
 
 def user_of(client: NodeId) -> str:
@@ -136,11 +138,11 @@ class UserQuotas:
 
     def room_for_filter(
         self, session: Session, wish: Subscribe | Advertise, limits: Limits
-    ) -> tuple[tuple[NodeId, ...], str | None]:
-        """The sessions that must end before a subscription or advertisement is taken, and why it is not. (rule 4)"""
+    ) -> tuple[NodeId | None, str | None]:
+        """The session that must end before a subscription or advertisement is taken, and why it is not. (rule 4)"""
         budget, user = limits.user_filter_bytes_max, self._users.get(user_of(session.client))
         if budget is None:
-            return (), None
+            return None, None
         name, is_here = wish.id[1], user is not None and session.client in user.sessions
         held = (0 if user is None else user.filters.bytes) + (0 if is_here else session.filters.bytes)
         before = session.filters.size_of(name, is_subscription=isinstance(wish, Subscribe))
@@ -148,15 +150,18 @@ class UserQuotas:
         needed = held + size - before
         excess = needed - budget
         if excess <= 0 or size <= before:
-            return (), None
-        ending: list[NodeId] = []
-        for each in user.idle() if user is not None and is_here else ():
-            if each.filters.bytes and len(ending) < ENDED_AT_ONCE:
-                ending.append(each.client)
-                excess -= each.filters.bytes
-                if excess <= 0:
-                    return tuple(ending), None
-        return (), _too_many_filters(user_of(session.client), needed, limits, "would take")
+            return None, None
+        idle = [each for each in user.idle() if each.filters.bytes] if user is not None and is_here else []
+        if sum(each.filters.bytes for each in idle[:ENDED_MAX]) >= excess:
+            return idle[0].client, None
+        return None, _too_many_filters(user_of(session.client), needed, limits, "would take")
+
+    def next_to_end(self, name: str, limits: Limits) -> NodeId | None:
+        """The next session of a user that must end because filters exceed the budget; None: none must. (rule 4)"""
+        budget, user = limits.user_filter_bytes_max, self._users.get(name)
+        if budget is None or user is None or user.filters.bytes <= budget:
+            return None
+        return next((each.client for each in user.idle() if each.filters.bytes), None)
 
     # ------------------------------------------------------------ bytes
 

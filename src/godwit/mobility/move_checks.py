@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from godwit.broker.gossip import STAMP_MAX
 from godwit.broker.held_filters import entry_size
 from godwit.broker.limits import Limits
 from godwit.broker.message_checks import (
@@ -23,7 +24,8 @@ from godwit.broker.message_checks import (
     is_whole,
     shown,
 )
-from godwit.broker.messages import Advertise, Attach, SessionState, Subscribe
+from godwit.broker.messages import Advertise, Attach, RetainedRest, SessionState, Subscribe
+from godwit.broker.retained import AFTER_CHARS_MAX
 from godwit.errors import PeerFault
 from godwit.filters.references import is_open
 from godwit.mobility.move_messages import Collected, FetchSession, Interests, Prefetch, Presubscribe, Proxy, Replay
@@ -50,6 +52,7 @@ def check_move(message: Any) -> None:
         _check_state(message.state, message.client)
     if isinstance(message, Collected):
         _check_seen(message.seen)
+        _check_rests(message.retained_rests)
     if isinstance(message, FetchSession):
         _check_fetch(message)
     if isinstance(message, Presubscribe) and message.context is not None:
@@ -143,6 +146,7 @@ def _check_state(state: SessionState, client: str) -> None:
     check_size(state.asserted)
     _check_notes(state)
     _check_seen(state.seen)
+    _check_rests(state.retained_rests)
 
 
 def _check_notes(state: SessionState) -> None:
@@ -157,6 +161,14 @@ def _check_seen(data: tuple[tuple[str, int, bytes], ...]) -> None:
     for seen in data:
         if len(seen[2]) > SEEN_BYTES_MAX:
             raise PeerFault(f"a session that has seen {shown(seen)}")
+
+
+def _check_rests(rests: tuple[RetainedRest, ...]) -> None:
+    if len(rests) > WISHES_MAX:
+        raise PeerFault(f"the rests of a session are a tuple of at most {WISHES_MAX}")
+    for rest in rests:
+        if len(rest.after) > AFTER_CHARS_MAX or not 0 <= rest.asked <= STAMP_MAX:
+            raise PeerFault(f"a session that has still to look at {shown(rest)}")
 
 
 def _check_held(wishes: Sequence[Subscribe | Advertise], client: str) -> None:

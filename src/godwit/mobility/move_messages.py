@@ -2,7 +2,16 @@
 
 import msgspec
 
-from godwit.broker.messages import Advertise, Context, EntryId, NodeId, QueuedEvent, SessionState, Subscribe
+from godwit.broker.messages import (
+    Advertise,
+    Context,
+    EntryId,
+    NodeId,
+    QueuedEvent,
+    RetainedRest,
+    SessionState,
+    Subscribe,
+)
 from godwit.filters.filters import Filter
 from godwit.filters.values import Value
 
@@ -236,6 +245,7 @@ class Collected(msgspec.Struct, frozen=True, tag=True):
     items: tuple[QueuedEvent, ...]
     seen: tuple[tuple[str, int, bytes], ...]  # publisher, highest number, bits (seen.py)
     is_last: bool
+    retained_rests: tuple[RetainedRest, ...] = ()  # with the last part: the retained events that were still to come
 
 
 class Presubscribe(msgspec.Struct, frozen=True, tag=True):

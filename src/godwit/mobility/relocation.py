@@ -56,6 +56,7 @@ from typing import cast
 
 from msgspec import structs
 
+from godwit.broker.addressing import Addressing
 from godwit.broker.broker import EVERYTHING
 from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
@@ -63,7 +64,6 @@ from godwit.broker.groups import Groups
 from godwit.broker.host import Host
 from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId, SessionState
 from godwit.broker.session import Session
-from godwit.broker.sessions import not_addressed
 from godwit.filters.events import Event
 from godwit.filters.references import is_open
 from godwit.mobility.arrival import Arrival, ArrivalVariant, Phase, SessionSearch, Step
@@ -474,8 +474,7 @@ class Relocation:
         on."""
         host, client, following, takes = self.host, arrival.attach.client, arrival.next, self.groups.takes()
         effects: list[Effect] = [StopTimer(("relocate", client))]
-        if arrival.flushes is not None:
-            effects += self.barrier.drop(arrival.flushes)
+        effects += self.barrier.drop(arrival.flushes) if arrival.flushes is not None else []
         host.sessions.welcome(session, arrival.attach.context, arrival.asserted, now)
         session.hear_of(host.sessions.losses, arrival.losses_heard)
         attach = arrival.resume(self._variant(arrival.attach).resume(arrival.attach, session), session)
@@ -486,11 +485,12 @@ class Relocation:
         else:
             self._forget_expected(arrival, effects, now)
         self._drop_arrival(client)
+        addressing = Addressing(session)
         for event, names in arrival.buffer:
             held = [session.subscriptions[name] for name in names if name in session.subscriptions]
             wanting = tuple(one.id[1] for one in held if session.wants(one.id[1], event) and takes(event, one))
-            if wanting and not session.is_addressed(event):
-                effects.append(not_addressed(client, event))
+            if wanting and (left_out := addressing.left_out(event)) is not None:
+                effects.append(left_out)
             elif wanting and session.seen.add(event.publisher, event.sequence):
                 session.queue.put(event, wanting, now)
         effects += session.gone()

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from godwit.broker.addressing import TO_WEIGHT_MAX
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Closed, Effect, Heard, Opened, Tell, Trace
 from godwit.broker.limits import Limits
 from godwit.broker.messages import Accepted, Attach, Attached, Bye, Context, Publish, Quench, Receipt, Refused, Request
 from godwit.broker.quenching import Quenching
-from godwit.broker.sessions import TO_WEIGHT_MAX
 from godwit.client import Client, ClientConfig
 from godwit.client.replicas import ReplicaConfig, ReplicatedClient
 from godwit.errors import BadEvent, BadValue, FilterError, FilterSyntaxError

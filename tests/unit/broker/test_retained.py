@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from godwit.broker import retained
 from godwit.broker.gossip import RETAINED, Gossip, TableLimit
@@ -12,6 +13,7 @@ from godwit.broker.messages import (
     Attach,
     Context,
     Delivery,
+    PastConnection,
     Publish,
     Refused,
     Request,
@@ -23,6 +25,7 @@ from godwit.broker.queues import event_size
 from godwit.broker.retained import Retained
 from godwit.filters.events import ATTRIBUTES_MAX, Event, event
 from godwit.filters.language import parse
+from godwit.mobility.move_messages import MoveOut
 from tests.property.roaming_line import RoamingLine
 from tests.snapshots import restored
 
@@ -299,6 +302,57 @@ def test_no_more_comes_for_a_subscription_that_does_not_ask_for_it_any_more(how)
     assert net.got("ann") == [(2, True), (3, True)]
 
 
+MODES_THAT_KEEP = ("relocate", "named", "ask", "explicit", "presubscribe")
+
+
+def moves(net: Net, mode: str) -> None:
+    """A client asks at c for retained events, and goes to b, and to a, before they have come."""
+    wish = Subscribe(("ann", "s"), parse(WANTED), retained=True)
+    net.say("c", "ann", Attach("ann", mode=mode, attempt=1))
+    net.request("c", "ann", wish)
+    home, log = "c", [PastConnection("c", 1, net.now)]
+    for attempt, at in ((2, "b"), (3, "a")):
+        if mode == "explicit":
+            net.say(home, "ann" if attempt == 2 else "ann2", MoveOut())
+        session = net.sessions_told()[-1]
+        greeting = Attach("ann", mode=mode, attempt=attempt, since=attempt - 1)
+        if mode not in ("named", "ask"):
+            greeting = structs.replace(greeting, session=session, wanted=(wish,))
+        if mode == "carry":
+            greeting = structs.replace(greeting, log=tuple(log))
+        elif mode not in ("named", "junction"):
+            greeting = structs.replace(greeting, session=session, home=home)
+        net.say(at, f"ann{attempt}", greeting)
+        assert net.is_attached(at, f"ann{attempt}")
+        home, log = at, [*log, PastConnection(at, attempt, net.now)]
+
+
+@pytest.mark.usefixtures("in_slices")
+@pytest.mark.parametrize(
+    ("mode", "family"),
+    [*((mode, family) for mode in MODES_THAT_KEEP for family in FAMILIES), ("carry", "tree"), ("junction", "tree")],
+)
+def test_a_session_that_moves_between_slices_gets_the_rest_at_its_new_broker(mode, family):
+    net = Net(family)
+    for number in range(10):
+        net.retain(f"t/{number}")
+    moves(net, mode)
+    net.pass_time(1.0)
+    assert set(net.got("ann3")) == {(number, True) for number in range(2, 10)}
+
+
+@pytest.mark.usefixtures("in_slices")
+def test_of_a_long_key_a_part_moves_so_that_an_event_may_come_twice_and_none_is_left_out():
+    net = Net()
+    stem = "k" * retained.AFTER_CHARS_MAX
+    for number in range(5):
+        net.retain(f"{stem}{number}")
+    asks(net, "ann", "n >= 0 AND n <= 9")
+    net.say("b", "ann2", Attach("ann", mode="named"))
+    net.pass_time(1.0)
+    assert [number for number, _ in net.got("ann2")] == [1, 2, 3, 1, 2, 3, 4, 5]
+
+
 @pytest.mark.usefixtures("in_slices")
 def test_a_broker_that_starts_again_goes_on_where_it_was():
     net = retaining()
@@ -317,8 +371,7 @@ def test_how_far_a_subscription_has_come_is_written_down_only_while_there_is_a_r
     asks(net, "ann")
     state = part.snapshot()
     assert state is not None
-    third = net.brokers["c"].component(Gossip).serial_of(RETAINED, "t/2")
-    assert [(rest.id, rest.after) for rest in state.rests] == [(("ann", "s"), third)]
+    assert [(client, rest.name, rest.after) for client, rest in state.rests] == [("ann", "s", "t/2")]
     net.pass_time(1.0)
     assert part.snapshot() is None
 

@@ -6,7 +6,7 @@ import pytest
 
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.effects import Close, Closed, Effect, Heard, Opened, Tell, Trace
+from godwit.broker.effects import Close, Closed, Effect, Heard, Opened, StartTimer, Tell, TimerDue, TimerKey, Trace
 from godwit.broker.held_filters import entry_size
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -39,12 +39,22 @@ class Edge:
         self.now = 0.0
         self.requests: dict[str, int] = {}
         self.traces: list[Any] = []
+        self.timers: set[TimerKey] = set()
 
     def tell(self, input: Any) -> list[Effect]:
         self.now += 1.0
         effects = self.broker.handle(input, self.now)
         self.traces += [effect.record for effect in effects if isinstance(effect, Trace)]
+        self.timers |= {effect.key for effect in effects if isinstance(effect, StartTimer)}
         return effects
+
+    def fire(self, key: TimerKey) -> bool:
+        """A timer is due, if it runs."""
+        if key not in self.timers:
+            return False
+        self.timers.remove(key)
+        self.tell(TimerDue(key))
+        return True
 
     def come(self, client: str) -> str:
         """A client comes: why it was turned away, or ""."""
@@ -75,6 +85,11 @@ class Edge:
     @property
     def clients(self) -> list[str]:
         return sorted(session.client for session in self.broker.sessions)
+
+    @property
+    def ended(self) -> list[str]:
+        """Clients whose session has ended, the first before the others."""
+        return [record.peer for record in self.traces if record.kind == "session_ended"]
 
     def held(self, user: str) -> int:
         return sum(each.queue.bytes for each in self.broker.sessions if user_of(each.client) == user)
@@ -266,7 +281,7 @@ def test_idle_sessions_of_the_same_user_end_for_the_room_of_a_filter() -> None:
     assert "limits.user_filter_bytes_max" in edge.ask("eve/4", wide("eve/4", "w"))
     assert edge.clients == ["ann/1", "eve/3", "eve/4"]  # what would not help does not end
     assert len(edge.broker.routing.matcher) == 5  # type: ignore[attr-defined]
-    assert [record.peer for record in edge.traces if record.kind == "session_ended"] == ["eve/2", "eve/1"]
+    assert edge.ended == ["eve/2", "eve/1"]
 
 
 def test_only_a_few_sessions_end_for_one_filter() -> None:
@@ -280,6 +295,53 @@ def test_only_a_few_sessions_end_for_one_filter() -> None:
     edge.come("eve/new")
     assert edge.ask("eve/new", wide("eve/new")) != ""
     assert len(edge.clients) == before + 1
+
+
+NARROW = parse(" OR ".join(f"a{i} = {i}" for i in range(5)))
+NARROW_BYTES = entry_size("s", NARROW)
+ROOM = ("room for filters", "eve")
+
+
+def with_idle_sessions() -> Edge:
+    """Eight idle sessions of eve hold all that she may have, and a connected one nothing."""
+    edge = Edge(user_filter_bytes_max=8 * NARROW_BYTES)
+    for n in range(8):
+        edge.come(f"eve/{n}")
+        assert edge.ask(f"eve/{n}", Subscribe((f"eve/{n}", "s"), NARROW)) == ""
+        edge.go(f"eve/{n}")
+    edge.come("eve/new")
+    return edge
+
+
+def test_sessions_that_make_room_for_a_filter_end_one_by_one_with_time_for_others_between_them() -> None:
+    edge = with_idle_sessions()
+    assert 3 * NARROW_BYTES < WIDE_BYTES <= 4 * NARROW_BYTES
+    assert edge.ask("eve/new", wide("eve/new")) == ""
+    ended = [len(edge.ended)]
+    while edge.fire(ROOM):
+        ended.append(len(edge.ended))
+    assert ended == [1, 2, 3, 4, 4]
+    assert edge.ended == ["eve/0", "eve/1", "eve/2", "eve/3"]
+    assert edge.broker.sessions.quotas.filters.bytes == 4 * NARROW_BYTES + WIDE_BYTES
+
+
+def test_while_sessions_end_for_a_filter_what_they_hold_is_not_free_for_another() -> None:
+    edge = with_idle_sessions()
+    assert [edge.ask("eve/new", wide("eve/new", name)) for name in "st"] == ["", ""]
+    assert "limits.user_filter_bytes_max" in edge.ask("eve/new", wide("eve/new", "u"))
+    while edge.fire(ROOM):
+        pass
+    assert edge.broker.sessions.quotas.filters.bytes <= 8 * NARROW_BYTES
+    assert "limits.user_filter_bytes_max" in edge.ask("eve/new", wide("eve/new", "u"))
+
+
+def test_a_session_whose_client_comes_back_before_its_turn_stays_and_another_ends() -> None:
+    edge = with_idle_sessions()
+    assert edge.ask("eve/new", wide("eve/new")) == ""
+    assert edge.come("eve/2") == ""
+    while edge.fire(ROOM):
+        pass
+    assert edge.ended == ["eve/0", "eve/1", "eve/3", "eve/4"]
 
 
 def test_a_user_whose_filters_exceed_the_budget_begins_no_session_without_room() -> None:

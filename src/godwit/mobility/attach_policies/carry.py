@@ -26,7 +26,7 @@ the ids of events and not by times: clocks differ.
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from msgspec import structs
@@ -34,7 +34,7 @@ from msgspec import structs
 from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, NodeId, QueuedEvent, Subscribe
+from godwit.broker.messages import Attach, NodeId, QueuedEvent, RetainedRest, Subscribe
 from godwit.broker.session import Session
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
@@ -173,6 +173,7 @@ class CarryPolicy:
         self.relocation.settle_entries(session if old is None else old, session, effects, now)
         if old is not None:
             effects += self._take_in(session, old.queue.waiting(), now)
+            effects += self._go_on(session, old.rests, now)
             session.seen.join(old.seen.data())
         return effects
 
@@ -229,9 +230,9 @@ class CarryPolicy:
         client, to, attempt = message.client, message.to, message.attempt
         session = host.sessions.session(client)
         if session is None:
-            return self._answer(message, [], (), now)
+            return self._answer(message, None, now)
         if (session.attempt, host.name) > (attempt, to):  # rule 4: it is the other's that is old
-            effects = self._answer(message, [], (), now)
+            effects = self._answer(message, None, now)
             return effects + self.routes.send_to(to, Collect(client, to, host.name, session.attempt), now)
         effects = []
         if self.collecting.pop(client, None) is not None:  # the broker that asks has the same log, and longer
@@ -240,18 +241,21 @@ class CarryPolicy:
             effects += host.unlink(session.connection)
         session, removed = host.sessions.release(client, now, f"the client has moved to {to}")
         self.relocation.remember_moved(Relocate(client, message.home, to, attempt))
-        items = session.queue.waiting()
-        effects.append(Trace(Record("replayed", client, number=len(items), detail=f"to {to}")))
-        effects += self._answer(message, items, session.seen.data(), now)
+        effects.append(Trace(Record("replayed", client, number=len(session.queue), detail=f"to {to}")))
+        effects += self._answer(message, session, now)
         return effects + host.withdraw(removed, now, client)
 
-    def _answer(self, question: Collect, items: list[QueuedEvent], seen: tuple[Any, ...], now: float) -> list[Effect]:
+    def _answer(self, question: Collect, session: Session | None, now: float) -> list[Effect]:
+        """What a session kept; None: there is none."""
         client, home, to, attempt = question.client, question.home, question.to, question.attempt
+        items = [] if session is None else session.queue.waiting()
         parts = [tuple(items[at : at + ITEMS_MAX]) for at in range(0, len(items), ITEMS_MAX)] or [()]
         effects: list[Effect] = []
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
-            answer = Collected(client, home, to, attempt, attempt, part, seen if is_last else (), is_last)
+            answer = Collected(client, home, to, attempt, attempt, part, (), is_last)
+            if is_last and session is not None:
+                answer = structs.replace(answer, seen=session.seen.data(), retained_rests=session.rests)
             effects += self.routes.send_to(to, answer, now)
         return effects
 
@@ -262,9 +266,10 @@ class CarryPolicy:
         effects: list[Effect] = []
         if session is not None:
             effects += self._take_in(session, message.items, now)
+            effects += self._go_on(session, message.retained_rests, now)
             session.seen.join(message.seen)
         elif moved is not None and moved.attempt > message.latest:
-            if message.items:
+            if message.items or message.retained_rests:
                 onward = structs.replace(message, to=moved.to, latest=moved.attempt)
                 effects += self.routes.send_to(moved.to, onward, now)
         elif message.items:
@@ -289,6 +294,11 @@ class CarryPolicy:
             if session.connection is not None:
                 effects.append(Tell(session.connection, TrimConnectionLog((home,))))
         return effects
+
+    def _go_on(self, session: Session, rests: tuple[RetainedRest, ...], now: float) -> list[Effect]:
+        """Look at the retained events that a session elsewhere had still to look at, for what it still wants."""
+        session.rests, retained = rests, self.host.sessions.retained
+        return [] if retained is None else retained.unpack_rests(session, now)
 
     def _still_wanting(self, session: Session, item: QueuedEvent) -> tuple[str, ...]:
         """For which subscriptions an item goes on waiting (rule 7): they may have ended since, or been replaced."""
