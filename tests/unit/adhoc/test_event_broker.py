@@ -45,10 +45,10 @@ def test_two_sessions_of_a_client_become_one_with_what_either_holds_and_the_long
 def test_a_neighbour_that_is_none_any_more_leaves_nothing() -> None:
     here = holding("here", 1)
     before = here.table_sizes()
-    here.join("there", Link("there", 1, LinkConfig()), 0.0)
-    assert list(here.neighbours) == ["there"]
+    here.join("trunk", "there", Link("trunk", 1, LinkConfig()), 0.0)
+    assert list(here.neighbours) == ["trunk"]
     assert here.table_sizes() != before
-    here.part("there", 0.0)
+    here.part("trunk", 30.0, 0.0)
     assert list(here.neighbours) == []
     assert here.table_sizes() == before
 
