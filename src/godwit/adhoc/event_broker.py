@@ -18,6 +18,8 @@ is put together, each publisher's events in their order.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import structs
+
 from godwit.adhoc.parted_islands import (
     ISLANDS_MAX,
     PartedIslands,
@@ -47,6 +49,7 @@ from godwit.broker.messages import (
 )
 from godwit.broker.queues import event_size
 from godwit.broker.reductions import covering
+from godwit.broker.removed_entries import RemovedEntries
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
 from godwit.broker.standard_components import standard_components
@@ -127,26 +130,33 @@ class EventBroker:
         assert state is not None
         client, attempt = state.client, parts[0].attempt
         session = Session.restored(state, [item for part in parts for item in part.items], self.config.limits, now)
-        effects: list[Effect] = []
+        removed = RemovedEntries()
         before = self.sessions.session(client)
         if before is not None:
             older, removed = self.sessions.release(client, now, "two sessions of the client become one")
-            effects += self._broker.withdraw(removed, now)
             lease_s = max(lease_s, (older.ends_at or now + lease_s) - now)
             session.attempt = attempt
             session = self._union(*sorted((older, session), key=lambda one: one.attempt), now=now)
             attempt = session.attempt
         else:
             self.sessions.welcome(session, None, None, now)
-        return effects + self._adopt(session, attempt, lease_s, now)
+        return self._adopt(session, removed, attempt, lease_s, now)
 
-    def _adopt(self, session: Session, attempt: int, lease_s: float, now: float) -> list[Effect]:
-        client, effects = session.client, list[Effect]()
-        for name, subscribe in session.subscriptions.items():
-            self._broker.carry_out(self._tree.subscribe((client, name), subscribe.filter, now), effects, now)
+    def _adopt(
+        self, session: Session, removed: RemovedEntries, attempt: int, lease_s: float, now: float
+    ) -> list[Effect]:
+        client, effects = session.client, self._instead(removed, session, now)
         record = Record("relocated", client, number=len(session.queue), detail=self.name)
         effects += [Trace(record), *self.sessions.adopt(session, None, Attach(client, attempt=attempt), now)]
         return effects + self.end_lease(client, now + lease_s)
+
+    def _instead(self, removed: RemovedEntries, session: Session, now: float) -> list[Effect]:
+        """Let routing know a session instead of another one. What both want stays in force all the time."""
+        effects: list[Effect] = []
+        for name, subscribe in session.subscriptions.items():
+            self._broker.carry_out(self._tree.subscribe((session.client, name), subscribe.filter, now), effects, now)
+        ended = tuple(id for id in removed.subscriptions if id[1] not in session.subscriptions)
+        return effects + self._broker.withdraw(structs.replace(removed, subscriptions=ended), now)
 
     def _union(self, older: Session, newer: Session, *, now: float) -> Session:
         """One session of two: it wants what the newer wants, and holds what either holds. Rule 2."""
@@ -191,14 +201,13 @@ class EventBroker:
         state = parts[0].state
         assert state is not None
         since, removed = self.sessions.release(state.client, now, "the session has arrived completely")
-        effects = self._broker.withdraw(removed, now)
         items = [item for part in parts for item in part.items]
         session = Session.restored(state, items, self.config.limits, now)
         for item in since.queue.waiting():
             if session.seen.add(*item.event.id):
                 session.queue.put(item.event, item.subscriptions, now)
         self.sessions.welcome(session, None, None, now)
-        return effects + self._adopt(session, max(parts[0].attempt, since.attempt), lease_s, now)
+        return self._adopt(session, removed, max(parts[0].attempt, since.attempt), lease_s, now)
 
     # ------------------------------------------------------------ coordinating
 
@@ -244,22 +253,21 @@ class EventBroker:
         """Keep events for an island, and take what else it wants."""
         if until <= now:
             return [_lost(island, event, "the lease has expired") for event in events]
-        effects: list[Effect] = []
-        before = self.sessions.session(island)
+        removed, before = RemovedEntries(), self.sessions.session(island)
         if before is not None:
             wanted = [*(subscribe.filter for subscribe in before.subscriptions.values()), *wanted]
             events = [*before.queue.events(), *events]
-            effects += self.forget(island, now)
+            _, removed = self.sessions.release(island, now, "more is kept for the island")
         session = self.sessions.new(island)
         for subscribe in subscriptions_of(island, wanted):
             session.filters.put_subscription(subscribe)
         if not session.subscriptions and not events:
-            return effects
+            return self._broker.withdraw(removed, now)
+        effects = self._instead(removed, session, now)
         islands = sorted((one for one in self.sessions if is_island(one.client)), key=lambda one: one.ends_at or 0.0)
         for one in islands[: max(len(islands) + 1 - ISLANDS_MAX, 0)]:
-            effects += [*self.lost_with(one.client), *self.forget(one.client, now)]
-        for id, subscribe in ((each.id, each) for each in session.subscriptions.values()):
-            self._broker.carry_out(self._tree.subscribe(id, subscribe.filter, now), effects, now)
+            effects += [_lost(one.client, event, "too many islands have parted") for event in one.queue.events()]
+            effects += self.forget(one.client, now)
         effects += [*put(session, events, now), *self.sessions.adopt(session, None, Attach(island), now)]
         return effects + self.end_lease(island, until)
 
