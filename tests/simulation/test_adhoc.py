@@ -401,7 +401,7 @@ def test_holders_that_forget_a_session_which_another_handed_out_are_seen(monkeyp
 
     monkeypatch.setattr(SessionFollowing, "_ask", of_all)
     changes = ["run.duration_s=95", "run.settle_s=60", "radio.move_s=95", "radio.speed_mps=25"]
-    summary = run(with_changes(named("adhoc"), [*changes, "radio.meeting=coordinate"]), 5)
+    summary = run(with_changes(named("adhoc"), [*changes, "radio.meeting=coordinate"]), 0)
     assert "nothing held is lost" in {violation.law for violation in summary.violations}
 
 

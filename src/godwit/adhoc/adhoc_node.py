@@ -53,6 +53,7 @@ from msgspec import structs
 from godwit.adhoc.circuits import Circuit
 from godwit.adhoc.device import AdHocConfig, ClientMachine, Device
 from godwit.adhoc.event_broker import EventBroker, check_part, whole_sessions
+from godwit.adhoc.parted_islands import ISLANDS_MAX, is_island
 from godwit.adhoc.radio_messages import Beacon, Carried, Coordinate, Hangup, Merge, Merged, Poll, check_radio
 from godwit.adhoc.radio_routes import KnownLeaders, Rank, rank_of
 from godwit.adhoc.session_following import FOLLOWING_MESSAGES, SessionFollowing
@@ -283,7 +284,9 @@ class AdHocNode:
         self.device.tenure += 1
         self.leader = self.name
         limits = structs.replace(
-            self.config.limits, sessions_max=self.config.members_max, session_expiry_s=self.config.lease_s
+            self.config.limits,
+            sessions_max=self.config.members_max + ISLANDS_MAX,
+            session_expiry_s=self.config.lease_s,
         )
         self.device.broker = EventBroker(
             self.name, BrokerConfig(advertisements="off", limits=limits), self.device.tenure
@@ -358,7 +361,7 @@ class AdHocNode:
             else:
                 self._on_handed_over(circuit, message, now)
             return
-        if kind is Attach and message.client != circuit.id[0]:
+        if kind is Attach and (message.client != circuit.id[0] or is_island(message.client)):
             raise PeerFault(f"a device named {circuit.id[0]!r} whose client is {message.client!r}")
         waits = self.following.awaits(circuit)
         if kind is Attach and not waits and circuit.may_fetch:
@@ -376,8 +379,7 @@ class AdHocNode:
         """A subscriber has connected: accept events. If nobody has, wait; alone, until we lead no more. Rules 1, 2."""
         broker = self.device.broker
         assert broker is not None
-        is_served = broker.has_members or bool(broker.neighbours)
-        self._gathers = 0 if is_served else max(self._gathers - 1, 0 if self.device.neighbours else 1)
+        self._gathers = 0 if broker.serves_others else max(self._gathers - 1, 0 if self.device.neighbours else 1)
         if self._gathers:
             self.device.emit(StartTimer(("gather",), now + self.config.gather_s))
             return
@@ -443,7 +445,7 @@ class AdHocNode:
             self.device.emit(StopTimer(("merge",)))
             self.device.let("circuit", circuit.send(Coordinate(), now))
         self.device.emit(Trace(Record("coordinated", circuit.far)))
-        self.device.let("broker", self.device.broker.join(circuit.name, circuit.link, now))
+        self.device.let("broker", self.device.broker.join(circuit.name, circuit.far, circuit.link, now))
 
     def _on_handed_over(self, circuit: Circuit, message: Replay | Merge, now: float) -> None:
         """Another event broker hands its sessions over: take them all at once, or none."""
@@ -573,7 +575,7 @@ class AdHocNode:
                     self._open(now)
                 self._consider_merging(now)
                 self.following.offer(now)
-                if not self.device.neighbours and not self.device.broker.has_members:
+                if not self.device.neighbours and not self.device.broker.serves_others:
                     self._retire(now)
         else:
             count, successor = self._farewells

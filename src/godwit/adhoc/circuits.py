@@ -22,7 +22,9 @@ from godwit.mobility.move_messages import Replay
 
 __all__ = ["CIRCUIT_LINK", "Circuit", "named"]
 
-CIRCUIT_LINK = LinkConfig(ack_s=0.02, resend_s=0.5, resend_s_max=2.0, window=256, outbox_max=20_000)
+CIRCUIT_LINK = LinkConfig(
+    ack_s=0.02, resend_s=0.5, resend_s_max=2.0, window=256, outbox_max=10_000, outbox_bytes_max=16 * 2**20
+)
 
 
 def named(circuit: CircuitId) -> str:

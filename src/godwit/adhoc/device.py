@@ -224,7 +224,7 @@ class Device:
         if self.trunk is circuit:
             self.trunk = None
         if self.broker is not None:
-            self.let("broker", self.broker.part(circuit.name, now))
+            self.let("broker", self.broker.part(circuit.name, circuit.until, now))
         if self.own is circuit:
             self.own = None
             self.let("client", self.client.handle(Closed(circuit.far), now))

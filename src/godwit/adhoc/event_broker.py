@@ -10,26 +10,54 @@ is put together, each publisher's events in their order.
    arrived gives those it keeps new names.
 2. Whatever waits in one of two sessions of a client waits in their union, once.
 3. A session whose lease ends leaves nothing behind; what waited in it is recorded as lost.
+4. What is not acknowledged when a neighbour is lost waits in a session for it (`parted_islands.py`).
 
 *Paper.* [mobile §3.1] "a merging protocol might have to be invoked to combine them into one central EB".
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import structs
+
+from godwit.adhoc.parted_islands import (
+    ISLANDS_MAX,
+    PartedIslands,
+    events_of,
+    is_island,
+    island_of,
+    of_client,
+    put,
+    subscriptions_of,
+)
 from godwit.adhoc.radio_messages import Merge
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.effects import Effect, Input, StartTimer, Trace
+from godwit.broker.component import Component
+from godwit.broker.effects import Effect, Heard, Input, StartTimer, Tell, Trace
 from godwit.broker.links import Link
 from godwit.broker.message_checks import shown
-from godwit.broker.messages import Attach, NodeId, QueuedEvent, Subscribe, Unsubscribe
+from godwit.broker.messages import (
+    Attach,
+    NodeId,
+    Publish,
+    QueuedEvent,
+    SessionState,
+    Subscribe,
+    Synced,
+    Unsubscribe,
+)
 from godwit.broker.queues import event_size
 from godwit.broker.reductions import covering
+from godwit.broker.removed_entries import RemovedEntries
 from godwit.broker.routing import Answer, Forward
 from godwit.broker.session import Session
-from godwit.broker.tree import TreeRouting
+from godwit.broker.standard_components import standard_components
+from godwit.broker.tree import HERE, TreeRouting
 from godwit.errors import PeerFault
-from godwit.mobility.move_checks import check_move
+from godwit.filters.events import Event
+from godwit.filters.filters import Filter
+from godwit.mobility.move_checks import check_move, check_wanted, within_budget
 from godwit.mobility.move_messages import Replay
 from godwit.trace import Record
 
@@ -47,11 +75,18 @@ class EventBroker:
         self.name = name
         self.config = config
         self._tree = TreeRouting(name, (), incarnation=incarnation, advertised=False)
-        self._broker = Broker(name, {}, config, incarnation, make_routing=lambda *_: self._tree)
+        components: list[Component] = [*standard_components(name, config.limits), PartedIslands()]
+        self._broker = Broker(name, {}, config, incarnation, components=components, make_routing=lambda *_: self._tree)
         self.sessions = self._broker.sessions
+        self._leaders: dict[NodeId, NodeId] = {}  # by neighbour: who it is
+        self._if_parted: dict[NodeId, tuple[tuple[Filter, ...], SessionState]] = {}  # what it wants, and as a session
 
     def handle(self, input: Input, now: float) -> list[Effect]:
-        """Take one input, as every broker does."""
+        """Take one input, as every broker does. A client that greets may come from a parted island."""
+        if type(input) is Heard and type(input.message) is Attach:
+            is_new = self.sessions.session(input.message.client) is None
+            effects = self._broker.handle(input, now)
+            return effects + self._brought_over(input.connection, input.message, now) if is_new else effects
         return self._broker.handle(input, now)
 
     @property
@@ -60,9 +95,9 @@ class EventBroker:
         return tuple(self._broker.links)
 
     @property
-    def has_members(self) -> bool:
-        """Whether it has a session of any client but that of its own device."""
-        return any(session.client != self.name for session in self.sessions)
+    def serves_others(self) -> bool:
+        """Whether it has a neighbour, or a session of any client but that of its own device."""
+        return bool(self._broker.links) or any(session.client != self.name for session in self.sessions)
 
     def table_sizes(self) -> dict[str, int]:
         """How many entries each table holds."""
@@ -95,26 +130,33 @@ class EventBroker:
         assert state is not None
         client, attempt = state.client, parts[0].attempt
         session = Session.restored(state, [item for part in parts for item in part.items], self.config.limits, now)
-        effects: list[Effect] = []
+        removed = RemovedEntries()
         before = self.sessions.session(client)
         if before is not None:
             older, removed = self.sessions.release(client, now, "two sessions of the client become one")
-            effects += self._broker.withdraw(removed, now)
             lease_s = max(lease_s, (older.ends_at or now + lease_s) - now)
             session.attempt = attempt
             session = self._union(*sorted((older, session), key=lambda one: one.attempt), now=now)
             attempt = session.attempt
         else:
             self.sessions.welcome(session, None, None, now)
-        return effects + self._adopt(session, attempt, lease_s, now)
+        return self._adopt(session, removed, attempt, lease_s, now)
 
-    def _adopt(self, session: Session, attempt: int, lease_s: float, now: float) -> list[Effect]:
-        client, effects = session.client, list[Effect]()
-        for name, subscribe in session.subscriptions.items():
-            self._broker.carry_out(self._tree.subscribe((client, name), subscribe.filter, now), effects, now)
+    def _adopt(
+        self, session: Session, removed: RemovedEntries, attempt: int, lease_s: float, now: float
+    ) -> list[Effect]:
+        client, effects = session.client, self._instead(removed, session, now)
         record = Record("relocated", client, number=len(session.queue), detail=self.name)
         effects += [Trace(record), *self.sessions.adopt(session, None, Attach(client, attempt=attempt), now)]
         return effects + self.end_lease(client, now + lease_s)
+
+    def _instead(self, removed: RemovedEntries, session: Session, now: float) -> list[Effect]:
+        """Let routing know a session instead of another one. What both want stays in force all the time."""
+        effects: list[Effect] = []
+        for name, subscribe in session.subscriptions.items():
+            self._broker.carry_out(self._tree.subscribe((session.client, name), subscribe.filter, now), effects, now)
+        ended = tuple(id for id in removed.subscriptions if id[1] not in session.subscriptions)
+        return effects + self._broker.withdraw(structs.replace(removed, subscriptions=ended), now)
 
     def _union(self, older: Session, newer: Session, *, now: float) -> Session:
         """One session of two: it wants what the newer wants, and holds what either holds. Rule 2."""
@@ -159,14 +201,13 @@ class EventBroker:
         state = parts[0].state
         assert state is not None
         since, removed = self.sessions.release(state.client, now, "the session has arrived completely")
-        effects = self._broker.withdraw(removed, now)
         items = [item for part in parts for item in part.items]
         session = Session.restored(state, items, self.config.limits, now)
         for item in since.queue.waiting():
             if session.seen.add(*item.event.id):
                 session.queue.put(item.event, item.subscriptions, now)
         self.sessions.welcome(session, None, None, now)
-        return effects + self._adopt(session, max(parts[0].attempt, since.attempt), lease_s, now)
+        return self._adopt(session, removed, max(parts[0].attempt, since.attempt), lease_s, now)
 
     # ------------------------------------------------------------ coordinating
 
@@ -174,19 +215,109 @@ class EventBroker:
         """Whether this is a neighbour."""
         return peer in self._broker.links
 
-    def join(self, peer: NodeId, link: Link, now: float) -> list[Effect]:
-        """From now on `peer` is a neighbour, over a link that is open: tell it what everybody here wants."""
+    def join(self, peer: NodeId, far: NodeId, link: Link, now: float) -> list[Effect]:
+        """From now on `far` is a neighbour, over the open link `peer`: tell it what everybody here wants.
+
+        What has waited for it goes first, and what it wanted before is in force until it has told all again.
+        """
         effects: list[Effect] = []
-        self._broker.links[peer] = link
+        self._broker.links[peer], self._leaders[peer] = link, far
+        kept = self.sessions.session(island_of(far))
+        for event in [] if kept is None else kept.queue.events():
+            link.send(Publish(event), effects, now)
         self._broker.carry_out(_grow(self._tree, peer), effects, now)
+        if kept is not None:
+            for subscribe in kept.subscriptions.values():
+                self._tree.stale.setdefault(peer, {})["subscriptions", subscribe.id] = None
+                self._broker.carry_out(self._tree.on_subscribe(subscribe.id, subscribe.filter, peer), effects, now)
+            effects += self.forget(island_of(far), now)
         return effects
 
-    def part(self, peer: NodeId, now: float) -> list[Effect]:
-        """From now on it is none."""
-        effects: list[Effect] = []
-        if self._broker.links.pop(peer, None) is not None:
-            self._broker.carry_out(_prune(self._tree, peer), effects, now)
+    def part(self, peer: NodeId, until: float, now: float) -> list[Effect]:
+        """From now on it is none. What it wants is kept for it until then. Rule 4."""
+        link = self._broker.links.get(peer)
+        if link is None:
+            return []
+        far = self._leaders[peer]
+        effects = self._keep(island_of(far), self._tree.in_subs[peer].values(), events_of(link.outbox), until, now)
+        self._broker.carry_out(_prune(self._tree, peer), effects, now)
+        self._if_parted.pop(peer, None)
+        del self._broker.links[peer], self._leaders[peer]
         return effects
+
+    # ------------------------------------------------------------ islands that have parted
+
+    def _keep(
+        self, island: NodeId, wanted: Iterable[Filter], events: list[Event], until: float, now: float
+    ) -> list[Effect]:
+        """Keep events for an island, and take what else it wants."""
+        if until <= now:
+            return [_lost(island, event, "the lease has expired") for event in events]
+        removed, before = RemovedEntries(), self.sessions.session(island)
+        if before is not None:
+            wanted = [*(subscribe.filter for subscribe in before.subscriptions.values()), *wanted]
+            events = [*before.queue.events(), *events]
+            _, removed = self.sessions.release(island, now, "more is kept for the island")
+        session = self.sessions.new(island)
+        for subscribe in subscriptions_of(island, wanted):
+            session.filters.put_subscription(subscribe)
+        if not session.subscriptions and not events:
+            return self._broker.withdraw(removed, now)
+        effects = self._instead(removed, session, now)
+        islands = sorted((one for one in self.sessions if is_island(one.client)), key=lambda one: one.ends_at or 0.0)
+        for one in islands[: max(len(islands) + 1 - ISLANDS_MAX, 0)]:
+            effects += [_lost(one.client, event, "too many islands have parted") for event in one.queue.events()]
+            effects += self.forget(one.client, now)
+        effects += [*put(session, events, now), *self.sessions.adopt(session, None, Attach(island), now)]
+        return effects + self.end_lease(island, until)
+
+    def kept_if_parted(self) -> Iterator[tuple[SessionState, Link]]:
+        """What would be kept for each neighbour if it were lost now: its session without the queue, and the link."""
+        for peer, far in self._leaders.items():
+            wanted = tuple(self._tree.in_subs[peer].values())
+            before = self._if_parted.get(peer)
+            if before is None or before[0] != wanted:
+                session = Session(island_of(far), peer, self.config.limits)
+                for subscribe in subscriptions_of(session.client, wanted):
+                    session.filters.put_subscription(subscribe)
+                before = self._if_parted[peer] = (wanted, session.state())
+            yield before[1], self._broker.links[peer]
+
+    def kept_for_others(self) -> set[tuple[str, int]]:
+        """The events that wait for other event brokers, by publisher and number."""
+        waiting = [event for one in self.sessions if is_island(one.client) for event in one.queue.events()]
+        waiting += [event for link in self._broker.links.values() for event in events_of(link.outbox)]
+        return {event.id for event in waiting}
+
+    def wanting(self, event: Event) -> list[NodeId]:
+        """The neighbours that want an event."""
+        answers = self._tree.on_publish(Publish(event), HERE, 0.0)
+        return [answer.peer for answer in answers if type(answer) is Forward]
+
+    def hand_on(self, parts: list[Replay], now: float) -> list[Effect]:
+        """What another event broker has kept for this island has come: a client that was here may be elsewhere now."""
+        effects: list[Effect] = []
+        for item in (item for part in parts for item in part.items):
+            self._broker.carry_out(self._tree.publish(item.event, now), effects, now)
+        return effects
+
+    def _brought_over(self, connection: str, greeting: Attach, now: float) -> list[Effect]:
+        """A client begins a session here that had one in another island, and what is kept for that it had asked for."""
+        session = self.sessions.session(greeting.client)
+        if session is None or not greeting.home:
+            return []
+        check_wanted(greeting, self.config.limits)
+        kept = self.sessions.session(island_of(greeting.home))
+        events = [] if kept is None else kept.queue.events()
+        for peer in [peer for peer, far in self._leaders.items() if far == greeting.home]:
+            events += events_of(self._broker.links[peer].outbox)
+        effects: list[Effect] = []
+        for event, names in of_client(events, within_budget(greeting, self.config.limits)):
+            if session.is_addressed(event) and session.seen.add(*event.id):
+                delivery = session.queue.put(event, names, now)
+                if delivery is not None:
+                    effects.append(Tell(connection, delivery))
+        return effects + session.gone()
 
     def on_trunk(self, peer: NodeId, message: Any, now: float) -> list[Effect]:
         """A neighbour wants or says something."""
@@ -198,7 +329,11 @@ class EventBroker:
         """Record the queued events of a client whose lease has expired as lost. (rule 3)"""
         session = self.sessions.session(client)
         events = [] if session is None else session.queue.events()
-        return [Trace(Record("lost", client, "", *event.id, detail="the lease has expired")) for event in events]
+        return [_lost(client, event, "the lease has expired") for event in events]
+
+
+def _lost(client: NodeId, event: Event, detail: str) -> Trace:
+    return Trace(Record("lost", client, "", *event.id, detail=detail))
 
 
 def _parts(session: Session, to: NodeId, items: list[QueuedEvent]) -> list[Replay]:
@@ -233,7 +368,7 @@ def _grow(tree: TreeRouting, peer: NodeId) -> list[Answer]:
     tree.in_subs[peer], tree.in_ads[peer] = {}, {}
     tree.told_all["subscriptions"][peer] = None
     tree.neighbours = (*tree.neighbours, peer)
-    return answers
+    return [*answers, Forward(peer, Synced("subscriptions"))]
 
 
 def _prune(tree: TreeRouting, peer: NodeId) -> list[Answer]:
@@ -241,6 +376,7 @@ def _prune(tree: TreeRouting, peer: NodeId) -> list[Answer]:
     answers = [answer for id in list(tree.in_subs[peer]) for answer in tree.on_unsubscribe(id, peer)]
     del tree.in_subs[peer], tree.in_ads[peer], tree.out_subs[peer], tree.out_ads[peer]
     del tree.told_all["subscriptions"][peer]
+    tree.stale.pop(peer, None)
     tree.neighbours = tuple(name for name in tree.neighbours if name != peer)
     return answers
 

@@ -16,6 +16,8 @@ leaders.
    session may take an event a second time after a crash; its client knows the event by its number.
 5. What has left a queue, for whatever reason, leaves the disk with the next changes. A session that has another name,
    or has replaced one of the same name, is written as a whole: its numbers may stand for other events.
+6. What waits on a trunk to another event broker is written as the session that it would become if the trunk were lost
+   (`parted_islands.py`). Its events have the numbers of their frames.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -26,7 +28,8 @@ from msgspec import structs
 
 from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.broker.effects import Effect, StartTimer, Trace
-from godwit.broker.messages import NodeId, QueuedEvent, SessionState
+from godwit.broker.links import Link
+from godwit.broker.messages import NodeId, Publish, QueuedEvent, SessionState
 from godwit.broker.session import Session
 from godwit.codec.snapshots import register_states
 from godwit.filters.events import Event
@@ -123,7 +126,7 @@ class HeldSession:
 
     def __init__(self, state: SessionState) -> None:
         self.state = state
-        self.of: Session | None = None  # what was written was read from it; None: from the disk
+        self.of: Session | Link | None = None  # what was written was read from it; None: from the disk
         self.items: dict[int, QueuedEvent] = {}
         self.queue = KeptQueue(state.client, (), (), 0, 0, 0, 0, None)  # as it was written last
 
@@ -205,18 +208,22 @@ class Holdings:
         """What is to be written now; it counts as written. `new` and `done`: what is to be forwarded, and what was."""
         found: list[Kept] = []
         sessions: Collection[Session] = () if node.broker is None else list(node.broker.sessions)
-        present = {session.client for session in sessions}
+        read_from: dict[NodeId, Session | Link] = {session.client: session for session in sessions}
         for session in sessions:
             found += self._of_session(session)
-        found += [KeptSessionEnd(name) for name in self.sessions if name not in present]
+        for state, link in () if node.broker is None else node.broker.kept_if_parted():
+            if state.client not in read_from:
+                read_from[state.client] = link
+                found += self._of_trunk(state, link)
+        found += [KeptSessionEnd(name) for name in self.sessions if name not in read_from]
         found += self._of_own(client)
         forward = KeptForward(tuple(new), tuple(done))
         if forward.events or forward.done:
             found.append(forward)
         for kept in found:
             self.add(kept)
-        for session in sessions:
-            self.sessions[session.client].of = session
+        for name, origin in read_from.items():
+            self.sessions[name].of = origin
         return found
 
     def _of_session(self, session: Session) -> Iterator[Kept]:
@@ -235,6 +242,22 @@ class Holdings:
             left = queue.missing(held.items, len(held.items) + len(items) - len(queue))
             yield structs.replace(now, items=items, gone=tuple(number for number in left if number > through))
 
+    def _of_trunk(self, state: SessionState, link: Link) -> Iterator[Kept]:
+        held, client = self.sessions.get(state.client), state.client
+        if held is not None and (held.of is not link or held.state.name != state.name):  # rule 5
+            yield KeptSessionEnd(client)
+            held = None
+        if held is None or held.state.subscriptions != state.subscriptions:
+            yield KeptSession(client, state)
+        taken = 0 if held is None else held.queue.taken
+        first = next((number for number, each in enumerate(link.outbox, link.first) if type(each) is Publish), None)
+        items = tuple(_events_after(taken, link))
+        taken = items[-1].number if items else taken
+        through = taken if first is None else first - 1
+        now = KeptQueue(client, items, (), taken, through, through, 0, None)
+        if held is None or items or through != held.queue.through:
+            yield now
+
     def _of_own(self, client: PublishingClient) -> Iterator[Kept]:
         if not self.own and client.sequence <= self._last_own:
             return
@@ -243,6 +266,18 @@ class Holdings:
         answered = tuple(number for number in self.own if number not in unanswered)
         if events or answered:
             yield KeptOwn(events, answered)
+
+
+def _events_after(number: int, link: Link) -> list[QueuedEvent]:
+    """The events that wait on a trunk in frames with a higher number; it takes no longer than there are such."""
+    found: list[QueuedEvent] = []
+    for at, message in enumerate(reversed(link.outbox)):
+        frame = link.first + len(link.outbox) - 1 - at
+        if frame <= number:
+            break
+        if type(message) is Publish:
+            found.append(QueuedEvent(frame, message.event, (), 0.0))
+    return found[::-1]
 
 
 def resume(node: AdHocNode, held: Holdings, now: float) -> list[Effect]:

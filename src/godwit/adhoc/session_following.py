@@ -11,7 +11,9 @@ session, the new one puts behind it what has come meanwhile, lets the client in,
        └────────────── no holder, or no answer for `fetch_s` ──────────────────────────────────────────> let in
 
 A holder whose client came to another island finds the new event broker later, when the two coordinate: it offers the
-sessions of clients that it has not heard of lately, and a holder of a newer one takes them, and merges the two.
+sessions of clients that it has not heard of lately, and a holder of a newer one takes them, and merges the two. In the
+same way it offers what it keeps for the island of another event broker (`parted_islands.py`), which fetches it and
+hands it on to its clients and neighbours.
 
 *Rules.*
 1. A holder keeps a session until the one that it was handed to last says `done`. If another session has been joined to
@@ -21,7 +23,8 @@ sessions of clients that it has not heard of lately, and a holder of a newer one
 3. A client that waits, waits for `fetch_s` at most. Nothing it says is handled before its session is there.
 4. Of several holders the one that answers first is listened to. The others offer theirs later.
 5. All tables are bounded by the members of an event broker and by the leaders that it knows of.
-6. An offered session is taken when its client has subscribed here, so that later events are routed here.
+6. An offered session is taken when its client has subscribed here, so that later events are routed here. What is kept
+   for this island is fetched at once: the question follows what is wanted here over the same trunks.
 
 *Paper.* [mobile §3.1] "both could operate in a coordinated fashion as discussed in Section 4"; [mobile §4.3] hand-off
 between brokers. The barrier is that of [rebeca §4]: subscribe, then fetch along the same way.
@@ -33,6 +36,7 @@ from typing import Any, Literal
 from godwit.adhoc.circuits import Circuit
 from godwit.adhoc.device import Device
 from godwit.adhoc.event_broker import EventBroker, check_part
+from godwit.adhoc.parted_islands import island_of
 from godwit.adhoc.radio_messages import HandSession, OfferSessions, WantSession, check_following
 from godwit.broker.effects import StartTimer, StopTimer
 from godwit.broker.messages import Attach, NodeId
@@ -150,8 +154,11 @@ class SessionFollowing:
             self._ask(client, fetch, "queue", now)  # behind the subscriptions
             return
         is_continued = fetch.circuit is not None and fetch.is_new and device.broker.sessions.session(client) is not None
-        go_on = device.broker.go_on_with if is_continued else device.broker.take
-        device.let("broker", go_on(parts, lease_s, now))
+        if client == island_of(device.name):
+            device.let("broker", device.broker.hand_on(parts, now))
+        else:
+            go_on = device.broker.go_on_with if is_continued else device.broker.take
+            device.let("broker", go_on(parts, lease_s, now))
         self._ask(client, fetch, "done", now)
         self._finish(client, now)
 
@@ -160,6 +167,9 @@ class SessionFollowing:
         broker = self._device.broker
         assert broker is not None
         for client, attempt in message.sessions.items():
+            if client == island_of(self._device.name) and client not in self._fetches:
+                self._begin(client, Fetch(attempt + 1, "queue", None, message.holder), now)
+                continue
             session = broker.sessions.session(client)
             if session is None or not session.subscriptions or client in self._fetches:  # rule 6
                 continue

@@ -8,13 +8,15 @@ is *stable* since its nodes or the pairs in range within it last changed.
 |---|---|
 | nothing twice | no client gets an event twice, whatever happens |
 | order | a client gets the events of one publisher in the order they were published, whatever happens |
-| nothing held is lost | what an event broker took for a client comes, unless its lease ended or order forbids it |
+| nothing held is lost | what an event broker took for a client, there or behind trunks, comes, unless a lease ended \
+or order forbids it |
 | all of an island | events published in a stable island arrive in time at all its subscribers |
 | one event broker | an island of two or more that has been stable has one leader, whom all follow; or, where event \
 brokers coordinate, several, all joined to the one of the highest rank |
 | everything in force | its event broker has exactly the subscriptions of its members, which are all connected |
 | leases end | an event broker has no state of a device that has left its island for the time of a lease |
-| sessions follow | in an island that has been stable only the event broker that a client follows has a session of it |
+| sessions follow | in an island that has been stable only the event broker that a client follows has a session of it, \
+unless the client wants nothing |
 
 *Rules.*
 1. Nothing here uses random numbers or changes a machine.
@@ -27,7 +29,7 @@ brokers coordinate, several, all joined to the one of the highest rank |
    is held to the laws on its own. What its event broker held for others goes with it, too, unless devices have disks.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any
 
@@ -111,6 +113,10 @@ class AdHocWorld:
         self._behind: dict[
             tuple[str, EventId], list[set[EventId]]
         ] = {}  # client and event: what waited for it where an event broker accepted the event
+        self._over_trunks: dict[
+            tuple[str, EventId], None
+        ] = {}  # client and event: accepted elsewhere than its session is
+        self._lost_on_trunks: dict[EventId, str] = {}  # which were kept for an island, and why they are no longer
         self.excused: dict[tuple[str, EventId], str] = {}
         self.due: dict[tuple[str, EventId], float] = {}  # client and event: the latest time of its delivery
         self.violations: list[Violation] = []
@@ -302,6 +308,8 @@ class AdHocWorld:
             self._ended(name, record.peer)
         elif record.kind == "merged":
             self._took_over(name, record.peer)
+        elif record.kind == "lost" and (record.peer.endswith("/") or "#" in record.peer):
+            self._lost_on_trunks[id] = record.detail
         elif record.kind == "lost":
             self.excused[record.peer or name, id] = record.detail
         elif record.kind == "suppressed" and not record.peer and self._may_be_overtaken(name, id):
@@ -316,11 +324,37 @@ class AdHocWorld:
         if broker is None:
             return
         for client in clients_wanting(broker, event):
+            if client not in self.configs:  # what is kept for an island
+                continue
             self.held.setdefault((client, id), {}).setdefault(name, now)
             self._behind.setdefault((client, id), []).append(queued_events(broker, client, id[0]))
+        for client, path in self._behind_trunks(name, event, ()):
+            if client not in clients_wanting(broker, event):
+                self._over_trunks[client, id] = None
+            for leader in path:
+                self.held.setdefault((client, id), {}).setdefault(leader, now)
+
+    def _behind_trunks(self, name: str, event: Event, before: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The clients of other event brokers that must get an event, and over which event brokers."""
+        device, path = self.node(name).device, (*before, name)
+        assert device.broker is not None
+        for trunk in device.broker.wanting(event):
+            far = device.circuits[trunk].far
+            broker = self.node(far).broker
+            if far in path or broker is None or not broker.is_joined(trunk):
+                continue
+            for client in clients_wanting(broker, event):
+                if client in self.configs:
+                    yield client, (*path, far)
+            yield from self._behind_trunks(far, event, path)
 
     def _ended(self, leader: str, client: str) -> None:
         """A session has ended: it must not be of a device that was in the island all the time."""
+        for key in self._over_trunks:
+            if key[0] == client:
+                self.excused.setdefault(key, f"its session at {leader} has ended")
+        if client not in self.configs:
+            return
         is_here = client in self.islands[leader] and self.node(client).leader == leader
         if is_here and self.world.now - self.stable_since[leader] >= converge_s(self.configs[leader]):
             self._violate("everything in force", f"{leader} has ended its session", client)
@@ -377,6 +411,8 @@ class AdHocWorld:
                 self._violate("everything in force", f"{follows[name]} holds {held} for it", name)
             for leader in leaders:
                 other = self.node(leader).broker
+                if not self.wanted[name]:  # its older session stays until the lease ends (decision 651)
+                    continue
                 if leader != follows[name] and other is not None and name in clients_with_sessions(other):
                     self._violate(
                         "sessions follow", f"{leader} has a session of it, which follows {follows[name]}", name
@@ -399,6 +435,8 @@ class AdHocWorld:
         for (name, id), takers in self.held.items():
             if id in self.delivered[name] or id in self._earlier[name]:
                 continue
+            if (name, id) in self._over_trunks and (id in self._lost_on_trunks or self._waits_for_island(id)):
+                continue
             if not self.excused.get((name, id)) and self._waits(name, id) is None:
                 at = min(takers.values())
                 self._violate("nothing held is lost", f"event {id}, taken at {at:.3f} s, never came", name)
@@ -412,6 +450,14 @@ class AdHocWorld:
             if is_queued(broker, name, id):
                 return f"waits at {leader}"
         return None
+
+    def _waits_for_island(self, id: EventId) -> bool:
+        """Whether an event broker keeps it for another one, or is sending it there."""
+        for leader in self.leaders(self.configs):
+            broker = self.node(leader).broker
+            if broker is not None and id in broker.kept_for_others():
+                return True
+        return False
 
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:
         """Whether a later event of the same publisher came first, from an event broker where this one did not wait.

@@ -75,7 +75,7 @@ def test_a_holder_that_has_lost_a_trunk_since_keeps_what_it_handed_out() -> None
     node, broker = holder()
     trunk = node.device.new_circuit("other")
     assert trunk.link is not None
-    broker.join(trunk.name, trunk.link, 1.0)
+    broker.join(trunk.name, trunk.far, trunk.link, 1.0)
     wanted(node, "queue")
     node.device.drop(trunk, 1.0)
     wanted(node, "done")
