@@ -384,7 +384,7 @@ def _show(paper: str, found: "list[Claim]") -> None:
     console = Console()
     console.print(table)
     for claim in found:
-        said = {"asked for": claim.bound, "not decided": "" if claim.holds else claim.undecided}
+        said = {"bound": claim.bound, "not decided": "" if claim.holds else claim.undecided}
         said |= {"reading": "" if claim.holds else claim.reading, "": claim.note}
         if any(said.values()):
             console.print(Text(claim.key, style="bold cyan"))

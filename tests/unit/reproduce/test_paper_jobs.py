@@ -106,9 +106,7 @@ def test_a_job_that_fails_keeps_no_other_from_running_and_all_failures_are_told(
     assert failure == JobFailure(paper="motion", seed=2, reason=reason)
     assert "in unlucky" in (tmp_path / "2" / "failed.txt").read_text()
     other = JobFailure(paper="spcf", seed=1, reason="no room")
-    with pytest.raises(
-        GodwitError, match=r"2 of 3 runs failed: motion with seed 2: Val.*spcf with seed 1: no.*--res"
-    ):
+    with pytest.raises(GodwitError, match=r"2 of 3 runs failed: motion with seed 2: Val.*spcf with seed 1: no.*--res"):
         check_failures([failure, other], 3)
     check_failures([], 3)
 
