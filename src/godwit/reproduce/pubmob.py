@@ -273,7 +273,7 @@ def _delivery_time(setting: Setting, size: Size, full: Mapping[str, AnalysedRun]
         ours="median (90 %): " + ", ".join(f"{mode} {medians[mode]:.2f} s ({tails[mode]:.2f} s)" for mode in medians),
         holds=all(each.holds for each in time_conditions(most)),
         bound=f"medians of {low:g} to {high:g} s ('about 0.3 seconds'); PREFETCHING's the smallest ('the lowest "
-        "delivery latency'), STANDARD's the greatest ('the worst')",
+        "delivery latency'), STANDARD's the greatest ('the worst'); how far they are apart ('not much') is not judged",
         undecided="" if setting.full else "the order is that of queues, and a quick run has too few publishers for any",
         note=_note(
             setting,
