@@ -23,6 +23,8 @@ from typing import Annotated, Any
 
 import typer
 
+import godwit.baselines  # noqa: F401 - the mode naive is registered
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measuring import one_core, this_machine
@@ -32,6 +34,7 @@ from godwit.broker.effects import Notify
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.language import parse
 from godwit.mobility import mobile_broker
+from godwit.mobility.extensions import attach_policy_names
 from godwit.mobility.modes import MODES
 from godwit.mobility.predictors import Itineraries, NoisyPredictor
 from godwit.mobility.publisher_presence import PublisherConfig
@@ -73,7 +76,8 @@ class Town:
         self.neighbours = {broker: tuple(others) for broker, others in beside.items()}
         places = leaves(overlay)
         self.visits = {f"{who}{k}": self._way(places) for who in "ps" for k in range(MOVING)}
-        config = BrokerConfig(advertisements="required", reduction=reduction)
+        further = tuple(name for name in attach_policy_names() if name == mode)
+        config = BrokerConfig(advertisements="required", reduction=reduction, attach_policies=further)
         nearest = {place: self._nearest(place, set(places)) for place in places} if mode == "proxy" else {}
         predictor = NoisyPredictor(Itineraries(self.visits), wrong_rate, places)
         moving = PublisherConfig(nearest=nearest, predictor=predictor)

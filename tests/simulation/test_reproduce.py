@@ -85,3 +85,12 @@ def test_the_report_has_every_claim_with_bound_grade_and_figures(tmp_path: Path)
     for said in ("at least &lt;100&gt;", "1/50 to 51", "1 of 2 holds", "rebeca/seed_1/fig9.png", "Seeds: 1, 2."):
         assert said in text
     assert "class='grade reading'>holds under a stated reading" in text
+
+
+def test_figures_stand_in_the_order_of_their_numbers_with_their_names(tmp_path: Path) -> None:
+    (tmp_path / "rebeca").mkdir()
+    for name in ("fig10_late", "fig9_early", "parts"):
+        (tmp_path / "rebeca" / f"{name}.png").write_bytes(b"")
+    text = write_report(tmp_path, {"rebeca": {}}, True, "1").read_text()
+    places = [text.index(f"<figcaption>rebeca/{name}.png") for name in ("fig9_early", "fig10_late", "parts")]
+    assert places == sorted(places)

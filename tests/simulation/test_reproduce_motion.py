@@ -173,6 +173,15 @@ def test_both_matchers_agree_and_one_that_differs_is_seen(setting: Setting, monk
     assert "DIFFERENT by both" in claim.ours
 
 
+def test_few_subscriptions_can_refute_the_time_of_spear_and_not_confirm_it(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert matching_claims.thousand_publications(setting, TINY).grade == "not decided"
+    assert matching_claims.thousand_publications(structs.replace(setting, full=True), TINY).grade == "holds"
+    monkeypatch.setattr(matching_claims, "PAPER_S", 0.0)
+    assert matching_claims.thousand_publications(setting, TINY).grade == "does not hold"
+
+
 def test_what_has_expired_is_as_if_it_had_never_been(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching_claims, "process_time", iter(range(1_000)).__next__)  # each round takes as long
     assert all(

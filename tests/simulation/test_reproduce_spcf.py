@@ -304,6 +304,16 @@ def test_a_lead_that_does_not_shrink_or_is_none_at_all_is_seen() -> None:
     assert any("NO LEAD over GSF" in why for why in _against(_speeds(20.0, 20.4)))
 
 
+@pytest.mark.parametrize(
+    ("behind_us", "control", "is_undecided"), [(22.0, 0.14, True), (22.0, 0.03, False), (30.0, 0.14, False)]
+)
+def test_a_busy_machine_decides_nothing_that_is_within_its_noise(
+    behind_us: float, control: float, is_undecided: bool
+) -> None:
+    found = {("publications", "content", "plain"): _speeds(5.0, behind_us)}
+    assert bool(throughput._undecided(found, control)) == is_undecided
+
+
 def test_what_is_said_of_leads_ends_where_the_verdict_ends() -> None:
     assert throughput._leads(_speeds(5.0, 20.0, 99.0)) == (
         "at 10% 8.00 × ASF and 4.00 × GSF, at 80% 2.00 × ASF and 1.00 × GSF"

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from godwit import trace
 from godwit.client.request_outbox import RequestOutbox
 from godwit.reproduce import PAPERS, Claim, Setting, architecture_claims, claims_of, island_claims
 from godwit.reproduce.trace_tables import read
 from godwit.simulator import replication_experiment
+from godwit.simulator.scenario import Scenario
+from godwit.simulator.summary import Summary
 from godwit.trace import Record, TraceSink, TraceWriter
 from tests.seeds import slow
 
@@ -105,3 +108,17 @@ def test_islands_elect_and_merge_and_two_leaders_at_the_end_are_seen(
     leaders = island_claims._leaders
     monkeypatch.setattr(island_claims, "_leaders", lambda trace: leaders(trace.where("kind != 'resigned'")))
     assert not island_claims.ad_hoc(setting).holds
+
+
+def test_an_owed_event_that_an_island_loses_is_seen(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
+    monkeypatch.setitem(island_claims.AD_HOC_RUNS, False, 1)
+    traced = island_claims.traced
+
+    def losing(scenario: Scenario, *more: Any) -> tuple[Path, Summary]:
+        folder, summary = traced(scenario, *more)
+        return folder, structs.replace(summary, lost=1)
+
+    monkeypatch.setattr(island_claims, "traced", losing)
+    claim = island_claims.ad_hoc(setting)
+    assert claim.grade == "does not hold"
+    assert ", 1 of " in claim.ours

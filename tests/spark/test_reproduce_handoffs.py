@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from godwit.reproduce.handoffs import _blackouts, figures
+from godwit.reproduce.radio_handoff import session_waits
+from godwit.reproduce.trace_tables import read
 from godwit.trace import Record, TraceWriter
 
 if TYPE_CHECKING:
@@ -110,3 +112,18 @@ def test_a_blackout_is_from_the_subscription_to_the_first_event_that_comes_for_i
     )
     [found] = _blackouts(spark, run, 0.1, 4)
     assert (found.delay_s, found.blackout_s) == pytest.approx((0.3, 0.6))
+
+
+def test_a_client_waits_for_its_session_from_its_connection_until_it_is_there(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    run = written(
+        tmp_path / "run",
+        (1.0, "b1", Record("relocating", "s0")),
+        (1.1, "b2", Record("relocating", "s1")),
+        (1.3, "b1", Record("relocated", "s0")),
+        (1.4, "b3", Record("relocating", "s1")),  # gone on before its session came
+        (2.0, "b3", Record("relocated", "s1")),
+        (3.0, "b1", Record("relocating", "s2")),
+    )
+    assert session_waits(read(spark, {"ask": run})) == {"ask": [pytest.approx(0.3), pytest.approx(0.6)]}

@@ -90,7 +90,7 @@ def pub(
         str,
         Option(
             metavar="MODE",
-            help="Mode of moving: relocate, named, standard, delayed, prefetching, proxy or "
+            help="Mode of moving: relocate, junction, named, presubscribe, standard, delayed, prefetching, proxy or "
             "prefetching+delayed (default: named with --name, else relocate).",
         ),
     ] = "",

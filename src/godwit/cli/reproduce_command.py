@@ -15,7 +15,9 @@ from godwit.cli.terminal import Console, Indented, Table, Text
 from godwit.errors import GodwitError
 
 if TYPE_CHECKING:
+    from godwit.cli.terminal.live import Task
     from godwit.reproduce import Claim
+    from godwit.reproduce.paper_jobs import JobFailure, JobResult, PaperJob
 
 __all__ = ["reproduce"]
 
@@ -143,8 +145,9 @@ def _run_jobs(
     out: Path, papers: list[str], full: bool, seeds: range, changes: dict[str, Any], jobs: int | None, resume: bool
 ) -> "dict[str, dict[int, list[Claim]]]":
     """Run all papers with all seeds in several processes; write the figures of all seeds, and the report."""
-    from godwit.cli.match_command import progress
-    from godwit.reproduce.paper_jobs import JobResult, PaperJob, by_paper, cores, run_jobs
+    from godwit.pipeline.spark_session import check_java
+    from godwit.reproduce.claims import WITHOUT_TRACES
+    from godwit.reproduce.paper_jobs import PaperJob, by_paper, check_failures, cores
 
     def place(paper: str, seed: int) -> Path:
         return out / paper / f"seed_{seed}" if len(seeds) > 1 else out / paper
@@ -163,13 +166,10 @@ def _run_jobs(
         for seed in seeds
     ]
     began, workers = time.monotonic(), jobs or cores()
-    results: list[JobResult] = []
-    with progress() as bar:
-        task = bar.add_task(f"0 of {len(planned)} runs done", total=len(planned))
-        for result in run_jobs(planned, workers):
-            results.append(result)
-            bar.update(task, description=f"{len(results)} of {len(planned)} runs done", completed=len(results))
-            _tell_claims(result.paper, result.seed, result.claims)
+    if len(seeds) > 1 or not set(papers) <= set(WITHOUT_TRACES):
+        check_java()  # before anything runs
+    results, failures = _results(planned, full, workers)
+    check_failures(failures, len(planned))
     found = by_paper(results, papers)
     if len(seeds) > 1:
         _draw_all_seeds({paper: {seed: place(paper, seed) for seed in seeds} for paper in papers}, out)
@@ -183,6 +183,47 @@ def _run_jobs(
     echo(took, err=True)
     _report(out, found, full, took)
     return found
+
+
+def _results(planned: "list[PaperJob]", full: bool, workers: int) -> "tuple[list[JobResult], list[JobFailure]]":
+    """Run all jobs, with what runs and an estimate of the rest on standard error."""
+    from godwit.cli.terminal import Progress
+    from godwit.cli.terminal.live import clock_of
+    from godwit.reproduce.job_estimates import JobEstimates, JobKey, in_words
+    from godwit.reproduce.paper_jobs import JobFailure, run_jobs
+
+    estimates = JobEstimates([(job.paper, job.seed) for job in planned], full, workers)
+    results: list[JobResult] = []
+    failures: list[JobFailure] = []
+    began = time.monotonic()
+
+    def on_begin(job: JobKey) -> None:
+        estimates.begin(job, time.monotonic())
+
+    def tail(task: "Task") -> str:
+        now = time.monotonic()
+        left, running = estimates.left_s(now), ", ".join(f"{paper} {seed}" for paper, seed in estimates.running)
+        task.completed = (now - began) / (now - began + left) if results or running else 0.0
+        return f"{task.share:>4.0%}  {clock_of(now - began)}, {in_words(left)} left  {running}"
+
+    with Progress(tail, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(f"0 of {len(planned)} runs done", total=1.0)
+        for result in run_jobs(planned, workers, on_begin):
+            key = result.paper, result.seed
+            name = f"{result.paper} with seed {result.seed}"
+            if isinstance(result, JobFailure):
+                failures.append(result)
+                estimates.end(key, None)
+                what = f"{name} failed: {result.reason}"
+            else:
+                results.append(result)
+                estimates.end(key, result.wall_s)
+                _tell_claims(result.paper, result.seed, result.claims)
+                what = f"{name} took {result.wall_s:.0f} s"
+            done = f"{len(results)} of {len(planned)} runs done"
+            bar.update(task, description=done)
+            bar.print(f"{done}; {what}; {in_words(estimates.left_s(time.monotonic()))} left")
+    return results, failures
 
 
 def _draw_all_seeds(folders: dict[str, dict[int, Path]], out: Path) -> None:
@@ -343,7 +384,7 @@ def _show(paper: str, found: "list[Claim]") -> None:
     console = Console()
     console.print(table)
     for claim in found:
-        said = {"asked for": claim.bound, "not decided": "" if claim.holds else claim.undecided}
+        said = {"bound": claim.bound, "not decided": "" if claim.holds else claim.undecided}
         said |= {"reading": "" if claim.holds else claim.reading, "": claim.note}
         if any(said.values()):
             console.print(Text(claim.key, style="bold cyan"))

@@ -41,7 +41,7 @@ from godwit.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JAVA_MIN", "ROWS_PER_BATCH", "check_master", "java_version", "log_file", "settings", "start"]
+__all__ = ["JAVA_MIN", "ROWS_PER_BATCH", "check_java", "check_master", "java_version", "log_file", "settings", "start"]
 
 JAVA_MIN = 17
 JAVA_ANSWERS_WITHIN_S = 30

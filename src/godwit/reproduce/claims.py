@@ -1,7 +1,8 @@
 """Claims: the statement of a paper, the result of our run of its experiment, and whether the claim holds.
 
 *Theory.* An experiment runs scenarios, each with a trace in a separate folder, and Spark reads the traces
-(`pipeline/analytics.py`); all figures are computed by Spark, none inside a run. Some experiments have no traces: R1
+(`pipeline/analytics.py`); all figures are computed by Spark, none inside a run, but for two numbers of H6, which its
+note names. Some experiments have no traces: R1
 compares tables of the paper with the functions that brokers call, and those of `spcf` and `motion` count and time
 routing machines, tiers and matchers directly, and store the results as JSON.
 

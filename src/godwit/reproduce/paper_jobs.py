@@ -6,30 +6,43 @@ its folder (`claims.json`) by the process that ran it, and returned.
 
 *Rules.*
 1. Results do not depend on the number of processes, except the times that `spcf` and `motion` measure.
-2. A failed job ends the command with its error.
+2. A job that fails keeps no other from running: what is done is kept, and the failures are told at the end, together.
+   The traceback of an unexpected error is in `failed.txt` in the folder of its job.
+3. A process that is killed ends all jobs that are not done, with the reason.
 """
 
 import json
 import multiprocessing
 import os
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from godwit.errors import GodwitError
 from godwit.reproduce.claims import Claim, Setting, claims_of
+from godwit.reproduce.job_estimates import JobKey
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "KILLED",
     "SHORT_LIVED",
+    "JobFailure",
     "JobResult",
     "PaperJob",
+    "attempted",
     "by_paper",
+    "check_failures",
     "claim_data",
     "cores",
     "decided",
@@ -64,18 +77,85 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float  # of the process that ran it, without Spark's
 
 
-def run_jobs(jobs: Sequence[PaperJob], workers: int) -> Iterator[JobResult]:
-    """Run all jobs in this number of processes; yields results in the order of completion."""
+class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that failed, and why."""
+
+    paper: str
+    seed: int
+    reason: str
+
+
+def run_jobs(
+    jobs: Sequence[PaperJob], workers: int, on_begin: Callable[[JobKey], None] = lambda job: None
+) -> Iterator[JobResult | JobFailure]:
+    """Run all jobs in this number of processes; yields what became of them in the order of completion.
+
+    `on_begin` is called from another thread when a job begins.
+    """
     in_order = sorted(jobs, key=lambda job: LONGEST_FIRST.index(job.paper))
     workers = max(1, min(workers, len(jobs)))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = [pool.submit(decided, job) for job in in_order]
+    context = multiprocessing.get_context("spawn")
+    begun: SimpleQueue[JobKey] = context.SimpleQueue()
+    threading.Thread(target=_pass_on, args=(begun, on_begin), daemon=True).start()
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_tell_begun, initargs=(begun,)) as pool:
+        running = {pool.submit(attempted, job): job for job in in_order}
         try:
             for done in as_completed(running):
-                yield done.result()
+                try:
+                    yield done.result()
+                except BrokenProcessPool:  # (rule 3)
+                    job = running[done]
+                    yield JobFailure(paper=job.paper, seed=job.seed, reason=KILLED)
         finally:
             for each in running:
                 each.cancel()
+
+
+def check_failures(failures: Sequence[JobFailure], count: int) -> None:
+    """Raise `GodwitError` if a job has failed. `count`: of all jobs. (rule 2)"""
+    if not failures:
+        return
+    by_reason: dict[str, list[str]] = {}
+    for each in failures:
+        by_reason.setdefault(each.reason, []).append(f"{each.paper} with seed {each.seed}")
+    told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    raise GodwitError(
+        f"{len(failures)} of {count} runs failed: {told}. The others are kept: the same command with --resume runs "
+        "only what is missing"
+    )
+
+
+KILLED = "not finished, because a process was killed (often by the system, for lack of memory: use fewer --jobs)"
+_begun: "SimpleQueue[JobKey] | None" = None  # of this process, if it runs jobs for another
+
+
+def _tell_begun(begun: "SimpleQueue[JobKey]") -> None:
+    global _begun  # noqa: PLW0603 - a process of the pool gets it once, when it starts
+    _begun = begun
+
+
+def _pass_on(begun: "SimpleQueue[JobKey]", on_begin: Callable[[JobKey], None]) -> None:
+    with suppress(EOFError, OSError):  # the command ends
+        while True:
+            on_begin(begun.get())
+
+
+def attempted(job: PaperJob) -> JobResult | JobFailure:
+    """Run one job in this process; an error is a result, since exceptions of Spark do not cross processes."""
+    report = job.folder / "failed.txt"
+    if _begun is not None:
+        _begun.put((job.paper, job.seed))
+    try:
+        result = decided(job)
+    except GodwitError as error:
+        return JobFailure(paper=job.paper, seed=job.seed, reason=str(error))
+    except Exception as error:
+        report.write_text(traceback.format_exc(), encoding="utf-8")
+        first = next(iter(str(error).splitlines()), "")
+        reason = f"{type(error).__name__}: {first} (traceback: {report})"
+        return JobFailure(paper=job.paper, seed=job.seed, reason=reason)
+    report.unlink(missing_ok=True)
+    return result
 
 
 def decided(job: PaperJob) -> JobResult:

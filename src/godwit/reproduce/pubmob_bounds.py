@@ -27,6 +27,7 @@ __all__ = [
     "FAR_MORE",
     "LINEAR",
     "MODES",
+    "MOST",
     "NEARLY_FOUR_S",
     "SAME_STATE",
     "Condition",

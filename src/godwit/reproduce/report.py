@@ -23,7 +23,9 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75re
 table { border-collapse: collapse; width: 100% } th { background: #f3f3f3 }
 th, td { border: 1px solid #ccc; padding: .4rem .6rem; text-align: left; vertical-align: top }
 td.grade { font-weight: 600 } .holds { color: #05690d }
-.reading { color: #8a5a00 } .fails { color: #a31515 } .open { color: #555 } img { max-width: 100%; margin: .5rem 0 }
+.reading { color: #8a5a00 } .fails { color: #a31515 } .open { color: #555 }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(33rem, 1fr)); gap: 1rem; margin: 1rem 0 }
+figure { margin: 0 } img { max-width: 100% } figcaption { color: #555; font-size: .8rem }
 small { color: #555 } td { white-space: pre-line }
 """
 CLASSES: dict[Grade, str] = {
@@ -112,7 +114,7 @@ def _counts(papers: Mapping[str, Runs]) -> str:
 
 
 def _table(runs: Runs) -> str:
-    names = ("", "claim", "paper", "asked for", "ours", "grade")
+    names = ("", "claim", "paper", "bound", "ours", "grade")
     heading = "".join(f"<th>{name}</th>" for name in names)
     rows = [f"<p><small>Seeds: {', '.join(map(str, runs))}.</small></p><table><tr>{heading}</tr>"]
     for key, claims in _by_key(runs).items():
@@ -146,11 +148,18 @@ def _reasons(claim: Claim) -> tuple[tuple[str, str], ...]:
 
 
 def _figures(folder: Path, paper: str) -> str:
-    """The figures of all seeds together, and those that only single seeds have."""
+    """The figures of all seeds together, and those that only single seeds have, in the order of their numbers."""
     shown: dict[str, Path] = {}
     for path in (*sorted((folder / paper).glob("*.png")), *sorted((folder / paper).glob("seed_*/*.png"))):
         shown.setdefault(path.name, path)
-    return "\n".join(
-        f"<figure><img src='{escape(path.relative_to(folder).as_posix())}' alt='{escape(name)}'></figure>"
-        for name, path in shown.items()
-    )
+    figures = [
+        f"<figure><a href='{(where := escape(shown[name].relative_to(folder).as_posix()))}'>"
+        f"<img src='{where}' alt='{escape(name)}'></a><figcaption>{where}</figcaption></figure>"
+        for name in sorted(shown, key=_by_number)
+    ]
+    return "\n".join(["<div class='figures'>", *figures, "</div>"])
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """A key that puts `fig4` before `fig10`."""
+    return [(int(digits or -1), text) for digits, text in re.findall(r"(\d*)(\D*)", name)]

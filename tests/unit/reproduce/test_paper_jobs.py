@@ -1,13 +1,29 @@
 """Papers and seeds as jobs: what an earlier run has found is taken only if it is of the same job."""
 
 import json
+import os
+import queue
+import signal
 from pathlib import Path
 
 import pytest
 
+from godwit.errors import GodwitError
 from godwit.reproduce import paper_jobs
 from godwit.reproduce.claims import PAPERS, Claim
-from godwit.reproduce.paper_jobs import LONGEST_FIRST, JobResult, PaperJob, by_paper, decided, run_jobs, write_claims
+from godwit.reproduce.paper_jobs import (
+    KILLED,
+    LONGEST_FIRST,
+    JobFailure,
+    JobResult,
+    PaperJob,
+    attempted,
+    by_paper,
+    check_failures,
+    decided,
+    run_jobs,
+    write_claims,
+)
 
 CLAIM = Claim(key="R1", where="§1", claim="", paper="", ours="as it was", holds=False, reading="x", reading_holds=True)
 
@@ -61,6 +77,57 @@ def test_a_broken_file_of_claims_is_not_taken(tmp_path: Path, monkeypatch: pytes
 
 def test_jobs_run_in_processes_and_are_sorted_by_paper_and_seed(tmp_path: Path) -> None:
     jobs = [kept(tmp_path / str(seed), seed) for seed in (2, 1)]
-    found = by_paper(list(run_jobs(jobs, workers=2)), ["rebeca"])
+    found = by_paper([each for each in run_jobs(jobs, workers=2) if isinstance(each, JobResult)], ["rebeca"])
     assert found == {"rebeca": {1: [CLAIM], 2: [CLAIM]}}
     assert list(found["rebeca"]) == [1, 2]
+
+
+def die(job: PaperJob) -> JobResult:
+    """What the system does to a process when memory is short."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError(job)
+
+
+def fresh(folder: Path) -> PaperJob:
+    """A job that nothing is kept of."""
+    folder.mkdir()
+    return PaperJob(paper="motion", seed=2, folder=folder, full=True, version="1")
+
+
+def test_a_job_that_fails_keeps_no_other_from_running_and_all_failures_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unlucky(paper: str, setting: object) -> list[Claim]:
+        raise ValueError("no luck\nat all")
+
+    monkeypatch.setattr(paper_jobs, "claims_of", unlucky)
+    failure = attempted(fresh(tmp_path / "2"))
+    reason = f"ValueError: no luck (traceback: {tmp_path / '2' / 'failed.txt'})"
+    assert failure == JobFailure(paper="motion", seed=2, reason=reason)
+    assert "in unlucky" in (tmp_path / "2" / "failed.txt").read_text()
+    other = JobFailure(paper="spcf", seed=1, reason="no room")
+    with pytest.raises(GodwitError, match=r"2 of 3 runs failed: motion with seed 2: Val.*spcf with seed 1: no.*--res"):
+        check_failures([failure, other], 3)
+    check_failures([], 3)
+
+
+def test_a_failure_report_is_gone_when_its_job_is_done(tmp_path: Path) -> None:
+    job = kept(tmp_path / "a")
+    (job.folder / "failed.txt").write_text("earlier")
+    assert isinstance(attempted(job), JobResult)
+    assert not (job.folder / "failed.txt").exists()
+
+
+def test_a_killed_process_is_told_of_every_job_that_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_jobs, "attempted", die)
+    jobs = [kept(tmp_path / str(seed), seed) for seed in (1, 2)]
+    found = list(run_jobs(jobs, workers=1))
+    assert [each.reason for each in found if isinstance(each, JobFailure)] == [KILLED] * 2
+
+
+def test_who_waits_is_told_which_job_begins(tmp_path: Path) -> None:
+    begun: queue.Queue[tuple[str, int]] = queue.Queue()
+    list(run_jobs([kept(tmp_path / "a", seed=3)], workers=1, on_begin=begun.put))
+    assert begun.get(timeout=60) == ("rebeca", 3)

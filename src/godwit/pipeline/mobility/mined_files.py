@@ -5,7 +5,7 @@
 | `movement.json` | `places` with [lon, lat], `edges`, one way | scenarios: `walking.graph`, `roaming.file`; brokers |
 | `model.json` | by place, and by place before and place, where clients went | `model_file`, `publishers.model` |
 | `dwell.json` | by place, how long clients stay, in seconds | people, to choose Δ (`dwell_s`) |
-| `proxies.json` | by client, the fewest places that hold so much of its time | people, to choose `proxies` |
+| `proxies.json` | by client, the fewest places that hold so much of its time | brokers: `publishers.client_proxies` |
 
 *Rules.*
 1. A step seen fewer than `steps_min` times is not an edge: receiver errors cause rare steps. All places are kept.
