@@ -33,6 +33,7 @@ from urllib.parse import quote
 
 import aiomqtt
 import httpx
+import msgspec
 import typer
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -621,6 +622,133 @@ async def large_documents(ports: Ports) -> None:
             for body in bodies:
                 answers[(await client.post("/events", content=body, headers=head)).status_code] += 1
     assert answers == {202: 50, 400: 100}, answers  # 400: broken, or nested too deeply
+
+
+# ---------------------------------------------------------------- many small pieces in few bytes
+
+
+async def answered_http(ports: Ports, head: bytes, body: bytes) -> bytes:
+    """Send this, and read until the broker has answered or closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", ports.http)
+    said = b""
+    with suppress(OSError):
+        writer.write(head + body)
+        async with asyncio.timeout(ATTACK_S_MAX):
+            while b"\r\n\r\n" not in said and (data := await reader.read(65_536)):
+                said += data
+    writer.transport.abort()
+    return said
+
+
+@attack("10 HTTP bodies of 1 MB in chunks of one byte")
+async def one_byte_chunks(ports: Ports) -> None:
+    head = f"POST /events HTTP/1.1\r\nHost: b1\r\nAuthorization: {BASIC}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    for _ in range(10):
+        said = await answered_http(ports, head, b"1\r\na\r\n" * 170_000 + b"0\r\n\r\n")
+        assert b" 400 " in said or b" 429 " in said, said
+
+
+async def opened_socket(
+    ports: Ports, path: str, protocol: str = ""
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection that has become a WebSocket."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", ports.http)
+    lines = [f"GET {path} HTTP/1.1", "Host: b1", "Upgrade: websocket", "Connection: Upgrade"]
+    lines += ["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13"]
+    lines += [f"Sec-WebSocket-Protocol: {protocol}"] if protocol else []
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b" 101 " in head, head
+    return reader, writer
+
+
+def text_frame(text: str, mask: bytes = bytes(4)) -> bytes:
+    data = text.encode()
+    length = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
+    return b"\x81" + length + mask + data
+
+
+@attack("20,000 messages over a WebSocket at once")
+async def many_messages(ports: Ports) -> None:
+    _, writer = await opened_socket(ports, "/ws")
+    intro = json.dumps({"type": "Intro", "user": "mallory", "password": "secret"})
+    attach = json.dumps({"type": "Attach", "client": "mallory/1"})
+    writer.write(text_frame(intro) + text_frame(attach))
+    await asyncio.sleep(1)
+    received = text_frame(json.dumps({"type": "Received", "number": 0}))
+    writer.write(received * 20_000)
+    await writer.drain()
+    await asyncio.sleep(5)
+    writer.transport.abort()
+
+
+@attack("200,000 pings over a WebSocket before it is authenticated")
+async def pings(ports: Ports) -> None:
+    reader, writer = await opened_socket(ports, "/ws")
+    writer.write(b"\x89\x80\0\0\0\0" * 200_000)
+    with suppress(OSError):
+        async with asyncio.timeout(10):
+            while await reader.read(65_536):
+                pass
+    writer.transport.abort()
+
+
+@attack("SUBSCRIBE with 1,000 topic filters and 10,000 user properties")
+async def subscribe_with_properties(ports: Ports) -> None:
+    async with thin(ports) as client:
+        for n in range(3):
+            properties = said(PacketTypes.SUBSCRIBE, *([("$queue.count_max", "10")] * 10_000))
+            codes = await client.subscribe([(f"t/{n}/{i}", 1) for i in range(1_000)], properties=properties, timeout=60)
+            assert len(codes) == 1_000, codes
+
+
+@attack("20 queries of 30 KB in the filter language")
+async def long_native_queries(ports: Ports) -> None:
+    codes: Counter[int] = Counter()
+    async with thin(ports) as client:
+        for n in range(20):
+            text = " OR ".join(f"round(a{i} + b{i}, {n % 10}) < {i}" for i in range(1_100))
+            query = said(PacketTypes.SUBSCRIBE, ("$where", text))
+            for code in await client.subscribe(f"t/{n}?{GRANT}", qos=1, properties=query, timeout=60):
+                codes[code if isinstance(code, int) else code.value] += 1
+    assert codes.total() == 20, codes
+    print(codes, file=sys.stderr)
+
+
+@attack("10 connections to sessions with 250 queries")
+async def sessions_with_queries(ports: Ports) -> None:
+    names = ("mallory/1", "mallory/2")
+    for salt, name in enumerate(names):
+        raw = await Raw.open(ports, name)
+        answers = Answers()
+        wishes = []
+        for i in range(250):
+            text = " AND ".join(f"(a{j} = {i} XOR b{j} = 'x{salt}')" for j in range(110))
+            wishes.append(Note(f"query/s{i}", msgspec.msgpack.encode((("cesql", text),))))
+        await raw.ask(answers, wishes)
+        answers.expect(250)
+        raw.close()
+    for n in range(10):
+        level = aiomqtt.ProtocolVersion.V5
+        more = {
+            "username": "mallory",
+            "password": "secret",
+            "identifier": names[n % 2].partition("/")[2],
+            "protocol": level,
+        }
+        async with aiomqtt.Client("127.0.0.1", ports.mqtt, clean_start=False, timeout=60, **more) as client:
+            await client.publish("t", b"x", qos=1)
+
+
+@attack("1,000 XML documents of 8 KB over MQTT at once")
+async def small_documents(ports: Ports) -> None:
+    async with thin(ports) as client:
+        about = said(PacketTypes.PUBLISH, ("kind", "parking"), content_type="application/xml")
+        async with asyncio.TaskGroup() as group:
+            for _ in range(1_000):
+                group.create_task(
+                    client.publish("t/0", b"<a>" + b"<b/>" * 2_000 + b"</a>", qos=1, properties=about, timeout=60)
+                )
 
 
 # ---------------------------------------------------------------- the innocent client

@@ -20,9 +20,10 @@ from godwit.languages.cloud_events import BATCH, HTTP, STRUCTURED
 from godwit.languages.event_documents import mode_of, read_document
 from godwit.runtime.adhoc_keys import DeviceKey, KnownKeys
 from godwit.runtime.adhoc_wire import WIRE, MessageSeals, announced, check_announcement, greeting, proof_of
-from godwit.runtime.http_protocols import CLOSINGS, HOSTS, MEMORY, PLACES, HttpProtocol, Places, SocketProtocol
+from godwit.runtime.http_protocols import CLOSINGS, HOSTS, MEMORY, PLACES, SLICES, HttpProtocol, Places, SocketProtocol
 from godwit.runtime.memory_account import MemoryAccount
 from godwit.runtime.rate_limits import HostConnections
+from godwit.runtime.read_slices import ReadSlices
 from godwit.runtime.socket_messages import message_of
 from godwit.teamwork.machine.peer_effects import ChangeRecord, EventCame
 from tests.fuzz.spoiling import Case, spoilt
@@ -174,6 +175,7 @@ class HttpServer:
 
     async def _connection(self, draw: Random) -> None:
         state = {HOSTS: HostConnections(9), PLACES: Places(9), MEMORY: MemoryAccount(2**20, 10.0), CLOSINGS: Closings()}
+        state[SLICES] = ReadSlices()
         tasks = ServerState()
         transport = FakeTransport()
         protocol = HttpProtocol(config=self._config, server_state=tasks, app_state=state)

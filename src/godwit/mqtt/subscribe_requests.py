@@ -14,9 +14,13 @@ before its answer; one that is refused goes, and what stood under the same text 
    those of `MODES` fails.
 5. A topic filter that is too long to be the name of a subscription is not looked at, and of one packet no more than
    twice as many topic filters as a session may have are asked for.
+6. What the user properties of a packet say is read once, not for each topic filter: a packet has room for ten thousand
+   of both. All filters of a packet together have at most `LITERALS_MAX` literals.
 
 *Standard.* [mqtt5 §3.8.4, §3.9].
 """
+
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,13 +33,14 @@ from godwit.languages.client_queries import ParseClientQuery
 from godwit.mqtt.mqtt_effects import AddSubscriptions, Granted, MqttSettings, PersistentState, Subscribed, Wish
 from godwit.mqtt.packets import Suback, Subscribe, Subscription
 from godwit.mqtt.reason_codes import ReasonCode
-from godwit.mqtt.topics import TopicFilter, split, topic_filter
+from godwit.mqtt.topics import Beside, TopicFilter, narrowed_topics, said_beside, split
 
 __all__ = ["SubscribeRequests", "contents_in", "queries_in"]
 
 WHERE, LANGUAGE, CLOUD_EVENTS = "$where", "$language", "$cloudevents"
 QUEUE, EXPIRES_IN = "$queue.", "$expires_in"
 MODES = ("structured", "binary")
+LITERALS_MAX = 50_000  # about what the subscriptions of a user may have (`limits.user_filter_bytes_max`)
 
 
 def queries_in(packet: Subscribe) -> tuple[list[str], str]:
@@ -49,6 +54,22 @@ def contents_in(packet: Subscribe) -> list[str]:
     """The content filters behind the topic filters of a packet, as far as they are looked at. (rule 5)"""
     texts = (each.filter for each in packet.subscriptions if len(each.filter) <= NAME_LENGTH_MAX)
     return [content for text in texts if (content := split(text)[2]) is not None]
+
+
+class _Beside(NamedTuple):
+    """What a packet says of all its topic filters. (rule 6)"""
+
+    mode: str
+    queries: Beside
+    queue: QueueRules | None
+    expires_in_s: float | None
+
+
+def _said_beside(packet: Subscribe, parse: ParseClientQuery) -> _Beside:
+    """`FilterError`: something of it is wrong."""
+    mode = _cloud_events_in(packet)
+    texts, language = queries_in(packet)
+    return _Beside(mode, said_beside(texts, language, parse), *_queue_in(packet))
 
 
 def _cloud_events_in(packet: Subscribe) -> str:
@@ -96,9 +117,12 @@ class SubscribeRequests:
         if any((each.connection, each.packet_id) == (connection, packet_id) for each in self._waiting.values()):
             return Suback(packet_id, (ReasonCode.PACKET_IDENTIFIER_IN_USE,) * len(packet.subscriptions)), ""
         identifier = packet.properties.get("subscription_identifier", 0)
-        wheres, language = queries_in(packet)
+        beside, why, weight = None, "", 0
+        try:
+            beside = _said_beside(packet, self._parse)
+        except FilterError as error:
+            why = str(error)
         request = PendingSubscribe(connection, packet_id, [], [], {})
-        why = ""
         for subscription in packet.subscriptions:
             text = subscription.filter
             standing, most = kept.subscriptions.get(text), self._settings.subscriptions_max
@@ -109,16 +133,22 @@ class SubscribeRequests:
                 request.codes.append(ReasonCode.QUOTA_EXCEEDED)
                 why = f"a topic filter of {len(text)} characters: allowed are {NAME_LENGTH_MAX}, and more in {WHERE}"
                 continue
+            if beside is None:
+                request.codes.append(ReasonCode.TOPIC_FILTER_INVALID)
+                continue
+            if weight > LITERALS_MAX:
+                request.codes.append(ReasonCode.QUOTA_EXCEEDED)
+                why = f"filters of more than {LITERALS_MAX} literals in one packet: send fewer topic filters at a time"
+                continue
             try:
-                mode = _cloud_events_in(packet)
-                topics = topic_filter(subscription.filter, *wheres, language=language, parse=self._parse)
-                queue, expires_in_s = _queue_in(packet)
-                wish = _wish(subscription, topics, identifier, is_new=standing is None)
-                wish = msgspec.structs.replace(wish, queue=queue, expires_in_s=expires_in_s)
+                topics = narrowed_topics(text, beside.queries, self._parse)
             except FilterError as error:
                 request.codes.append(ReasonCode.TOPIC_FILTER_INVALID)
                 why = str(error)
                 continue
+            weight += topics.filter.weight
+            wish = _wish(subscription, topics, identifier, is_new=standing is None)
+            wish = msgspec.structs.replace(wish, queue=beside.queue, expires_in_s=beside.expires_in_s)
             request.codes.append(ReasonCode.SUCCESS)
             request.wishes.append(wish)
             request.before.setdefault(text, standing)
@@ -128,7 +158,7 @@ class SubscribeRequests:
                 subscription.retain_as_published,
                 identifier,
                 wish.topics.share is not None,
-                mode,
+                beside.mode,
             )
         if not request.wishes:
             return Suback(packet_id, tuple(request.codes)), why

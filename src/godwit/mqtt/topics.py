@@ -26,6 +26,8 @@ slash between a wildcard and it is not part of the topic.
 """
 
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,7 +41,17 @@ from godwit.languages import NATIVE, Query, Subject
 from godwit.languages.client_queries import ParseClientQuery, client_query
 from godwit.mqtt.reason_codes import ReasonCode
 
-__all__ = ["TopicFilter", "checked_filter", "checked_name", "checked_text", "matches", "topic_filter"]
+__all__ = [
+    "Beside",
+    "TopicFilter",
+    "checked_filter",
+    "checked_name",
+    "checked_text",
+    "matches",
+    "narrowed_topics",
+    "said_beside",
+    "topic_filter",
+]
 
 TOPIC = "topic"
 SHARE = "$share/"
@@ -127,15 +139,36 @@ class TopicFilter(msgspec.Struct, frozen=True):
 
 def topic_filter(text: str, *where: str, language: str = NATIVE, parse: ParseClientQuery = client_query) -> TopicFilter:
     """A topic filter, and the queries told beside it, in their language. `FilterError`: one of these does not parse."""
-    share, levels, content = split(checked_filter(text))
+    checked_filter(text)
+    return narrowed_topics(text, said_beside(where, language, parse), parse)
+
+
+class Beside(NamedTuple):
+    """The queries told beside topic filters: what they let through, and those that have an exact test."""
+
+    wanted: Filter | None = None
+    tested: tuple[Query, ...] = ()
+
+
+def said_beside(where: Sequence[str], language: str = NATIVE, parse: ParseClientQuery = client_query) -> Beside:
+    """What is told beside topic filters, in that language. `FilterError`: a query of these does not parse."""
     if sum(map(len, where)) > CLIENT_TEXT_BYTES_MAX:
         raise FilterTooBig(f"queries of more than {CLIENT_TEXT_BYTES_MAX} bytes, which are the most allowed")
-    queries = [] if content is None else [parse(content, NATIVE)]
-    queries += [parse(part, language) for part in where]
-    tested = tuple(query for query in queries if query.test is not None)
+    queries = [parse(part, language) for part in where]
+    wanted = all_of(*(query.routable for query in queries)) if queries else None
+    return Beside(wanted, tuple(query for query in queries if query.test is not None))
+
+
+def narrowed_topics(text: str, beside: Beside, parse: ParseClientQuery = client_query) -> TopicFilter:
+    """A topic filter that `checked_filter` has accepted, and what is told beside it. `FilterError` as above."""
+    share, levels, content = split(text)
+    wanted, tested = beside
+    if content is not None:
+        own = parse(content, NATIVE)
+        wanted = own.routable if wanted is None else all_of(own.routable, wanted)
+        tested = tested if own.test is None else (own, *tested)
     if tested and share is not None:  # the member that gets an event may not want it, and another would have
         raise FilterError("a shared subscription is routed by filters alone: it cannot have a query with an exact test")
-    wanted = all_of(*(query.routable for query in queries)) if queries else None
     routable = _on_topic(levels)
     filter = routable if wanted is None else all_of(routable, wanted)
     return TopicFilter(text, share, levels, wanted, filter, tested)

@@ -11,7 +11,8 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from godwit.runtime.http_protocols import HEAD_S, HttpProtocol
+from godwit.runtime.http_protocols import HEAD_S, SLICES, HttpProtocol
+from godwit.runtime.read_slices import ReadSlices
 from godwit.runtime.tcp import Address
 
 __all__ = ["HttpListener"]
@@ -25,7 +26,7 @@ class HttpListener:
 
     def __init__(self, application: Any, bounds: Mapping[str, Any], **sockets: Any) -> None:
         self.listening: list[Address] = []
-        self._bounds = dict(bounds)
+        self._bounds = {**bounds, SLICES: ReadSlices()}
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
         self._config = uvicorn.Config(

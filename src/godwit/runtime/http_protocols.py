@@ -12,6 +12,7 @@
    begins with the first byte of its head. Each fragment of a WebSocket message counts `FRAGMENT_BYTES` more, its
    overhead in memory.
 7. Of many connections that close at once a few are handled in each turn of the loop (`pacing.py`).
+8. Bytes are parsed a few at a time, and connections take turns (`read_slices.py`).
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from typing import Any
 
 import h11
 import msgspec
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
@@ -28,6 +30,7 @@ from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.memory_account import TOO_SLOW, MemoryAccount
 from godwit.runtime.peer_identity import certificate_names, host_of
 from godwit.runtime.rate_limits import HostConnections
+from godwit.runtime.read_slices import ReadSlices
 from godwit.runtime.security_log import SecurityLog
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "PEER",
     "PLACE",
     "PLACES",
+    "SLICES",
     "HttpProtocol",
     "Place",
     "Places",
@@ -52,7 +56,7 @@ REFUSED = 1008  # the code that closes a WebSocket
 REASON_BYTES_MAX = 120  # a close frame takes 123
 FRAGMENT_BYTES = 64
 CERTIFICATE, HOSTS, ENTERED, PLACES, PLACE = "certificate", "hosts", "entered", "places", "place"
-MEMORY, PEER, CLOSINGS, AUDIT = "memory", "peer", "closings", "audit"
+MEMORY, PEER, CLOSINGS, AUDIT, SLICES = "memory", "peer", "closings", "audit", "slices"
 LISTENER = "http"
 
 
@@ -110,10 +114,12 @@ class Places:
 
 
 class HttpProtocol(H11Protocol):
-    """A connection with a separate state (`app_state`), which has `HOSTS`, `PLACES`, `MEMORY` and `CLOSINGS`."""
+    """A connection with a separate state (`app_state`), which has `HOSTS`, `PLACES`, `MEMORY`, `CLOSINGS`, `SLICES`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._slices: ReadSlices = self.app_state[SLICES]
+        self.flow = FlowControl(_Reading(self, transport))  # type: ignore[arg-type]
         self._answered: Any = None  # the last answered request at the last check
         self._held = 0  # bytes of a request that is not complete
         asyncio.get_running_loop().call_later(HEAD_S, self._check)
@@ -153,10 +159,22 @@ class HttpProtocol(H11Protocol):
 
     def _lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._slices.forget(self)
         self._memory.forget(self)
         _leave(self.app_state)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the application has not taken yet what was parsed."""
+        return bool(self.flow.read_paused)
+
     def data_received(self, data: bytes) -> None:
+        self._slices.feed(self, data)
+
+    def parse(self, data: bytes) -> None:
+        """Parse received bytes. (rule 8)"""
+        if self.transport.get_protocol() is not self:  # it has become a WebSocket, whose client did not wait for that
+            return
         super().data_received(data)
         held = self._held + len(data) if self._is_incomplete else 0
         if held or self._held:
@@ -245,6 +263,23 @@ class HttpProtocol(H11Protocol):
         asyncio.get_running_loop().call_later(HEAD_S, self._check)
 
 
+class _Reading:
+    """What uvicorn's flow control pauses and resumes: reading from a connection."""
+
+    def __init__(self, protocol: HttpProtocol, transport: asyncio.Transport) -> None:
+        self._protocol, self._transport = protocol, transport
+
+    def pause_reading(self) -> None:
+        """Stop reading."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again, after what waits to be parsed."""
+        self._transport.resume_reading()
+        slices: ReadSlices = self._protocol.app_state[SLICES]
+        slices.wake(self._protocol)
+
+
 class SocketProtocol(WebSocketsSansIOProtocol):
     """The same connection after it has become a WebSocket."""
 
@@ -253,6 +288,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._state = app_state
         self._peer: HttpPeer = app_state[PEER]
         self._memory: MemoryAccount = app_state[MEMORY]
+        self._slices: ReadSlices = app_state[SLICES]
         self._held = 0  # bytes of a message that is not complete
         self._fragments = 0  # of these, in fragments
         self._is_new = True  # a message is complete since that was counted
@@ -262,10 +298,27 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def _lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._slices.forget(self)
         self._memory.forget(self)
         _leave(self._state)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the application has not taken yet what was parsed."""
+        return self.read_paused
+
+    async def receive(self) -> Any:
+        """The next message, for the application."""
+        message = await super().receive()
+        if not self.read_paused:
+            self._slices.wake(self)
+        return message
+
     def data_received(self, data: bytes) -> None:
+        self._slices.feed(self, data)
+
+    def parse(self, data: bytes) -> None:
+        """Parse received bytes. (rule 8)"""
         super().data_received(data)
         held = 0 if self.transport.is_closing() else self._fragments + len(self.conn.reader.buffer)
         if held or self._held:

@@ -1,0 +1,76 @@
+"""What comes over HTTP in very many pieces is parsed a few bytes at a time, so that others are served in between."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from godwit.runtime.read_slices import SLICE_BYTES
+from tests.network.http_broker import broker
+from tests.network.waiting import run
+
+HEAD = b"POST /events HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+UPGRADE = (
+    b"GET /ws HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
+)
+PING, PONG = b"\x89\x80\0\0\0\0", b"\x8a\0"
+
+
+def parsed_sizes(monkeypatch: pytest.MonkeyPatch, protocol: type) -> list[int]:
+    """How many bytes are parsed in one go, each time."""
+    sizes: list[int] = []
+    parse = protocol.data_received
+
+    def noted(self: Any, data: bytes) -> None:
+        sizes.append(len(data))
+        parse(self, data)
+
+    monkeypatch.setattr(protocol, "data_received", noted)
+    return sizes
+
+
+def test_body_in_chunks_of_one_byte_is_parsed_a_few_bytes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        sizes = parsed_sizes(monkeypatch, H11Protocol)
+        async with broker() as (running, _):
+            reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
+            body = b'{"kind": "' + b"x" * 20_000 + b'"}'
+            writer.write(HEAD + b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b" 202 " in head
+            assert max(sizes) <= SLICE_BYTES
+            writer.close()
+
+    run(scene)
+
+
+def test_large_body_comes_whole() -> None:
+    async def scene() -> None:
+        async with broker() as (running, client):
+            reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
+            body = b'{"kind": "x"' + b"".join(b', "t%d": "%s"' % (n, b"x" * 50_000) for n in range(8)) + b"}"
+            writer.write(b"POST /events HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b" 202 " in head, await reader.read(1_000)
+            assert (await client.get("/healthz")).status_code == 200
+            writer.close()
+
+    run(scene)
+
+
+def test_thousands_of_pings_are_answered_a_few_bytes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        sizes = parsed_sizes(monkeypatch, WebSocketsSansIOProtocol)
+        async with broker() as (running, _):
+            reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
+            writer.write(UPGRADE)
+            assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+            writer.write(PING * 20_000)
+            assert await reader.readexactly(2 * 20_000) == PONG * 20_000
+            assert max(sizes) <= SLICE_BYTES
+            writer.close()
+
+    run(scene)

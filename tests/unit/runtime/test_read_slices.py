@@ -1,0 +1,136 @@
+"""Bytes of HTTP connections are parsed a few at a time, and connections take turns."""
+
+import asyncio
+
+from godwit.runtime.read_slices import SLICE_BYTES, ReadSlices
+
+
+class Parsing:
+    """Which connections were parsed, in order. A slice takes all the time of a turn."""
+
+    def __init__(self) -> None:
+        self.parsed: list[str] = []
+        self.now = 0.0
+        self.slices = ReadSlices(lambda: self.now)
+
+    def parse(self, name: str) -> None:
+        self.parsed.append(name)
+        self.now += 1.0
+
+
+class Connection:
+    """A connection and its transport."""
+
+    def __init__(self, name: str, parsing: Parsing) -> None:
+        self.name, self._parsing = name, parsing
+        self.bytes = b""
+        self.is_held = self.is_paused = self.is_over = False
+        self.transport = self
+
+    def parse(self, data: bytes) -> None:
+        assert len(data) <= SLICE_BYTES
+        self.bytes += data
+        self._parsing.parse(self.name)
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_one_slice_is_parsed_in_a_turn_of_the_loop_if_it_takes_all_its_time() -> None:
+    async def scene() -> None:
+        parsing = Parsing()
+        one = Connection("one", parsing)
+        data = bytes(range(250)) * 64  # four slices
+        parsing.slices.feed(one, data)
+        assert parsing.parsed == ["one"]
+        assert one.is_paused
+        await turns(1)
+        assert parsing.parsed == ["one"] * 2
+        await turns(2)
+        assert one.bytes == data
+        assert not one.is_paused
+        assert one not in parsing.slices
+
+    asyncio.run(scene())
+
+
+def test_little_bytes_are_parsed_at_once() -> None:
+    async def scene() -> None:
+        parsing = Parsing()
+        one = Connection("one", parsing)
+        parsing.slices.feed(one, b"GET")
+        assert one.bytes == b"GET"
+        assert not one.is_paused
+
+    asyncio.run(scene())
+
+
+def test_connections_take_turns_and_a_new_one_goes_first() -> None:
+    async def scene() -> None:
+        parsing = Parsing()
+        one, two, late = (Connection(name, parsing) for name in ("one", "two", "late"))
+        parsing.slices.feed(one, bytes(3 * SLICE_BYTES))
+        parsing.slices.feed(two, bytes(3 * SLICE_BYTES))
+        await turns(2)
+        parsing.slices.feed(late, b"GET")
+        await turns(6)
+        assert parsing.parsed == ["one", "two", "one", "late", "two", "one", "two"]
+
+    asyncio.run(scene())
+
+
+def test_bytes_that_come_in_spite_of_the_pause_stay_in_order() -> None:
+    async def scene() -> None:
+        parsing = Parsing()
+        one = Connection("one", parsing)
+        parsing.slices.feed(one, b"a" * SLICE_BYTES + b"b")
+        parsing.slices.feed(one, b"c")
+        await turns(3)
+        assert one.bytes == b"a" * SLICE_BYTES + b"bc"
+
+    asyncio.run(scene())
+
+
+def test_nothing_is_parsed_while_the_application_does_not_take_it() -> None:
+    async def scene() -> None:
+        parsing = Parsing()
+        one = Connection("one", parsing)
+        parsing.slices.feed(one, bytes(2 * SLICE_BYTES))
+        one.is_held = True
+        await turns(5)
+        assert parsing.parsed == ["one"]
+        assert one.is_paused
+        one.is_held = False
+        one.resume_reading()  # as uvicorn does
+        parsing.slices.wake(one)
+        assert one.is_paused
+        await turns(3)
+        assert parsing.parsed == ["one"] * 2
+        assert not one.is_paused
+
+    asyncio.run(scene())
+
+
+def test_nothing_is_parsed_of_a_closed_connection() -> None:
+    async def scene() -> None:
+        parsing = Parsing()
+        one, two = Connection("one", parsing), Connection("two", parsing)
+        for each in (one, two):
+            parsing.slices.feed(each, bytes(3 * SLICE_BYTES))
+        parsing.slices.forget(one)
+        two.is_over = True
+        await turns(6)
+        assert parsing.parsed == ["one", "two"]
+
+    asyncio.run(scene())
