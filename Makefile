@@ -66,6 +66,7 @@ swarm: $(READY) ## run two hundred drawn networks and look for one that breaks a
 	@$(BIN)/godwit simulate --swarm 200 --seed 7
 
 chaos: $(READY) ## kill, stop, cut and starve real brokers for two hundred rounds, and count what was lost or duplicated (half an hour)
+	@$(BIN)/python -m tests.unit.matching.every_kernel single  # once; else all brokers of the first network compile them
 	@$(BIN)/python -m tests.chaos --rounds 200
 
 hostile: $(READY) ## attack a broker in every known way, and measure how long others wait and how much memory it takes
