@@ -298,7 +298,9 @@ def test_a_neighbour_that_chooses_members_of_shared_subscriptions_in_another_way
         async with guarded("b1", {"b2": None}) as broker, good_client(broker) as is_served:
             earlier = msgspec.msgpack.encode({"type": "Intro", "version": 1, "broker": "b2"})
             await broker.closes(raw=len(earlier).to_bytes(4, "big") + earlier)
-            assert "b2 and b1 choose members of shared subscriptions in different ways (1 and 2)" in broker.closed[-1][1]
+            assert (
+                "b2 and b1 choose members of shared subscriptions in different ways (1 and 2)" in broker.closed[-1][1]
+            )
             assert "b2" not in broker.node.ports
             await is_served()
 

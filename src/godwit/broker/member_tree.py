@@ -23,7 +23,7 @@ from godwit.filters.events import Event
 __all__ = ["CHOICE", "MemberTree", "Place"]
 
 CHOICE = 2
-"""The version of the choice, to be raised when it changes: neighbours must choose alike. With 1, the highest hash won."""
+"""The version of the choice, to be raised when that changes: neighbours must choose alike. 1 was the highest hash."""
 
 DIGEST_BYTES = 16
 LEVELS = 16  # for which one digest has draws
