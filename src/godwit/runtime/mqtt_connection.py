@@ -111,7 +111,8 @@ class MqttConnection:
         self._packets.feed(data)
 
     def _on_packets(self, packets: list[Any], fault: MqttFault | None, size: int) -> None:
-        if not self._is_open:  # it was closed in an earlier turn
+        was_open = self._is_open
+        if not was_open:  # it was closed in an earlier turn
             self._packets.stop()
             return
         partial = self._packets.pending
