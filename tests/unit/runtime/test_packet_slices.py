@@ -30,9 +30,17 @@ class Taken:
         self.others_at.append(self.others)
 
     async def until_all(self) -> None:
-        while self.slices.has_more:
-            await asyncio.sleep(0)
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def turn() -> None:
             self.others += 1
+            if self.slices.has_more:
+                loop.call_soon(turn)
+            else:
+                done.set()
+
+        loop.call_soon(turn)
+        await done.wait()
 
     @property
     def topics(self) -> list[str]:
