@@ -14,6 +14,8 @@ from godwit.runtime.wire import Frames, Intro
 from tests.network.guarded import Guarded, guarded, heard
 from tests.network.waiting import run, until
 
+INTRO = Intro(broker="b2", choice=CHOICE)
+
 GROWING = [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
 Neighbour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
@@ -50,7 +52,7 @@ async def closes_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWri
 async def greets_and_closes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Says who it is, opens the link, and refuses what it is answered."""
     await heard(reader, 1)
-    writer.write(Frames.packed([Intro(broker="b2", choice=CHOICE), Hello(1, 0, 0, 1, False)]))
+    writer.write(Frames.packed([INTRO, Hello(1, 0, 0, 1, False)]))
     await heard(reader, 1)
     writer.close()
 
@@ -74,11 +76,7 @@ def test_after_a_link_that_was_accepted_a_neighbour_is_dialled_quickly_again() -
             connections += 1
             if connections == 5:
                 await heard(reader, 1)
-                writer.write(
-                    Frames.packed(
-                        [Intro(broker="b2", choice=CHOICE), Hello(1, 0, 0, 1, False), Intro(broker="b2", choice=CHOICE)]
-                    )
-                )
+                writer.write(Frames.packed([INTRO, Hello(1, 0, 0, 1, False), INTRO]))
                 await until(lambda: broker.node.machine.links["b2"].open)  # type: ignore[attr-defined]
             writer.close()
 

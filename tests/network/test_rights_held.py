@@ -69,8 +69,8 @@ def test_mqtt_what_the_machine_delivers_before_it_has_heard_of_changed_rights_is
     async def scene() -> None:
         async with watched(tmp_path, user("ann", ALL, ALL)) as at, at.broker.device("ann", 5) as ann:
             await ann.subscribe("t/#", qos)
-            principal = at.broker.gateway.clients["ann"]._inner.principal
-            principal.adopt(Principal("ann", grants=Grants(TRUE, parse("topic LIKE 't/news%'"))))
+            connection: Any = at.broker.gateway.clients["ann"]
+            connection._inner.principal.adopt(Principal("ann", grants=Grants(TRUE, parse("topic LIKE 't/news%'"))))
             await publish(at, qos, "fire", "news", "fire", "news")
             assert [(await ann.next()).topic for _ in range(2)] == ["t/news", "t/news"]
             await until(lambda: at.broker.machine.sessions.session("ann").queue.confirmed_up_to() == 4)

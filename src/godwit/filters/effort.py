@@ -8,7 +8,7 @@ up the answer is the safe one: `covers` says no, `intersects` yes, a merge is no
 *Rules.*
 1. Steps are counted, not timed: the same question gives the same answer on every machine and in every replay.
 2. A cached answer costs the steps of its first computation, so earlier questions do not change an answer. Equal filters
-   with their parts in another order may take other steps, and are asked about anew.
+   with their parts in another order may take other steps, and are asked about again.
 3. Code that spends steps tests `is_over` before each piece of work that can be large, so no question takes much more
    than its limit.
 """

@@ -96,7 +96,7 @@ def steps_through(body: bytes, now: float) -> Iterator[Event | None]:
         whole: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if body.count(b"\n") + body.count(b"\r") > LINE_ENDS_MAX:
-            raise BadBody(1, f"not valid JSON: {error}; or more than {LINE_ENDS_MAX} ends of lines") from None
+            raise BadBody(1, f"neither JSON ({error}) nor JSON lines: more than {LINE_ENDS_MAX} line ends") from None
         lines = [(number, line) for number, line in enumerate(body.splitlines(), start=1) if line.strip()]
         if len(lines) < 2:
             raise BadBody(1, f"not valid JSON: {error}") from None

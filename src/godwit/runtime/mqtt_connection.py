@@ -86,8 +86,7 @@ class MqttConnection:
         self._session = MqttSession(gateway.settings, parse=self._parsed.parse)
         self._is_open = True  # the client is there
         self._has_said_connect = self._is_attached = False
-        self._is_over = False  # the MQTT session is; its will may be pending
-        self._is_forgotten = False
+        self._is_over = self._is_forgotten = False  # the MQTT session is; its will may be pending
         self._inner: InProcessConnection | None = None
         self._wishes: MqttTranslator | None = None
         self._accepted = 0  # requests that are sent after all others
@@ -111,9 +110,6 @@ class MqttConnection:
         self._packets.feed(data)
 
     def _on_packets(self, packets: list[Any], fault: MqttFault | None, size: int) -> None:
-        if not self._is_open:  # it was closed in an earlier turn
-            self._packets.stop()
-            return
         partial = self._packets.pending
         if partial or self._has_partial:
             self._has_partial = partial > 0
@@ -486,6 +482,7 @@ class MqttConnection:
             if data := self._taken():
                 self._write(data)
             self._is_open = False
+            self._packets.stop()
             self._greeting_timer.cancel()
             self.closed_because = reason
             self.gateway.leave(self)
