@@ -182,8 +182,10 @@ class EventBroker:
         return _parts(session, to, [])
 
     def all_of(self, session: Session, to: NodeId) -> list[Replay]:
-        """A session with its queue. It stays here under another name. Rule 1."""
+        """A session with its queue. It stays here under another name. Rule 1. Of an island, only its events matter."""
         parts = _parts(session, to, session.queue.waiting())
+        if is_island(session.client) and parts[0].state is not None:
+            parts[0] = structs.replace(parts[0], state=structs.replace(parts[0].state, subscriptions=(), seen=()))
         session.name = self.sessions.new_name()
         return parts
 

@@ -16,7 +16,7 @@ A client that comes from that island by itself gets what it had asked for there.
    of. At most `ISLANDS_MAX` islands have sessions, and each at most `WISHES_MAX` subscriptions: instead of more it has
    one to everything. What a bound drops is recorded as lost.
 
-*Paper.* [mobile §3.1] "both could operate in a coordinated fashion"; queueing for whoever is out of reach.
+*Paper.* [mobile §3.1] "both could operate in a coordinated fashion"; queueing for a client that is out of reach.
 """
 
 from collections.abc import Iterable, Iterator

@@ -239,6 +239,9 @@ class AdHocWorld:
         for subscription, filter in self.wanted[name].items():
             self.subscribe(name, subscription, filter)
         if disk is not None:
+            for client, held in disk.sessions.items():
+                if held.queue.ends_at is None and (name, client) in self.left_at:  # it gets a whole lease
+                    self.left_at[name, client] = self.world.now
             self.disks[name] = disk
             self.world.command(name, self._resumed)
 
