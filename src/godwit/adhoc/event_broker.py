@@ -79,6 +79,8 @@ class EventBroker:
         self._broker = Broker(name, {}, config, incarnation, components=components, make_routing=lambda *_: self._tree)
         self.sessions = self._broker.sessions
         self._leaders: dict[NodeId, NodeId] = {}  # by neighbour: who it is
+        self._parted: dict[NodeId, float] = {}  # by event broker that was lost: until when it keeps what is for us
+        self._parted: dict[NodeId, float] = {}  # by event broker that was lost: until when it keeps what is for us
         self._if_parted: dict[NodeId, tuple[tuple[Filter, ...], SessionState]] = {}  # what it wants, and as a session
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -223,6 +225,9 @@ class EventBroker:
         What has waited for it goes first, and what it wanted before is in force until it has told all again.
         """
         effects: list[Effect] = []
+        until, lease_s = self._parted.pop(far, None), self.config.limits.session_expiry_s or 0.0
+        if until is not None and until <= now:  # it has kept nothing: the next receipts of clients here say so
+            self.sessions.losses.hear(until - lease_s)
         self._broker.links[peer], self._leaders[peer] = link, far
         kept = self.sessions.session(island_of(far))
         for event in [] if kept is None else kept.queue.events():
@@ -241,6 +246,10 @@ class EventBroker:
         if link is None:
             return []
         far = self._leaders[peer]
+        self._parted.pop(far, None)
+        self._parted[far] = until
+        if len(self._parted) > ISLANDS_MAX:
+            del self._parted[next(iter(self._parted))]
         effects = self._keep(island_of(far), self._tree.in_subs[peer].values(), events_of(link.outbox), until, now)
         self._broker.carry_out(_prune(self._tree, peer), effects, now)
         self._if_parted.pop(peer, None)

@@ -240,8 +240,11 @@ class AdHocWorld:
             self.subscribe(name, subscription, filter)
         if disk is not None:
             for client, held in disk.sessions.items():
-                if held.queue.ends_at is None and (name, client) in self.left_at:  # it gets a whole lease
+                ends_at = held.queue.ends_at
+                if ends_at is None and (name, client) in self.left_at:  # it gets a whole lease
                     self.left_at[name, client] = self.world.now
+                elif ends_at is not None and ends_at <= self.world.now:
+                    self._excuse_what_is_on_trunks(client, name)
             self.disks[name] = disk
             self.world.command(name, self._resumed)
 
@@ -353,14 +356,18 @@ class AdHocWorld:
 
     def _ended(self, leader: str, client: str) -> None:
         """A session has ended: it must not be of a device that was in the island all the time."""
-        for key in self._over_trunks:
-            if key[0] == client:
-                self.excused.setdefault(key, f"its session at {leader} has ended")
+        self._excuse_what_is_on_trunks(client, leader)
         if client not in self.configs:
             return
         is_here = client in self.islands[leader] and self.node(client).leader == leader
         if is_here and self.world.now - self.stable_since[leader] >= converge_s(self.configs[leader]):
             self._violate("everything in force", f"{leader} has ended its session", client)
+
+    def _excuse_what_is_on_trunks(self, client: str, leader: str) -> None:
+        """The session has ended that a client had there: what comes over trunks from now on has nowhere to go."""
+        for key in self._over_trunks:
+            if key[0] == client:
+                self.excused.setdefault(key, f"its session at {leader} has ended")
 
     def _took_over(self, leader: str, former: str) -> None:
         """A leader has taken over the sessions of another, with the rest of their leases."""
