@@ -37,6 +37,7 @@ from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.adhoc.device import AdHocConfig
 from godwit.adhoc.holdings import Holdings, resume
 from godwit.broker.effects import Effect, Notify
+from godwit.broker.limits import Limits
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
@@ -55,6 +56,7 @@ from godwit.trace import Record, TraceSink
 __all__ = ["AdHocWorld", "EventId", "Pair", "converge_s", "deliver_s"]
 
 EventId = tuple[str, int]
+SEEN_WINDOW = Limits().seen_window
 EVENTS_PER_LIFE, ATTEMPTS_PER_LIFE = 1_000_000, 1_000_000
 Pair = tuple[str, str]
 """Two devices in range of each other, in the order of their names."""
@@ -320,6 +322,8 @@ class AdHocWorld:
             self.excused[record.peer or name, id] = record.detail
         elif record.kind == "suppressed" and not record.peer and self._may_be_overtaken(name, id):
             self.excused.setdefault((name, id), "overtaken")
+        elif record.kind == "suppressed" and self._is_far_behind(name, record.peer, id):
+            self.excused.setdefault((record.peer, id), "overtaken")
         if self.trace is not None:
             self.trace.write(now, name, record)
 
@@ -468,6 +472,14 @@ class AdHocWorld:
             if broker is not None and id in broker.kept_for_others():
                 return True
         return False
+
+    def _is_far_behind(self, leader: str, client: str, id: EventId) -> bool:
+        """Whether a session has had an event so much later that it takes this one for a duplicate. (`seen.py`)"""
+        broker = self.node(leader).broker
+        if broker is None or client not in self.configs or id in self.delivered[client]:
+            return False
+        had = [*self.delivered[client], *queued_events(broker, client, id[0])]
+        return any(publisher == id[0] and number >= id[1] + SEEN_WINDOW for publisher, number in had)
 
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:
         """Whether a later event of the same publisher came first, from an event broker where this one did not wait.
