@@ -265,6 +265,8 @@ class EventBroker:
         if until <= now:
             return [_lost(island, event, "the lease has expired") for event in events]
         removed, before = RemovedEntries(), self.sessions.session(island)
+        if before is None and sum(is_island(one.client) for one in self.sessions) >= ISLANDS_MAX:
+            return [_lost(island, event, f"more than {ISLANDS_MAX} islands have parted") for event in events]
         if before is not None:
             wanted = [*(subscribe.filter for subscribe in before.subscriptions.values()), *wanted]
             events = [*before.queue.events(), *events]
@@ -275,10 +277,6 @@ class EventBroker:
         if not session.subscriptions and not events:
             return self._broker.withdraw(removed, now)
         effects = self._instead(removed, session, now)
-        islands = sorted((one for one in self.sessions if is_island(one.client)), key=lambda one: one.ends_at or 0.0)
-        for one in islands[: max(len(islands) + 1 - ISLANDS_MAX, 0)]:
-            effects += [_lost(one.client, event, "too many islands have parted") for event in one.queue.events()]
-            effects += self.forget(one.client, now)
         effects += [*put(session, events, now), *self.sessions.adopt(session, None, Attach(island), now)]
         return effects + self.end_lease(island, until)
 

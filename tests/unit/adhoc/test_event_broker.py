@@ -139,19 +139,18 @@ def test_a_neighbour_that_wants_nothing_leaves_no_session() -> None:
     assert kept_for(here) is None
 
 
-def test_of_more_parted_islands_than_there_is_room_for_the_one_whose_lease_ends_first_is_given_up() -> None:
+def test_more_parted_islands_than_there_is_room_for_are_turned_away() -> None:
     here = holding("here", 1)
     effects: list[Effect] = []
     for number in range(ISLANDS_MAX + 1):
         trunk, far = f"trunk{number}", f"there{number}"
         here.join(trunk, far, Link(trunk, 1, LinkConfig()), 0.0)
         here.on_trunk(trunk, Subscribe((far, "1"), parse("n > 0")), 0.0)
-        effects = here.part(trunk, 30.0 + number, 1.0)
-        if number == 0:
-            published(here, 2)
-    assert lost(effects) == [("there0/", 2, "too many islands have parted")]
-    assert kept_for(here, "there0/") is None
-    assert kept_for(here, "there1/") == []
+        published(here, 2 + number)
+        effects = here.part(trunk, 30.0, 1.0)
+    assert lost(effects) == [(f"there{ISLANDS_MAX}/", 2 + ISLANDS_MAX, f"more than {ISLANDS_MAX} islands have parted")]
+    assert kept_for(here, f"there{ISLANDS_MAX}/") is None
+    assert kept_for(here, f"there{ISLANDS_MAX - 1}/") == [1 + ISLANDS_MAX, 2 + ISLANDS_MAX]
     assert len(here.sessions) == 2 + ISLANDS_MAX
 
 
