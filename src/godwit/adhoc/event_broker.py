@@ -80,7 +80,6 @@ class EventBroker:
         self.sessions = self._broker.sessions
         self._leaders: dict[NodeId, NodeId] = {}  # by neighbour: who it is
         self._parted: dict[NodeId, float] = {}  # by event broker that was lost: until when it keeps what is for us
-        self._parted: dict[NodeId, float] = {}  # by event broker that was lost: until when it keeps what is for us
         self._if_parted: dict[NodeId, tuple[tuple[Filter, ...], SessionState]] = {}  # what it wants, and as a session
 
     def handle(self, input: Input, now: float) -> list[Effect]:

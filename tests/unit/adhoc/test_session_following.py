@@ -141,7 +141,7 @@ def test_what_is_kept_for_another_island_is_offered_handed_to_its_event_broker_a
     assert (offer.holder, offer.sessions[island_of(FAR)]) == ("here", 0)
     check_following(offer)
     for part in ("queue", "done"):
-        question = WantSession(island_of(FAR), 1, FAR, part, "here")  # type: ignore[arg-type]
+        question = WantSession(island_of(FAR), 1, FAR, part, "here")
         node.following.on_message(left.name, question, 1.0)
     [handed] = told(node, left)
     check_following(handed)
