@@ -197,6 +197,37 @@ def test_a_session_follows_its_client_to_another_event_broker_while_both_coordin
     run(scene)
 
 
+def test_what_is_on_its_way_to_another_event_broker_survives_the_end_of_the_device_that_sends_it(
+    tmp_path: Path,
+) -> None:
+    low: dict[str, Any] = {"machine": quick(priority=0.1, meeting="coordinate")}
+    high: dict[str, Any] = {"machine": quick(priority=0.9, meeting="coordinate")}
+
+    async def scene() -> None:
+        async with devices(tmp_path) as found:
+            await found.start("a", **high)
+            await found.start("b", ["a"], **low)
+            await until(lambda: found["b"].machine.leader == "a", "b follows a")
+            await found.start("z", **high)
+            await found.start("y", ["z"], **low)
+            await until(lambda: found["y"].machine.leader == "z", "y follows z")
+            await found.start("m", ["b", "y"], **low)
+            await until(lambda: all(knows_other(found[name]) for name in "az"), "each knows what the other wants")
+            await found.stop("m")
+            for number in range(3):
+                found["b"].publish({"n": number})
+            broker = found["a"].machine.broker
+            assert broker is not None
+            await until(lambda: len(broker.kept_for_others()) == 3, "three events wait at a for z")
+            await found.stop("a")
+            await found.start("a", ["b"], **high)
+            await found.start("m", ["b", "y"], **low)
+            await until(lambda: len(found.came["y"]) >= 3, "they have come")
+            assert numbers(found.came["y"], "b") == [0, 1, 2]
+
+    run(scene)
+
+
 def test_a_device_that_comes_back_has_a_new_life_and_its_old_name(tmp_path: Path) -> None:
     async def scene() -> None:
         async with devices(tmp_path) as found:

@@ -71,11 +71,11 @@ def test_once_links_rest_every_island_has_one_event_broker_that_holds_all_and_se
 
 
 @SOME
-@given(histories())
-def test_when_all_meet_nothing_that_anybody_holds_is_lost_and_nothing_comes_twice(history):
-    net = lived(history)
+@given(histories(), st.sampled_from(["merge", "coordinate"]))
+def test_when_all_meet_nothing_that_anybody_holds_is_lost_and_nothing_comes_twice(history, meeting):
+    net = lived(history, meeting)
     net.set_links(pairwise(history["names"]))
-    net.run(REST_S + 5)
+    net.run(converge_s(AdHocConfig(meeting=meeting)) + 6)
     net.check_islands()
     net.judge()
     assert net.violations == []

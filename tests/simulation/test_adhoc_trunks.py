@@ -138,6 +138,26 @@ def test_what_is_kept_for_an_event_broker_that_comes_back_behind_another_one_is_
     judged(net)
 
 
+def test_an_event_broker_that_is_left_alone_keeps_what_is_for_others():
+    """`a` has no members any more, and loses `z` before it has acknowledged the event."""
+    net = coordinating()
+    net.subscribe("z", "all", TRUE)
+    joined(net, ("a", "z"))
+    net.set_links([*THERE, ("a", "z")])
+    net.run(60)
+    broker = net.node("a").broker
+    assert broker is not None
+    assert [session.client for session in broker.sessions] == ["a"]
+    net.publish("a", {"x": 1})
+    net.run(0.001)
+    net.set_links(THERE)
+    net.run(10)
+    net.set_links([*THERE, ("a", "z")])
+    net.run(30)
+    assert numbers(net, "z", "a") == [1]
+    judged(net)
+
+
 @pytest.mark.parametrize("after_s", [0.001, 0.006, 0.011, 0.016])
 def test_an_event_that_is_on_its_way_over_a_trunk_is_on_the_disk_of_the_event_broker_that_sends_it(after_s):
     net = coordinating(has_disks=True)

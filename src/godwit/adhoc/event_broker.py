@@ -79,6 +79,7 @@ class EventBroker:
         self._broker = Broker(name, {}, config, incarnation, components=components, make_routing=lambda *_: self._tree)
         self.sessions = self._broker.sessions
         self._leaders: dict[NodeId, NodeId] = {}  # by neighbour: who it is
+        self._parted: dict[NodeId, float] = {}  # by event broker that was lost: until when it keeps what is for us
         self._if_parted: dict[NodeId, tuple[tuple[Filter, ...], SessionState]] = {}  # what it wants, and as a session
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -182,8 +183,10 @@ class EventBroker:
         return _parts(session, to, [])
 
     def all_of(self, session: Session, to: NodeId) -> list[Replay]:
-        """A session with its queue. It stays here under another name. Rule 1."""
+        """A session with its queue. It stays here under another name. Rule 1. Of an island, only its events matter."""
         parts = _parts(session, to, session.queue.waiting())
+        if is_island(session.client) and parts[0].state is not None:
+            parts[0] = structs.replace(parts[0], state=structs.replace(parts[0].state, subscriptions=(), seen=()))
         session.name = self.sessions.new_name()
         return parts
 
@@ -221,6 +224,9 @@ class EventBroker:
         What has waited for it goes first, and what it wanted before is in force until it has told all again.
         """
         effects: list[Effect] = []
+        until, lease_s = self._parted.pop(far, None), self.config.limits.session_expiry_s or 0.0
+        if until is not None and until <= now:  # it has kept nothing: the next receipts of clients here say so
+            self.sessions.losses.hear(until - lease_s)
         self._broker.links[peer], self._leaders[peer] = link, far
         kept = self.sessions.session(island_of(far))
         for event in [] if kept is None else kept.queue.events():
@@ -239,6 +245,10 @@ class EventBroker:
         if link is None:
             return []
         far = self._leaders[peer]
+        self._parted.pop(far, None)
+        self._parted[far] = until
+        if len(self._parted) > ISLANDS_MAX:
+            del self._parted[next(iter(self._parted))]
         effects = self._keep(island_of(far), self._tree.in_subs[peer].values(), events_of(link.outbox), until, now)
         self._broker.carry_out(_prune(self._tree, peer), effects, now)
         self._if_parted.pop(peer, None)
@@ -254,6 +264,8 @@ class EventBroker:
         if until <= now:
             return [_lost(island, event, "the lease has expired") for event in events]
         removed, before = RemovedEntries(), self.sessions.session(island)
+        if before is None and sum(is_island(one.client) for one in self.sessions) >= ISLANDS_MAX:
+            return [_lost(island, event, f"more than {ISLANDS_MAX} islands have parted") for event in events]
         if before is not None:
             wanted = [*(subscribe.filter for subscribe in before.subscriptions.values()), *wanted]
             events = [*before.queue.events(), *events]
@@ -264,10 +276,6 @@ class EventBroker:
         if not session.subscriptions and not events:
             return self._broker.withdraw(removed, now)
         effects = self._instead(removed, session, now)
-        islands = sorted((one for one in self.sessions if is_island(one.client)), key=lambda one: one.ends_at or 0.0)
-        for one in islands[: max(len(islands) + 1 - ISLANDS_MAX, 0)]:
-            effects += [_lost(one.client, event, "too many islands have parted") for event in one.queue.events()]
-            effects += self.forget(one.client, now)
         effects += [*put(session, events, now), *self.sessions.adopt(session, None, Attach(island), now)]
         return effects + self.end_lease(island, until)
 

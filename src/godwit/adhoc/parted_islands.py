@@ -13,10 +13,10 @@ A client that comes from that island by itself gets what it had asked for there.
 2. What is sent again may come twice: sessions and clients know events by their numbers.
 3. An island's session is named after its event broker, with a slash at the end. No device has a slash in its name.
 4. What waits is bounded as in every session, and by the lease, which begins when the other event broker was last heard
-   of. At most `ISLANDS_MAX` islands have sessions, and each at most `WISHES_MAX` subscriptions: instead of more it has
-   one to everything. What a bound drops is recorded as lost.
+   of. At most `ISLANDS_MAX` islands have sessions, and for others nothing is kept; each has at most `WISHES_MAX`
+   subscriptions, and instead of more one to everything. What a bound drops is recorded as lost.
 
-*Paper.* [mobile §3.1] "both could operate in a coordinated fashion"; queueing for whoever is out of reach.
+*Paper.* [mobile §3.1] "both could operate in a coordinated fashion"; queueing for a client that is out of reach.
 """
 
 from collections.abc import Iterable, Iterator

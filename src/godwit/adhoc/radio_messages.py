@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 NAME_CHARS_MAX = 256
+SESSION_CHARS_MAX = NAME_CHARS_MAX + 1  # that of an island has a slash at the end (`parted_islands.py`)
 NUMBER_MAX = 2**62
 
 CircuitId = tuple[NodeId, int]
@@ -137,8 +138,8 @@ def check_following(message: WantSession | HandSession | OfferSessions) -> None:
         names, numbers = [message.holder, message.to], [message.replay.attempt]
         if type(message.lease_s) not in (int, float) or not 0 <= message.lease_s < NUMBER_MAX:
             raise PeerFault(f"a lease of {shown(message.lease_s)}: it must be seconds, 0 or more")
-    if any(type(name) is not str or not 0 < len(name) <= NAME_CHARS_MAX for name in names):
-        raise PeerFault(f"a {kind} with a name that has not 1 to {NAME_CHARS_MAX} characters")
+    if any(type(name) is not str or not 0 < len(name) <= SESSION_CHARS_MAX for name in names):
+        raise PeerFault(f"a {kind} with a name that has not 1 to {SESSION_CHARS_MAX} characters")
     if any(type(number) is not int or not 0 <= number < NUMBER_MAX for number in numbers):
         raise PeerFault(f"a {kind} with an attempt that is not a whole number, 0 or more")
 

@@ -37,6 +37,7 @@ from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.adhoc.device import AdHocConfig
 from godwit.adhoc.holdings import Holdings, resume
 from godwit.broker.effects import Effect, Notify
+from godwit.broker.limits import Limits
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
@@ -55,6 +56,7 @@ from godwit.trace import Record, TraceSink
 __all__ = ["AdHocWorld", "EventId", "Pair", "converge_s", "deliver_s"]
 
 EventId = tuple[str, int]
+SEEN_WINDOW = Limits().seen_window
 EVENTS_PER_LIFE, ATTEMPTS_PER_LIFE = 1_000_000, 1_000_000
 Pair = tuple[str, str]
 """Two devices in range of each other, in the order of their names."""
@@ -239,6 +241,12 @@ class AdHocWorld:
         for subscription, filter in self.wanted[name].items():
             self.subscribe(name, subscription, filter)
         if disk is not None:
+            for client, held in disk.sessions.items():
+                ends_at = held.queue.ends_at
+                if ends_at is None and (name, client) in self.left_at:  # it gets a whole lease
+                    self.left_at[name, client] = self.world.now
+                elif ends_at is not None and ends_at <= self.world.now:
+                    self._excuse_what_is_on_trunks(client, name)
             self.disks[name] = disk
             self.world.command(name, self._resumed)
 
@@ -314,6 +322,8 @@ class AdHocWorld:
             self.excused[record.peer or name, id] = record.detail
         elif record.kind == "suppressed" and not record.peer and self._may_be_overtaken(name, id):
             self.excused.setdefault((name, id), "overtaken")
+        elif record.kind == "suppressed" and self._is_far_behind(name, record.peer, id):
+            self.excused.setdefault((record.peer, id), "overtaken")
         if self.trace is not None:
             self.trace.write(now, name, record)
 
@@ -350,14 +360,18 @@ class AdHocWorld:
 
     def _ended(self, leader: str, client: str) -> None:
         """A session has ended: it must not be of a device that was in the island all the time."""
-        for key in self._over_trunks:
-            if key[0] == client:
-                self.excused.setdefault(key, f"its session at {leader} has ended")
+        self._excuse_what_is_on_trunks(client, leader)
         if client not in self.configs:
             return
         is_here = client in self.islands[leader] and self.node(client).leader == leader
         if is_here and self.world.now - self.stable_since[leader] >= converge_s(self.configs[leader]):
             self._violate("everything in force", f"{leader} has ended its session", client)
+
+    def _excuse_what_is_on_trunks(self, client: str, leader: str) -> None:
+        """The session has ended that a client had there: what comes over trunks from now on has nowhere to go."""
+        for key in self._over_trunks:
+            if key[0] == client:
+                self.excused.setdefault(key, f"its session at {leader} has ended")
 
     def _took_over(self, leader: str, former: str) -> None:
         """A leader has taken over the sessions of another, with the rest of their leases."""
@@ -458,6 +472,14 @@ class AdHocWorld:
             if broker is not None and id in broker.kept_for_others():
                 return True
         return False
+
+    def _is_far_behind(self, leader: str, client: str, id: EventId) -> bool:
+        """Whether a session has had an event so much later that it takes this one for a duplicate. (`seen.py`)"""
+        broker = self.node(leader).broker
+        if broker is None or client not in self.configs or id in self.delivered[client]:
+            return False
+        had = [*self.delivered[client], *queued_events(broker, client, id[0])]
+        return any(publisher == id[0] and number >= id[1] + SEEN_WINDOW for publisher, number in had)
 
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:
         """Whether a later event of the same publisher came first, from an event broker where this one did not wait.

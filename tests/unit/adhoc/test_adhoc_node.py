@@ -517,6 +517,15 @@ def test_a_malformed_frame_ends_its_circuit_and_no_other(frame):
     assert [session.client for session in one.broker.sessions] == ["n"]
 
 
+def test_no_device_takes_the_session_of_an_island():
+    one = leading()
+    one.handle(arrived("a", Relayed("z/", "n", 5, 0, Carried(("z/", 1), Hello(1, 0, 0, 1, False)))), 3.0)
+    one.handle(arrived("a", Relayed("z/", "n", 6, 0, Carried(("z/", 1), Frame(1, 0, Attach("z/"))))), 3.1)  # type: ignore[arg-type]
+    assert "z/#1" not in one.device.circuits
+    assert one.broker is not None
+    assert [session.client for session in one.broker.sessions] == ["n"]
+
+
 def test_who_polls_and_is_unknown_is_told_so():
     one = leading()
     [(peer, answer)] = sent(one.handle(arrived("a", Relayed("x", "n", 5, 0, Poll(("x", 3)))), 3.0), Relayed)

@@ -9,8 +9,9 @@ from godwit.adhoc.event_broker import EventBroker, check_part
 from godwit.adhoc.parted_islands import ISLANDS_MAX, WISHES_MAX
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Closed, Effect, Heard, Opened, Tell, Trace
+from godwit.broker.limits import Limits
 from godwit.broker.links import Link, LinkConfig
-from godwit.broker.messages import Attach, Delivery, Publish, Request, Subscribe, Synced
+from godwit.broker.messages import Attach, Attached, Delivery, Publish, Request, Subscribe, Synced
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
@@ -138,19 +139,18 @@ def test_a_neighbour_that_wants_nothing_leaves_no_session() -> None:
     assert kept_for(here) is None
 
 
-def test_of_more_parted_islands_than_there_is_room_for_the_one_whose_lease_ends_first_is_given_up() -> None:
+def test_more_parted_islands_than_there_is_room_for_are_turned_away() -> None:
     here = holding("here", 1)
     effects: list[Effect] = []
     for number in range(ISLANDS_MAX + 1):
         trunk, far = f"trunk{number}", f"there{number}"
         here.join(trunk, far, Link(trunk, 1, LinkConfig()), 0.0)
         here.on_trunk(trunk, Subscribe((far, "1"), parse("n > 0")), 0.0)
-        effects = here.part(trunk, 30.0 + number, 1.0)
-        if number == 0:
-            published(here, 2)
-    assert lost(effects) == [("there0/", 2, "too many islands have parted")]
-    assert kept_for(here, "there0/") is None
-    assert kept_for(here, "there1/") == []
+        published(here, 2 + number)
+        effects = here.part(trunk, 30.0, 1.0)
+    assert lost(effects) == [(f"there{ISLANDS_MAX}/", 2 + ISLANDS_MAX, f"more than {ISLANDS_MAX} islands have parted")]
+    assert kept_for(here, f"there{ISLANDS_MAX}/") is None
+    assert kept_for(here, f"there{ISLANDS_MAX - 1}/") == [1 + ISLANDS_MAX, 2 + ISLANDS_MAX]
     assert len(here.sessions) == 2 + ISLANDS_MAX
 
 
@@ -181,6 +181,23 @@ def test_a_client_that_comes_over_gets_what_waits_and_what_it_had_asked_for() ->
     effects = here.handle(Heard("eve", Attach("eve", session="x", attempt=3, home="there", wanted=wanted)), 3.0)
     deliveries = [each.message for each in effects if type(each) is Tell and type(each.message) is Delivery]
     assert [each.event.sequence for each in deliveries] == [3, 4]  # which it has not confirmed, once
+
+
+@pytest.mark.parametrize(("back_at", "since"), [(29.0, None), (31.0, 0.0)])
+def test_receipts_say_that_events_may_be_lost_when_a_neighbour_is_back_after_the_lease(
+    back_at: float, since: float | None
+) -> None:
+    here = EventBroker("here", BrokerConfig(limits=Limits(session_expiry_s=30.0)), 1)
+    here.handle(Opened("ann"), 0.0)
+    here.handle(Heard("ann", Attach("ann", attempt=1)), 0.0)
+    here.join("trunk", "there", Link("trunk", 1, LinkConfig()), 0.0)
+    here.part("trunk", 30.0, 5.0)
+    here.join("again", "there", Link("again", 1, LinkConfig()), back_at)
+    here.handle(Closed("ann"), back_at)
+    here.handle(Opened("ann"), back_at)
+    effects = here.handle(Heard("ann", Attach("ann", session="here/1/1", attempt=2)), back_at)
+    [attached] = [each.message for each in effects if type(each) is Tell and type(each.message) is Attached]
+    assert attached.receipt.lost_since == since
 
 
 def lost(effects: list[Effect]) -> list[tuple[str, int, str]]:

@@ -11,9 +11,11 @@ from godwit.adhoc.adhoc_node import AdHocNode
 from godwit.adhoc.device import AdHocConfig
 from godwit.adhoc.event_broker import EventBroker
 from godwit.adhoc.holdings import Holdings, HoldingsState, Kept, KeptForward, KeptOwn, KeptQueue, KeptSession
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Closed, Heard, Opened
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Attach, Publish, QueueRules, Request, Subscribe, Unsubscribe
+from godwit.broker.links import Link, LinkConfig
+from godwit.broker.messages import Ack, Attach, Hello, Publish, QueueRules, Request, Subscribe, Unsubscribe
 from godwit.broker.session import Session
 from godwit.client.client import Client, ClientConfig
 from godwit.codec.journal_entries import JournalEntry
@@ -209,6 +211,49 @@ def test_a_session_that_has_come_whole_under_its_name_is_written_as_a_whole() ->
     assert here.session.name == name
     here.written()
     assert [item.event.sequence for item in here.told.sessions["ann"].items.values()] == [1, 2, 11]
+
+
+def test_what_waits_on_a_trunk_is_written_as_the_session_of_the_island_until_it_is_acknowledged() -> None:
+    node = AdHocNode("a", Client("a", ClientConfig()), AdHocConfig(meeting="coordinate"))
+    broker, disk, told = EventBroker("a", BrokerConfig(), 1), Holdings(), Holdings()
+    node.device.broker = broker
+    link = Link("trunk", 1, LinkConfig())
+    link.on_up(0.0)
+    link.on_hello(Hello(1, 1, 0, 1, heard=True), 0.0)
+    broker.join("trunk", "z", link, 0.0)
+    broker.on_trunk("trunk", Subscribe(("z", "1"), TRUE), 0.0)
+    broker.handle(Opened("bob"), 0.0)
+    broker.handle(Heard("bob", Attach("bob", attempt=1)), 0.0)
+
+    def write() -> list[Kept]:
+        changes = disk.changes(node, Client("a", ClientConfig()))
+        for kept in changes:
+            told.add(kept)
+        assert told.snapshot() == disk.snapshot()
+        return changes
+
+    def waiting() -> list[int]:
+        return [item.event.sequence for item in told.sessions["z/"].items.values()]
+
+    write()
+    assert write() == []
+    for number in (1, 2, 3):
+        broker.handle(Heard("bob", Request(number, Publish(Event({"n": number}, "bob", number)))), 0.0)
+        link.send(Unsubscribe(("a", str(number))), [], 0.0)  # which is no event
+        write()
+        assert write() == []
+    assert waiting() == [1, 2, 3]
+    link.on_ack(Ack(link.sent - 2), [], 1.0)  # the third has not come, and what was said behind it
+    write()
+    assert waiting() == [3]
+    broker.part("trunk", 30.0, 1.0)
+    write()
+    assert waiting() == [3]
+    [subscribe] = told.sessions["z/"].state.subscriptions
+    assert subscribe.filter == TRUE
+    broker.join("again", "z", Link("again", 1, LinkConfig()), 2.0)
+    write()
+    assert waiting() == [3]
 
 
 def test_what_was_forwarded_and_answered_goes() -> None:

@@ -1,12 +1,22 @@
 """Sessions that follow their clients: when a holder may forget one that it has handed out."""
 
+from typing import Any
+
 from msgspec import structs
 
 from godwit.adhoc.adhoc_node import AdHocNode
+from godwit.adhoc.circuits import Circuit
 from godwit.adhoc.device import AdHocConfig
 from godwit.adhoc.event_broker import EventBroker
-from godwit.adhoc.radio_messages import HandSession, OfferSessions, WantSession
+from godwit.adhoc.parted_islands import island_of
+from godwit.adhoc.radio_messages import HandSession, OfferSessions, WantSession, check_following
+from godwit.broker.broker_config import BrokerConfig
+from godwit.broker.effects import Heard
+from godwit.broker.messages import Publish, QueuedEvent, Request, Subscribe, Synced, Unsubscribe
 from godwit.client.client import Client, ClientConfig
+from godwit.filters.events import Event
+from godwit.filters.filters import TRUE
+from godwit.mobility.move_messages import Replay
 from tests.unit.adhoc.test_event_broker import handed_over, holding
 
 ATTEMPT = 5  # of the client's greeting at `new`, where it is now
@@ -97,3 +107,67 @@ def test_an_offered_session_is_taken_only_when_its_client_has_subscribed_here() 
     assert len(node.following) == 0
     node.following.on_message("trunk", OfferSessions("old", {"ann": 0}), 1.0)
     assert len(node.following) == 1
+
+
+def trunked(node: AdHocNode, far: str) -> Circuit:
+    """A trunk to another event broker, which keeps what is sent over it."""
+    assert node.broker is not None
+    trunk = node.device.new_circuit(far)
+    assert trunk.link is not None
+    node.device.let("broker", node.broker.join(trunk.name, far, trunk.link, 1.0))
+    return trunk
+
+
+def told(node: AdHocNode, trunk: Circuit) -> list[Any]:
+    """What was sent over a trunk since this was asked last, but subscriptions."""
+    node.device.carry_out(1.0)
+    assert trunk.link is not None
+    return [message for message in trunk.link.give_up() if type(message) not in (Subscribe, Unsubscribe, Synced)]
+
+
+FAR = "f" * 256  # a name of the greatest length
+
+
+def test_what_is_kept_for_another_island_is_offered_handed_to_its_event_broker_and_forgotten() -> None:
+    node, broker = holder()
+    lost, left = trunked(node, FAR), trunked(node, "left")
+    broker.on_trunk(lost.name, Subscribe((FAR, "1"), TRUE), 1.0)
+    lost.until = 30.0
+    node.device.drop(lost, 1.0)
+    broker.handle(Heard("bob", Request(2, Publish(Event({"n": 2}, "bob", 2)))), 1.0)
+    told(node, left)
+    node.following.offer(1.0)
+    [offer] = told(node, left)
+    assert (offer.holder, offer.sessions[island_of(FAR)]) == ("here", 0)
+    check_following(offer)
+    for part in ("queue", "done"):
+        question = WantSession(island_of(FAR), 1, FAR, part, "here")
+        node.following.on_message(left.name, question, 1.0)
+    [handed] = told(node, left)
+    check_following(handed)
+    assert [item.event.sequence for item in handed.replay.items] == [2]
+    assert handed.replay.state.subscriptions == ()
+    assert broker.sessions.session(island_of(FAR)) is None
+    assert waiting(broker) == [1, 2]
+
+
+def test_an_event_broker_fetches_what_another_one_keeps_for_its_island_and_hands_it_on() -> None:
+    node, broker = holder()
+    trunk, beyond = trunked(node, "there"), trunked(node, "beyond")
+    broker.on_trunk(beyond.name, Subscribe(("beyond", "1"), TRUE), 1.0)
+    told(node, trunk), told(node, beyond)
+    offer = OfferSessions("there", {"here/": 0, "beyond/": 0, "bob/": 0})
+    node.following.on_message(trunk.name, offer, 1.0)
+    [question] = told(node, trunk)
+    assert question == WantSession("here/", 1, "here", "queue", "there")
+    assert told(node, beyond) == [offer, question]
+    session = EventBroker("there", BrokerConfig(), 1).sessions.new("here/")
+    items = tuple(QueuedEvent(number, Event({"n": number}, "bob", number), (), 1.0) for number in (1, 2, 3))
+    replay = Replay("here/", "here", 0, session.state(), items, True)
+    for _ in range(2):  # the second time nobody has asked
+        node.following.on_message(trunk.name, HandSession("there", "here", 30.0, "queue", replay), 1.0)
+    assert waiting(broker) == [1, 2, 3]  # the first of which she has had before
+    assert [each.event.sequence for each in told(node, beyond) if type(each) is Publish] == [1, 2, 3]
+    assert told(node, trunk) == [WantSession("here/", 1, "here", "done", "there")]
+    assert broker.sessions.session("here/") is None
+    assert len(node.following) == 0
