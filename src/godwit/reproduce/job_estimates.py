@@ -7,10 +7,12 @@ papers says how much faster or slower this machine is.
 *Rules.*
 1. No clock: the caller says when something happened.
 2. A job that takes longer than expected is expected to end at any moment; it never makes the rest negative.
+3. Several threads may use it: one is told what begins, one what ends, and one draws.
 """
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
+from threading import RLock
 
 __all__ = ["EXPECTED_S", "JobEstimates", "JobKey", "in_words"]
 
@@ -32,31 +34,36 @@ class JobEstimates:
         self._workers = max(1, workers)
         self._began: dict[JobKey, float] = {}
         self._took: dict[JobKey, float] = {}
+        self._lock = RLock()  # (rule 3)
 
     def begin(self, job: JobKey, now: float) -> None:
         """A job has begun."""
-        self._began.setdefault(job, now)
+        with self._lock:
+            self._began.setdefault(job, now)
 
     def end(self, job: JobKey, took_s: float | None) -> None:
         """A job has ended after this time; None: it has failed, and says nothing about others."""
-        self._began.pop(job, None)
-        if took_s is None:
-            self._expected.pop(job, None)
-        else:
-            self._took[job] = took_s
+        with self._lock:
+            self._began.pop(job, None)
+            if took_s is None:
+                self._expected.pop(job, None)
+            else:
+                self._took[job] = took_s
 
     @property
     def running(self) -> list[JobKey]:
         """The jobs that have begun and not ended."""
-        return list(self._began)
+        with self._lock:
+            return list(self._began)
 
     def left_s(self, now: float) -> float:
         """The seconds until all jobs are done."""
-        left = [
-            max(self._duration_s(job) - (now - self._began.get(job, now)), 0.0)
-            for job in self._expected
-            if job not in self._took
-        ]
+        with self._lock:
+            left = [
+                max(self._duration_s(job) - (now - self._began.get(job, now)), 0.0)
+                for job in self._expected
+                if job not in self._took
+            ]
         return max(sum(left) / self._workers, max(left, default=0.0))
 
     def _duration_s(self, job: JobKey) -> float:
