@@ -37,9 +37,10 @@ class JobEstimates:
         self._lock = RLock()  # (rule 3)
 
     def begin(self, job: JobKey, now: float) -> None:
-        """A job has begun."""
+        """A job has begun. It may have ended already, when one thread is ahead of the other."""
         with self._lock:
-            self._began.setdefault(job, now)
+            if job in self._expected and job not in self._took:
+                self._began.setdefault(job, now)
 
     def end(self, job: JobKey, took_s: float | None) -> None:
         """A job has ended after this time; None: it has failed, and says nothing about others."""
