@@ -2,7 +2,7 @@
 
 *Theory.* A job is one paper with one seed. Before the first is done, its duration is the one that was measured once
 (`EXPECTED_S`). Then the seeds of a paper that are done say how long its other seeds take, and what is done of all
-papers says how much faster or slower this machine is.
+papers says how much faster or slower this machine is; so does a job that runs for longer than expected.
 
 *Rules.*
 1. No clock: the caller says when something happened.
@@ -60,19 +60,23 @@ class JobEstimates:
     def left_s(self, now: float) -> float:
         """The seconds until all jobs are done."""
         with self._lock:
+            pace = self._pace(now)
             left = [
-                max(self._duration_s(job) - (now - self._began.get(job, now)), 0.0)
+                max(self._duration_s(job, pace) - (now - self._began.get(job, now)), 0.0)
                 for job in self._expected
                 if job not in self._took
             ]
         return max(sum(left) / self._workers, max(left, default=0.0))
 
-    def _duration_s(self, job: JobKey) -> float:
+    def _duration_s(self, job: JobKey, pace: float) -> float:
         of_paper = [took for (paper, _), took in self._took.items() if paper == job[0]]
-        if of_paper:
-            return mean(of_paper)
-        expected = sum(self._expected[each] for each in self._took)
-        return self._expected[job] * (sum(self._took.values()) / expected if expected else 1.0)
+        return mean(of_paper) if of_paper else self._expected[job] * pace
+
+    def _pace(self, now: float) -> float:
+        """How many times as long as expected jobs take here."""
+        expected = sum(self._expected[job] for job in self._took)
+        pace = sum(self._took.values()) / expected if expected else 1.0
+        return max([pace, *((now - began) / self._expected[job] for job, began in self._began.items())])
 
 
 def in_words(seconds: float) -> str:
