@@ -81,7 +81,10 @@ def test_the_report_has_every_claim_with_bound_grade_and_figures(tmp_path: Path)
 
     (tmp_path / "rebeca" / "seed_1").mkdir(parents=True)
     (tmp_path / "rebeca" / "seed_1" / "fig9.png").write_bytes(b"")
-    text = write_report(tmp_path, {"rebeca": {1: [claim(True)], 2: [claim(False)]}}, True, "1").read_text()
+    held = Claim(key="R1", where="§5", claim="", paper="", ours="", holds=True, note="one step more")
+    runs = {1: [held, claim(True)], 2: [held, claim(False)]}
+    text = write_report(tmp_path, {"rebeca": runs}, True, "1").read_text()
+    assert "<summary>note</summary><small>one step more" in text
     for said in ("at least &lt;100&gt;", "1/50 to 51", "1 of 2 holds", "rebeca/seed_1/fig9.png", "Seeds: 1, 2."):
         assert said in text
     assert "class='grade reading'>holds under a stated reading" in text

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from godwit import trace
 from godwit.client.request_outbox import RequestOutbox
-from godwit.reproduce import PAPERS, Claim, Setting, architecture_claims, claims_of, island_claims
+from godwit.reproduce import PAPERS, Claim, Setting, architecture_claims, claims_of, island_claims, traced_runs
 from godwit.reproduce.trace_tables import read
 from godwit.simulator import replication_experiment
 from godwit.simulator.scenario import Scenario
@@ -112,7 +112,7 @@ def test_islands_elect_and_merge_and_two_leaders_at_the_end_are_seen(
 
 def test_an_owed_event_that_an_island_loses_is_seen(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
     monkeypatch.setitem(island_claims.AD_HOC_RUNS, False, 1)
-    traced = island_claims.traced
+    traced = traced_runs.traced
 
     def losing(scenario: Scenario, *more: Any) -> tuple[Path, Summary]:
         folder, summary = traced(scenario, *more)

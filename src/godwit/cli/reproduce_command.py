@@ -174,7 +174,8 @@ def _run_jobs(
     if len(seeds) > 1:
         _draw_all_seeds({paper: {seed: place(paper, seed) for seed in seeds} for paper in papers}, out)
     minutes = (time.monotonic() - began) / 60
-    took = f"{len(planned)} runs of experiments took {minutes:.1f} minutes in {workers} processes"
+    processes = f"{workers} process{'es' if workers > 1 else ''}"
+    took = f"{len(planned)} runs of experiments took {minutes:.1f} minutes in {processes}"
     took += f" ({sum(each.cpu_s for each in results) / 60:.1f} minutes of processor time without Spark's)."
     if sys.stdout.isatty():
         for paper, runs in found.items():

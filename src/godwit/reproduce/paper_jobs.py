@@ -88,7 +88,7 @@ class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
 def run_jobs(
     jobs: Sequence[PaperJob], workers: int, on_begin: Callable[[JobKey], None] = lambda job: None
 ) -> Iterator[JobResult | JobFailure]:
-    """Run all jobs in this number of processes; yields what became of them in the order of completion.
+    """Run all jobs in this number of processes; yields a result or a failure for each, in the order of completion.
 
     `on_begin` is called from another thread when a job begins.
     """

@@ -123,6 +123,8 @@ def _table(runs: Runs) -> str:
         if grade != "holds":
             worst = next(claim for claim in claims if claim.grade == grade)
             said += [f"<small>{name}: {escape(text)}</small>" for name, text in _reasons(worst) if text]
+        elif first.note:
+            said.append(f"<details><summary>note</summary><small>{escape(first.note)}</small></details>")
         counts = Counter(claim.grade for claim in claims)
         each = (
             ""

@@ -33,6 +33,20 @@ def test_a_running_job_counts_for_what_is_left_of_it_and_never_for_less_than_not
     assert found.left_s(10.0 + 2 * FULL["motion"]) == 0
 
 
+def test_a_job_that_takes_longer_than_expected_makes_those_that_wait_longer() -> None:
+    found = JobEstimates([("motion", 1), ("mobile", 1)], full=True, workers=1)
+    found.begin(("motion", 1), 0.0)
+    assert found.left_s(3 * FULL["motion"]) == pytest.approx(3 * FULL["mobile"])
+
+
+@pytest.mark.parametrize("took_s", [5.0, None])
+def test_a_job_that_is_told_to_begin_when_it_has_ended_does_not_run(took_s: float | None) -> None:
+    found = JobEstimates([("motion", 1)], full=True, workers=1)
+    found.end(("motion", 1), took_s)
+    found.begin(("motion", 1), 1.0)
+    assert found.running == []
+
+
 def test_a_failed_job_is_neither_waited_for_nor_a_measure() -> None:
     found = JobEstimates([("spcf", 1), ("motion", 1)], full=True, workers=1)
     found.end(("spcf", 1), None)
