@@ -1,6 +1,6 @@
 """Messages with many filters are decoded one filter at a time, and come in order."""
 
-import asyncio
+from collections.abc import Generator
 from typing import Any, cast
 
 import pytest
@@ -78,6 +78,13 @@ def test_what_is_no_message_is_a_fault_also_in_steps() -> None:
         list(NATIVE.decoding(data))
 
 
+class Turn:
+    """One turn of the event loop."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
 class Reading:
     """A connection that is read: what it is fed, and what comes."""
 
@@ -112,7 +119,7 @@ async def turns_until(reading: Reading) -> int:
     """Turns of the loop until nothing is decoded any more."""
     turns = 0
     while reading.frames.is_busy:
-        await asyncio.sleep(0)
+        await Turn()
         turns += 1
     return turns
 
@@ -148,8 +155,8 @@ async def test_a_connection_that_is_closed_decodes_no_further() -> None:
     reading = Reading()
     reading.feed(Frames.packed([GREETING]))
     reading.frames.stop()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await Turn()
+    await Turn()
     assert not reading.frames.is_busy
     assert reading.came == []
 
