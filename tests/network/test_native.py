@@ -19,8 +19,9 @@ from godwit.runtime.intake import COUNT_MAX
 from godwit.runtime.journal import Journal
 from godwit.runtime.network_client import NetworkClient
 from godwit.runtime.node import Node
+from godwit.runtime.slow_messages import SlowFrames
 from godwit.runtime.tcp import FRAMES_AT_ONCE_MAX, Address, NativeConnection, NativeServer
-from godwit.runtime.wire import Frames, Intro
+from godwit.runtime.wire import Frames, Intro, SlowMessage
 from tests.network.waiting import a_turn, run, until
 
 LIMIT_S = 300.0
@@ -87,6 +88,35 @@ def test_an_event_goes_from_a_publisher_over_two_brokers_to_who_wants_it() -> No
                 p.publish({"n": n})
             await p.drain()
             assert await take(subscription, 2) == [12, 13]
+
+    run(scene)
+
+
+def test_a_client_that_moves_with_large_filters_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[SlowMessage] = []
+    decode = SlowFrames._decode
+
+    async def noting(frames: SlowFrames, slow: SlowMessage, packed: bytes) -> None:
+        begun.append(slow)
+        await decode(frames, slow, packed)
+
+    monkeypatch.setattr(SlowFrames, "_decode", noting)
+
+    async def scene() -> None:
+        async with two_brokers() as (b1, b2), connect(b1.address, name="p") as p, connect(b2.address, name="s") as s:
+            await linked(b1, b2)
+            subscription = await s.subscribe("n >= 0")
+            for number in range(5):
+                await s.subscribe(" OR ".join(f"x{n} = {n + number}" for n in range(900)))
+            await wanted_at(b1, 6)
+            for n in range(60):
+                p.publish({"n": n})
+                if n == 20:
+                    await s.move(b1.address)
+                await a_turn()
+            await p.drain()
+            assert await take(subscription, 60) == list(range(60))
+            assert len(begun) == 2  # its greeting, and its session
 
     run(scene)
 

@@ -11,7 +11,7 @@
 *Speed.* On the native form an event is a row, not a table of named fields.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import msgspec
@@ -38,6 +38,7 @@ from godwit.codec.twins import Shape, Twins, any_of
 from godwit.codec.type_registry import TypeRegistry
 from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import Attributes, Event
+from godwit.filters.filters import Filter
 from godwit.filters.language import to_json
 from godwit.mobility import move_messages as moving
 
@@ -76,6 +77,7 @@ class Codec:
         """A plain value as bytes, to be put together with others."""
         self._packed: dict[int, tuple[Event, Raw]] = {}  # by the event's address
         self._packed_bytes = 0
+        self._made: dict[int, tuple[Any, Any]] = {}  # while a message is raised that was decoded in steps
         self._tops: list[Any] = []
         self._twins = Twins(_OnTheWire(self))
         self._lower, self._raise = self._twins.lowers, self._twins.raises
@@ -89,6 +91,50 @@ class Codec:
         self._tops += [self._twins.of(kind) for kind in kinds]
         if self._tops:
             self._decoder = self._format.Decoder(any_of(self._tops))
+
+    # ------------------------------------------------------------ in steps
+
+    def decoding(self, data: bytes | memoryview) -> Iterator[Any]:
+        """Decode a message, one filter in each step: None after each of them, and then the message. As `decode`."""
+        made: dict[int, tuple[Any, Any]] = {}  # by its address: what was read, and what it means
+        try:
+            twin = self._decoder.decode(data)
+            yield from self._prepare(twin, made)
+            self._made = made
+            message = self.raised(twin)
+        except BAD as error:
+            raise PeerFault(f"a frame that is not a message: {error}") from None
+        finally:
+            self._made = {}
+        yield message
+
+    def _prepare(self, seen: Any, made: dict[int, tuple[Any, Any]]) -> Iterator[None]:
+        """Make the filters of what was read, wherever they are in it."""
+        if isinstance(seen, Raw):  # a message that another bears
+            twin, inner = self._decoder.decode(seen), dict[int, tuple[Any, Any]]()
+            yield from self._prepare(twin, inner)
+            before, self._made = self._made, inner
+            try:
+                made[id(seen)] = seen, self.raised(twin)
+            finally:
+                self._made = before
+        elif isinstance(seen, tuple):
+            for each in seen:
+                yield from self._prepare(each, made)
+        elif isinstance(seen, msgspec.Struct):
+            for name in seen.__struct_fields__:
+                value = getattr(seen, name)
+                if name != "filter":
+                    yield from self._prepare(value, made)
+                elif isinstance(value, Raw):
+                    made[id(value)] = value, self.filter(value)
+                    yield
+
+    def filter(self, raw: Raw) -> Filter:
+        """The filter of its JSON form, or text."""
+        if id(raw) in self._made:
+            return cast(Filter, self._made[id(raw)][1])
+        return filter_of(self._format.decode(raw))
 
     # ------------------------------------------------------------ both ways
 
@@ -182,6 +228,8 @@ class Codec:
 
     def unpacked(self, raw: Raw) -> Any:
         """The message that another bore."""
+        if id(raw) in self._made:
+            return self._made[id(raw)][1]
         return self.raised(self._decoder.decode(raw))
 
 
@@ -190,7 +238,7 @@ class _OnTheWire:
 
     def __init__(self, codec: Codec) -> None:
         as_json = codec.as_json
-        self.filter = Shape(Any, to_json, filter_of)
+        self.filter = Shape(Raw, to_json, codec.filter)
         self.event = Shape(EventTable, codec.table, json_event_of) if as_json else Shape(EventRow, codec.row, event_of)
         self.described = Shape(
             Any, lambda said: codec.plain(said) if isinstance(said, dict) else bounds_data(said), described_of

@@ -16,8 +16,8 @@ the signs that separate values outside of texts.
    further.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
@@ -25,12 +25,21 @@ from msgspec import Raw
 from godwit.broker.messages import Denied, Request
 from godwit.errors import PeerFault
 
-__all__ = ["GREETING_ITEMS_MAX", "ITEMS_MAX", "SMALL_BYTES", "check_items", "refused_text", "separators"]
+__all__ = [
+    "GREETING_ITEMS_MAX",
+    "ITEMS_MAX",
+    "SMALL_BYTES",
+    "check_items",
+    "items_checked",
+    "refused_text",
+    "separators",
+]
 
 SMALL_BYTES = 65_536
 ITEMS_MAX = 25_000  # in one message: an event has 1,000 attributes and 10,000 values at most
 GREETING_ITEMS_MAX = 400_000  # in an `Attach`: 18,000 subscriptions with 2 comparisons, or 50 with 900
 PIECE_BYTES = 2**16  # of JSON, at a time
+STEP_ITEMS = 1_000
 DEPTH_MAX = 500  # a filter with 100 levels of AND in OR has 400
 
 
@@ -54,8 +63,19 @@ def check_items(packed: bytes) -> Request | None:
     """None: a message in MessagePack may be decoded. If it has too many values, in maps and arrays of any depth:
     what is to be taken for a request (rule 5); `PeerFault` for another message, and for one that is not valid.
     """
+    checking = items_checked(packed)
+    while True:
+        try:
+            next(checking)
+        except StopIteration as end:
+            return cast(Request | None, end.value)
+
+
+def items_checked(packed: bytes) -> Generator[None, None, Request | None]:
+    """The same in steps, of about `STEP_ITEMS` values each."""
     if len(packed) <= SMALL_BYTES:
         return None
+    next_step = STEP_ITEMS
     count, items_max, pending = 0, ITEMS_MAX, [(memoryview(packed), 1)]
     number: Raw | None = None  # of the request
     while pending:
@@ -76,6 +96,9 @@ def check_items(packed: bytes) -> Request | None:
             kind = bytes(found.get("type", b""))
             items_max = GREETING_ITEMS_MAX if kind == _ATTACH else ITEMS_MAX
             number = found.get("number") if kind == _REQUEST else None
+        if count >= next_step:
+            next_step = count + STEP_ITEMS
+            yield
         inner = (memoryview(raw) for raw in (found.values() if is_map else found))
         pending += [(value, depth + 1) for value in inner if _header(value)[1]]
     return None

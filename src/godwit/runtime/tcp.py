@@ -40,6 +40,7 @@ from godwit.runtime.authentication import Authenticator, Credentials, LocalAuthe
 from godwit.runtime.client_rates import ClientRate, ClientRates
 from godwit.runtime.dialler import Dialler
 from godwit.runtime.link_authentication import LinkGuard
+from godwit.runtime.long_work import LongWork
 from godwit.runtime.memory_account import MemoryAccount, memory_account
 from godwit.runtime.network_questions import NetworkQuestions
 from godwit.runtime.node import Node, client_line
@@ -47,6 +48,7 @@ from godwit.runtime.pacing import Pacer
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections, work_of
 from godwit.runtime.security_log import AuditedAuthenticator, SecurityLog
+from godwit.runtime.slow_messages import SlowFrames
 from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Answer, Frames, Intro, Question, first_intro
 
 __all__ = ["Address", "NativeConnection", "NativeServer"]
@@ -74,22 +76,21 @@ class NativeConnection(asyncio.Protocol):
         self.principal: Principal | None = None  # of a client, once it is authenticated
         self._early: bytearray | None = None  # data received before authentication
         self._admission: asyncio.Task[None] | None = None
-        self._said = ""  # greeting to the broker of an outgoing connection
+        self._said, self.heard_at = "", 0.0  # greeting to the broker of an outgoing connection; when data came last
         self._rate: ClientRate | None = None  # of a client, once it is authenticated
-        self._came = 0  # messages of a neighbour
-        self._line = ""  # the client's queue at the node, after its first message
+        self._came, self._line = 0, ""  # messages of a neighbour; the client's queue at the node, after its first one
         self._is_crowded = False  # that line is long
         self._pause: asyncio.TimerHandle | None = None  # while it rests
         self._end: asyncio.TimerHandle | None = None
-        self._is_full = self._is_stuffed = False  # the peer does not read; nor does it read the answers to its messages
-        self._is_counted = False
+        self._is_counted = self._is_full = self._is_stuffed = (
+            False  # by host; the peer does not read; nor does it read the answers to its messages
+        )
         self._transport: asyncio.Transport | None = None
-        self._frames = Frames(server.frame_bytes_max)
-        self._frames_max = FILTERS_AT_ONCE_MAX  # to be decoded next
-        self._has_partial = False  # a frame has begun and is not complete
+        frames = Frames(server.frame_bytes_max, in_steps=True)
+        self._frames = SlowFrames(frames, server.slow_work, self.read_no_more, self._go_on)
+        self._frames_max, self._has_partial = FILTERS_AT_ONCE_MAX, False  # to be decoded next; a frame is incomplete
         self._unsent: list[Any] = []
         self._timer: asyncio.TimerHandle | None = None
-        self.heard_at = 0.0
 
     # ------------------------------------------------------------ from the loop
 
@@ -374,7 +375,8 @@ class NativeConnection(asyncio.Protocol):
     def read_on(self) -> None:
         """Resume reading after the node had paused it."""
         self.heard_at = asyncio.get_running_loop().time()
-        may_read = self._admission is None and self._pause is None and not self._is_stuffed and not self._is_crowded
+        waits = self._is_stuffed or self._is_crowded or self._frames.is_busy
+        may_read = self._admission is None and self._pause is None and not waits
         if may_read and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -413,6 +415,7 @@ class NativeConnection(asyncio.Protocol):
             return
         del server.connections[self]
         server.memory.forget(self)
+        self._frames.stop()
         for handle in (self._timer, self._pause, self._end):
             if handle is not None:
                 handle.cancel()
@@ -472,7 +475,11 @@ class NativeServer:
         self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
-        self.closings, self.readings = Pacer(), Pacer(2)  # of frames that wait: never within the machine's turn
+        self.slow_work, self.closings, self.readings = (
+            LongWork(),
+            Pacer(),
+            Pacer(2),
+        )  # the last: of frames that wait: never within the machine's turn
         self._made, self._life = 0, token_hex(4)  # names of connections must not repeat after a restart
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)
         self._beating: asyncio.Task[None] | None = None
@@ -491,11 +498,8 @@ class NativeServer:
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Address:
         """Listen at an address. With port 0, the system chooses one."""
-        loop = asyncio.get_running_loop()
-        patience_s = None if tls is None else INTRO_S
-        server = await loop.create_server(
-            lambda: NativeConnection(self), host, port, ssl=tls, ssl_handshake_timeout=patience_s
-        )
+        loop, make, patience_s = asyncio.get_running_loop(), partial(NativeConnection, self), INTRO_S if tls else None
+        server = await loop.create_server(make, host, port, ssl=tls, ssl_handshake_timeout=patience_s)
         self._servers.append(server)
         taken = Address(*server.sockets[0].getsockname()[:2])
         self.listening.append(taken)
@@ -524,8 +528,7 @@ class NativeServer:
                 raise
 
     def redial(self, peer: str, came: int) -> None:
-        """Reconnect after a pause, unless there is a link; `came`: messages over the ended connection. With one,
-        the Hello, the neighbour may have refused that of this broker."""
+        """Reconnect after a pause, unless there is a link. If only one message came, the peer may have refused us."""
         links = getattr(self.node.machine, "links", {})
         if peer not in self.node.ports:
             self._dialler.redial(peer, was_accepted=came > 1 and peer in links and bool(links[peer].open))

@@ -13,17 +13,17 @@ the subscriptions. Of several `Accepted` in a row only the last is written, beca
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from sys import maxsize
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from godwit.broker.messages import Accepted, Delivery, Publish, Request
+from godwit.broker.messages import Accepted, Delivery, Frame, Publish, Request
 from godwit.codec.message_codec import BAD, MESSAGES, Codec
 from godwit.errors import PeerFault
-from godwit.runtime.message_items import SMALL_BYTES, check_items
+from godwit.runtime.message_items import SMALL_BYTES, check_items, items_checked
 
 __all__ = [
     "FRAME_BYTES_MAX",
@@ -35,12 +35,15 @@ __all__ = [
     "Frames",
     "Intro",
     "Question",
+    "SlowMessage",
     "first_intro",
 ]
 
 VERSION = 1
 FRAME_BYTES_MAX = 16 * 2**20
 LENGTH_BYTES = 4
+FILTER, REQUEST = b"\xa6filter", b"\xa7Request"  # the name of a field, and of a type, as they are written
+HEAD_BYTES = 24  # in which the name of the type is
 LARGE_BYTES, LARGE_COUNT = 4_096, 32  # this many bytes of a filter count as 32 messages: 26 KB take 6 ms to decode
 
 
@@ -109,14 +112,27 @@ def _after(message: Delivery) -> bytes:
     return PREDECESSOR + _value(message.predecessor)
 
 
+class SlowMessage(NamedTuple):
+    """A message with several filters that is long: the last of its steps gives it, all others None."""
+
+    steps: Iterator[Any]
+
+
 # ---------------------------------------------------------------- frames on a stream
 
 
 class Frames:
     """Splits a stream of bytes into messages: four bytes of length, then the message, by default in the native form."""
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, decode: Callable[[bytes], Any] = NATIVE.decode) -> None:
+    def __init__(
+        self,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+        decode: Callable[[bytes], Any] = NATIVE.decode,
+        *,
+        in_steps: bool = False,  # a message that takes long comes alone, and not decoded (`SlowMessage`)
+    ) -> None:
         self._max, self._decode = frame_bytes_max, decode
+        self._in_steps = in_steps
         self._quick_max = min(frame_bytes_max, SMALL_BYTES)
         self._buffer = bytearray()  # the beginning of a frame
         self._awaited = LENGTH_BYTES  # the number of bytes needed for the next step
@@ -169,6 +185,11 @@ class Frames:
         length = DELIVERY_BYTES + len(row) + len(after)
         return b"".join((DELIVERY_HEAD.pack(length, DELIVERY_START, message.number, DELIVERY_EVENT), row, after))
 
+    def keep(self, data: bytes) -> None:
+        """More of the stream, to be split by the next `feed`."""
+        self._buffer += data
+        self._awaited, self.has_more = LENGTH_BYTES, True
+
     def feed(self, data: bytes, count_max: int = maxsize, *, counts_items: bool = False) -> list[tuple[Any, bytes]]:
         """The first complete messages, each with its bytes. A long filter counts as many.
 
@@ -203,19 +224,47 @@ class Frames:
                 self.has_more = True
                 break
             packed = data[at + LENGTH_BYTES : end]
-            refused = check_items(packed) if counts_items and length > SMALL_BYTES else None
+            is_slow = length > SMALL_BYTES and self._in_steps and _is_slow(packed)
+            if is_slow and messages:  # it comes alone
+                self.has_more = True
+                break
+            refused = check_items(packed) if counts_items and length > SMALL_BYTES and not is_slow else None
             if refused is not None:
                 packed = NATIVE.encode(refused)
-            message = refused or decode(packed)
+            message = refused or (
+                SlowMessage(_slowly(packed, counts_items=counts_items)) if is_slow else decode(packed)
+            )
             messages.append((message, packed))
+            if is_slow:
+                self.has_more, at = size > end, end
+                break
             count += 1
-            if length >= LARGE_BYTES and type(message) is Request and type(message.wish) is not Publish:
+            if length >= LARGE_BYTES and _is_filter(message, packed):
                 count += length // LARGE_BYTES * LARGE_COUNT
             at = end
         if at < size or self._buffer:
             self._buffer = bytearray(data[at:])
         self.pending = 0 if self.has_more else size - at
         return messages
+
+
+def _is_slow(packed: bytes) -> bool:
+    """Whether a long message is decoded in steps: one that has several filters, and is no request."""
+    return REQUEST not in packed[:HEAD_BYTES] and packed.count(FILTER) > 1
+
+
+def _slowly(packed: bytes, *, counts_items: bool) -> Iterator[Any]:
+    """The steps of its decoding."""
+    if counts_items:
+        yield from items_checked(packed)
+    yield from NATIVE.decoding(packed)
+
+
+def _is_filter(message: Any, packed: bytes) -> bool:
+    """Whether a long message is so because of a filter."""
+    if type(message) is Request:
+        return type(message.wish) is not Publish
+    return type(message) is Frame and FILTER in packed
 
 
 _INTRO = msgspec.msgpack.Decoder(Intro)

@@ -1,0 +1,84 @@
+"""Frames whose messages take long to decode: one filter at a time, with turns of others between them.
+
+*Theory.* A client that moves brings all its filters with one greeting, and its session comes with one message between
+brokers: to decode 50 filters of 900 comparisons takes 0.4 s. A message of more than `SMALL_BYTES` with several filters
+is decoded in steps, by a task of its own (`LongWork`). Its connection is not read meanwhile.
+
+*Rules.*
+1. Messages of a connection come in the order of their frames. What is read while one is decoded is kept for later.
+2. Of all connections one decodes at a time, for a slice each.
+3. A connection that is closed stops its task.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from godwit.errors import PeerFault
+from godwit.runtime.long_work import LongWork
+from godwit.runtime.wire import Frames, SlowMessage
+
+__all__ = ["SlowFrames"]
+
+
+class SlowFrames:
+    """`Frames` of one connection. `pause` is called when a task begins, `go_on` when there is more to `feed`."""
+
+    def __init__(self, frames: Frames, work: LongWork, pause: Callable[[], None], go_on: Callable[[], None]) -> None:
+        self._frames, self._work, self._pause, self._go_on = frames, work, pause, go_on
+        self._task: asyncio.Task[None] | None = None
+        self._done: list[tuple[Any, bytes]] = []  # the message that was decoded last
+        self._fault: PeerFault | None = None  # why there is none
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a message is being decoded."""
+        return self._task is not None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `feed` has more to give without further data."""
+        return self._task is None and (self._frames.has_more or bool(self._done) or self._fault is not None)
+
+    @property
+    def pending(self) -> int:
+        """The number of bytes of an incomplete frame."""
+        return self._frames.pending
+
+    def feed(self, data: bytes, count_max: int, *, counts_items: bool) -> list[tuple[Any, bytes]]:
+        """As `Frames.feed`; nothing while a message is being decoded."""
+        if self._fault is not None:
+            raise self._fault
+        if self._task is not None or self._done:
+            self._frames.keep(data)
+            done, self._done = self._done, []
+            return done
+        came = self._frames.feed(data, count_max, counts_items=counts_items)
+        if came and type(came[0][0]) is SlowMessage:
+            self._pause()
+            self._task = asyncio.create_task(self._decode(*came[0]))
+            return []
+        return came
+
+    async def _decode(self, slow: SlowMessage, packed: bytes) -> None:
+        done: list[tuple[Any, bytes]] = []
+        try:
+            async with self._work.task() as step:
+                for message in slow.steps:
+                    done = [] if message is None else [(message, packed)]
+                    await step()
+        except PeerFault as fault:
+            self._fault = fault
+        self._task, self._done = None, done
+        self._go_on()
+
+    def stop(self) -> None:
+        """The connection is closed. (rule 3)"""
+        self._pause = self._go_on = _nothing  # breaks the reference cycle with the connection
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+
+def _nothing() -> None:
+    """For a connection that is closed."""
