@@ -309,7 +309,7 @@ class MqttTranslator:
         slow = [text for text in texts if not self._gateway.tests.is_quick(text, language)]
         if slow and sum(map(len, texts)) <= CLIENT_TEXT_BYTES_MAX:
             self.is_reading = True
-            self._gateway.tests.prepare(slow[0], language).add_done_callback(self._on_prepared)
+            self._gateway.tests.prepare(slow[0], language, self._user).add_done_callback(self._on_prepared)
             return True
         if packet is not self._reading:
             self._reading = packet
