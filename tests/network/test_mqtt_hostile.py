@@ -3,6 +3,7 @@
 import asyncio
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +38,14 @@ PIECES = st.lists(
 )
 
 
+async def settled(node: Node, connection: Any) -> None:
+    """Wait until all that came over a connection is handled: it may wait for its turn."""
+    while connection._packets.has_more:
+        await asyncio.sleep(0)
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+    await node.quiet()
+
+
 async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
     """Say all this to a gateway, cut anywhere; its node has no trouble, and goes on."""
     troubles: list[str] = []
@@ -48,8 +57,7 @@ async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
     for begin, end in pairwise(places):
         connection.data_received(data[begin:end])
-        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
-        await node.quiet()
+        await settled(node, connection)
     connection.connection_lost()
     await node.quiet()
     assert troubles == []
@@ -57,8 +65,7 @@ async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
     good = gateway.open(out.extend, lambda: None, "127.0.0.1")
     out.clear()
     good.data_received(encode(Connect("good", 4), 4))
-    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
-    await node.quiet()
+    await settled(node, good)
     assert out == bytes.fromhex("20020000")
     await gateway.close()
     await node.close()

@@ -1,6 +1,7 @@
 """Packets of one read are handled a few at a time, in order, and others have their turn between."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from godwit.errors import MqttFault
 from godwit.mqtt import encode
 from godwit.mqtt.packets import Connect, Pingreq, Publish
 from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, PacketSlices
+from godwit.runtime.party_turns import PartyTurns
 
 SIZE_MAX = 2**20
 MANY = 5 * PACKETS_AT_ONCE_MAX + 7
@@ -79,5 +81,32 @@ def test_a_fault_comes_after_the_packets_before_it_and_ends_them(count: int) -> 
         await taken.until_all()
         assert taken.topics == [f"t/{number}" for number in range(count)]
         assert [fault is not None for fault in taken.faults] == [False] * (len(taken.faults) - 1) + [True]
+
+    asyncio.run(scene())
+
+
+def test_connections_of_one_user_have_the_time_of_one_together() -> None:
+    async def scene() -> None:
+        now, handled = 0.0, list[str]()
+
+        def take(name: str, packets: list[Any], fault: MqttFault | None, size: int) -> None:
+            nonlocal now
+            now += 1.0  # all the time of a turn
+            handled.append(name)
+
+        turns = PartyTurns(lambda: now)
+        users = {"mallory/1": "mallory", "mallory/2": "mallory", "mallory/3": "mallory", "ann": "ann"}
+        made = {
+            name: PacketSlices(SIZE_MAX, SIZE_MAX, partial(take, name), turns, partial(str, user))
+            for name, user in users.items()
+        }
+        for slices in made.values():
+            slices.feed(encode(Connect("c", 5), 5))
+        assert handled == ["mallory/1"]
+        assert [slices.has_more for slices in made.values()] == [False, True, True, True]
+        made["ann"].feed(encode(Pingreq(), 5))
+        while any(slices.has_more for slices in made.values()):
+            await asyncio.sleep(0)
+        assert handled == ["mallory/1", "mallory/2", "ann", "mallory/3"]
 
     asyncio.run(scene())
