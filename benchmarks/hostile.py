@@ -743,6 +743,21 @@ async def small_documents(ports: Ports) -> None:
                 )
 
 
+@attack("2,000 XML documents of 8 KB over 50 connections of HTTP")
+async def small_documents_over_http(ports: Ports) -> None:
+    head = {"authorization": BASIC_WRITER, "content-type": "application/xml"}
+    body = b"<a>" + b"<b/>" * 2_000 + b"</a>"
+    answers: Counter[int] = Counter()
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports.http}", timeout=60, trust_env=False) as client:
+
+        async def send() -> None:
+            for _ in range(40):
+                answers[(await client.post("/events", content=body, headers=head)).status_code] += 1
+
+        await asyncio.gather(*(send() for _ in range(50)))
+    assert answers == {202: 2_000}, answers
+
+
 @attack("300 connections of MQTT that send 1,000 packets each at once")
 async def packets_at_once(ports: Ports) -> None:
     writers = []

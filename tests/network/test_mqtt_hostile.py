@@ -15,7 +15,7 @@ from godwit.mqtt.packets import FROM_SERVER
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from tests.network.mqtt_devices import Device, one_broker
-from tests.network.waiting import run, until
+from tests.network.waiting import a_turn, run, until
 
 CONNECT = encode(Connect("evil", 5, properties={"session_expiry_interval": 9}), 5)
 PIECES = st.lists(
@@ -41,7 +41,7 @@ PIECES = st.lists(
 async def settled(node: Node, connection: Any) -> None:
     """Wait until all that came over a connection is handled: it may wait for its turn."""
     while connection._packets.has_more:
-        await asyncio.sleep(0)
+        await a_turn()
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
     await node.quiet()
 

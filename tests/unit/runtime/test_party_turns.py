@@ -5,40 +5,43 @@ from collections.abc import Callable
 from functools import partial
 
 from godwit.runtime.party_turns import PartyTurns
+from tests.network.waiting import a_turn
 
 
 class Made:
-    """Which calls were made, in order. Each takes all the time of a turn."""
+    """Which calls were made in each turn of the loop, in order. Each takes all the time of a turn."""
 
     def __init__(self) -> None:
-        self.made: list[str] = []
+        self.made: list[list[str]] = [[]]
         self.now = 0.0
         self.turns = PartyTurns(lambda: self.now)
+        turn = self.turns._turn
 
-    def call(self, party: str, name: str, again: int = 0) -> None:
-        self.turns.call(party, partial(self._make, party, name, again))
+        def noted() -> None:
+            self.made.append([])
+            turn()
 
-    def _make(self, party: str, name: str, again: int) -> None:
-        self.made.append(name)
+        self.turns._turn = noted  # type: ignore[method-assign]
+
+    def call(self, party: str, name: str) -> None:
+        self.turns.call(party, partial(self._make, name))
+
+    def _make(self, name: str) -> None:
+        self.made[-1].append(name)
         self.now += 1.0
-        if again:
-            self.turns.soon(party, partial(self._make, party, name, again - 1))
 
 
-def played(play: Callable[[Made], None], turns: int) -> list[list[str]]:
-    """The calls made at once, and in each of the next turns."""
-    found: list[list[str]] = []
+def played(play: Callable[[Made], None]) -> list[list[str]]:
+    """The calls made at once, and in each of the next turns, until none is left."""
+    made = Made()
 
     async def scene() -> None:
-        made = Made()
         play(made)
-        for _ in range(turns + 1):
-            found.append(list(made.made))
-            made.made.clear()
-            await asyncio.sleep(0)
+        while made.made[-1]:
+            await a_turn()
 
     asyncio.run(scene())
-    return found
+    return made.made
 
 
 def test_one_call_is_made_in_a_turn_if_it_takes_all_its_time() -> None:
@@ -46,7 +49,7 @@ def test_one_call_is_made_in_a_turn_if_it_takes_all_its_time() -> None:
         for name in "abc":
             made.call("mallory", name)
 
-    assert played(play, 3) == [["a"], ["b"], ["c"], []]
+    assert played(play) == [["a"], ["b"], ["c"], []]
 
 
 def test_parties_take_turns_and_calls_of_one_stay_in_order() -> None:
@@ -56,7 +59,7 @@ def test_parties_take_turns_and_calls_of_one_stay_in_order() -> None:
         made.call("ann", "a1")
         made.call("ann", "a2")
 
-    assert played(play, 5) == [["m1"], ["m2"], ["a1"], ["m3"], ["a2"], ["m4"]]
+    assert played(play) == [["m1"], ["m2"], ["a1"], ["m3"], ["a2"], ["m4"], []]
 
 
 def test_a_call_for_soon_is_not_made_in_this_turn() -> None:
@@ -66,7 +69,7 @@ def test_a_call_for_soon_is_not_made_in_this_turn() -> None:
         turns.call("mallory", lambda: turns.soon("mallory", partial(made.append, "soon")))
         turns.call("mallory", partial(made.append, "now"))
         assert made == ["now"]
-        await asyncio.sleep(0)
+        await a_turn()
         assert made == ["now", "soon"]
 
     asyncio.run(scene())
@@ -79,6 +82,6 @@ def test_many_short_calls_are_made_in_one_turn() -> None:
         for number in range(100):
             turns.call("ann", partial(made.append, number))
         assert made == list(range(100))
-        await asyncio.sleep(0)
+        await a_turn()
 
     asyncio.run(scene())
