@@ -15,7 +15,7 @@ from godwit.mqtt.packets import FROM_SERVER
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
 from tests.network.mqtt_devices import Device, one_broker
-from tests.network.waiting import a_turn, run, until
+from tests.network.waiting import run, until
 
 CONNECT = encode(Connect("evil", 5, properties={"session_expiry_interval": 9}), 5)
 PIECES = st.lists(
@@ -40,8 +40,7 @@ PIECES = st.lists(
 
 async def settled(node: Node, connection: Any) -> None:
     """Wait until all that came over a connection is handled: it may wait for its turn."""
-    while connection._packets.has_more:
-        await a_turn()
+    await until(lambda: not connection._packets.has_more)
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
     await node.quiet()
 
@@ -74,7 +73,7 @@ async def bombard(pieces: list[bytes], cuts: list[int]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(PIECES, st.lists(st.integers(0, 400), max_size=4), st.booleans())
 def test_a_gateway_survives_whatever_comes(pieces, cuts, begins_well):
-    asyncio.run(bombard([CONNECT, *pieces] if begins_well else pieces, cuts))
+    run(lambda: bombard([CONNECT, *pieces] if begins_well else pieces, cuts))
 
 
 def test_strangers_and_slow_readers_do_not_disturb():

@@ -11,7 +11,7 @@ from godwit.mqtt import encode
 from godwit.mqtt.packets import Connect, Pingreq, Publish
 from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, PacketSlices
 from godwit.runtime.party_turns import PartyTurns
-from tests.network.waiting import a_turn
+from tests.network.waiting import a_turn, run, until
 
 SIZE_MAX = 2**20
 MANY = 9 * PACKETS_AT_ONCE_MAX + 7
@@ -106,8 +106,7 @@ def test_connections_of_one_user_have_the_time_of_one_together() -> None:
         assert handled == ["mallory/1"]
         assert [slices.has_more for slices in made.values()] == [False, True, True, True]
         made["ann"].feed(encode(Pingreq(), 5))
-        while any(slices.has_more for slices in made.values()):
-            await a_turn()
+        await until(lambda: not any(slices.has_more for slices in made.values()))
         assert handled == ["mallory/1", "mallory/2", "ann", "mallory/3"]
 
-    asyncio.run(scene())
+    run(scene)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from godwit.runtime.party_turns import PartyTurns
-from tests.network.waiting import a_turn
+from tests.network.waiting import a_turn, run, until
 
 
 class Made:
@@ -37,10 +37,9 @@ def played(play: Callable[[Made], None]) -> list[list[str]]:
 
     async def scene() -> None:
         play(made)
-        while made.made[-1]:
-            await a_turn()
+        await until(lambda: not made.made[-1])
 
-    asyncio.run(scene())
+    run(scene)
     return made.made
 
 
