@@ -200,7 +200,7 @@ class Jobs:
             queries = [self._queries[number] for number in numbers]
             wrong = [query for query in queries if isinstance(query, FilterError)]
             if wrong:
-                yield Outcome(False, f"the query cannot be parsed: {wrong[0]}")
+                yield Outcome(False, f"the query cannot be parsed: {wrong[0]}", is_fatal=True)
             else:
                 with self._bounded():
                     outcome = tested([query for query in queries if isinstance(query, Query)], subject, thread_time)

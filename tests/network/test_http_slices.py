@@ -19,7 +19,7 @@ UPGRADE = (
 PING, PONG = b"\x89\x80\0\0\0\0", b"\x8a\0"
 
 
-def parsed_sizes(monkeypatch: pytest.MonkeyPatch, protocol: type) -> list[int]:
+def parsed_sizes(monkeypatch: pytest.MonkeyPatch, protocol: Any) -> list[int]:
     """How many bytes are parsed in one go, each time."""
     sizes: list[int] = []
     parse = protocol.data_received

@@ -15,7 +15,7 @@ from godwit.languages.query import NATIVE, Query, parse_query
 
 __all__ = ["ClientQueries", "ParseClientQuery", "answer_to", "client_query"]
 
-TEXTS_BYTES_MAX = 2**20
+TEXTS_BYTES_MAX = 2**18  # parsed, each takes about 100 bytes
 SHARE = 8  # a text that takes more than this part of all is not remembered
 
 ParseClientQuery = Callable[[str, str], Query]

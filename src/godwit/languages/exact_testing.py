@@ -19,7 +19,7 @@ class Outcome(msgspec.Struct, array_like=True, frozen=True):
     failure: str = ""  # why it could not be decided
     seconds: float = 0.0  # that it took; or would have taken, until its steps were used up
     is_costly: bool = False  # it was given up because of its steps
-    is_fatal: bool = False  # the process that ran it has died
+    is_fatal: bool = False  # the process that ran it has died, or cannot parse the query: others would fail, too
 
 
 def tested(queries: Sequence[Query], subject: Subject, clock: Callable[[], float]) -> Outcome:

@@ -151,7 +151,7 @@ class Beside(NamedTuple):
 
 
 def said_beside(where: Sequence[str], language: str = NATIVE, parse: ParseClientQuery = client_query) -> Beside:
-    """What is told beside topic filters, in that language. `FilterError`: a query of these does not parse."""
+    """The queries beside topic filters, in that language. `FilterError`: one of them does not parse."""
     if sum(map(len, where)) > CLIENT_TEXT_BYTES_MAX:
         raise FilterTooBig(f"queries of more than {CLIENT_TEXT_BYTES_MAX} bytes, which are the most allowed")
     queries = [parse(part, language) for part in where]
@@ -160,7 +160,7 @@ def said_beside(where: Sequence[str], language: str = NATIVE, parse: ParseClient
 
 
 def narrowed_topics(text: str, beside: Beside, parse: ParseClientQuery = client_query) -> TopicFilter:
-    """A topic filter that `checked_filter` has accepted, and what is told beside it. `FilterError` as above."""
+    """A topic filter that `checked_filter` has accepted, and the queries beside it. `FilterError` as above."""
     share, levels, content = split(text)
     wanted, tested = beside
     if content is not None:

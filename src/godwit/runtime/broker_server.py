@@ -43,6 +43,7 @@ from godwit.runtime.document_helper import DocumentHelper
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.journal import Journal, new_incarnation
 from godwit.runtime.kernel_loading import KernelLoading
+from godwit.runtime.line_limits import LineLimits
 from godwit.runtime.link_authentication import LinkGuard
 from godwit.runtime.log import LibraryLogHandler, Log, make_log
 from godwit.runtime.memory_guard import MemoryGuard
@@ -67,6 +68,8 @@ LOGGED = {
     "session_ended": "debug",
 }
 """The kinds of records that are logged, and at which level."""
+
+RARE = ("died", "tail_lost")  # whose lines are always written: no peer can cause many
 
 NO_MODEL = MovementModel({}).to_text()
 QUERY_LISTENERS = ("mqtt", "http")  # listeners whose clients may let the broker test their queries
@@ -93,6 +96,7 @@ class BrokerServer:
         self.log = log if log is not None else make_log(said.level, said.format)
         self.listening: dict[str, Address] = {}
         self.missing: dict[str, str] = {}  # listeners that were left out, and why
+        self._lines = LineLimits()  # of peers
         self.on_records: list[Callable[[Record, float], None]] = [self._log_record]
         self.on_reload: Callable[[], Awaitable[dict[str, Any]]] | None = None  # reads the configuration again
         self.node: Node
@@ -265,8 +269,11 @@ class BrokerServer:
 
     def _log_record(self, record: Record, now: float) -> None:
         level = LOGGED.get(record.kind)
-        if level is not None:
-            getattr(self.log, level)(record.kind, peer=record.peer, what=record.message, reason=record.detail)
+        if level is None:
+            return
+        more = {} if record.kind in RARE or level == "debug" else self._lines.room(record.peer)
+        if more is not None:
+            getattr(self.log, level)(record.kind, peer=record.peer, what=record.message, reason=record.detail, **more)
 
     def _warn(self, event: str, **fields: Any) -> None:
         self.log.warning(event, **fields)  # the log of that moment: a reload may replace it
@@ -289,8 +296,8 @@ class BrokerServer:
         """A native connection has ended; `name` is that of a neighbour, or of a client's connection."""
         if name in self.server.neighbours:
             self.log.info("link down", peer=name, reason=reason or "the connection was lost")
-        elif reason and not self._is_stopping:
-            self.log.info("connection closed", connection=name, reason=reason)
+        elif reason and not self._is_stopping and (more := self._lines.room("connections")) is not None:
+            self.log.info("connection closed", connection=name, reason=reason, **more)
 
     async def reconfigure(self) -> None:
         """Apply the settings that can change while the machine runs. (rule 3)"""

@@ -7,7 +7,8 @@ process gets one job at a time. It is started with the first job.
 1. When the process dies during a job, or takes more than `JOB_S_MAX`, a new one is started and gets the same job once
    more: of a test job, only its first subscription. If that one dies, too, the job fails: a document cannot be read, or
    a subscription is suspended, with the cause of death as the reason.
-2. Documents of up to `SMALL_BYTES` are read here, at once.
+2. Documents of up to `SMALL_BYTES` are read here. Those that come at the same time have a few milliseconds in each turn
+   of the event loop, and parties take turns (`party_turns.py`).
 3. Queries and events stored in the process are counted here. Both sides forget them when they become too many, and when
    the process is restarted.
 4. A dying process is not killed as well: `kill` of asyncio polls the process first, and a process that has ended would
@@ -48,6 +49,7 @@ from godwit.filters.events import Attributes, Event
 from godwit.languages.event_documents import Document, Mode, read_document
 from godwit.languages.exact_testing import Outcome
 from godwit.runtime.long_work import LongWork
+from godwit.runtime.party_turns import PartyTurns
 
 __all__ = ["SMALL_BYTES", "DocumentHelper"]
 
@@ -134,6 +136,7 @@ class DocumentHelper:
         self._process: Process | None = None
         self._working: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._turns = PartyTurns()
         self.long_work = LongWork()  # on such bodies that is done here
         self.started = 0  # processes, so far
 
@@ -143,8 +146,9 @@ class DocumentHelper:
         self, party: str, mode: Mode, data: bytes, content_type: str | None, headers: Mapping[str, str], transport: str
     ) -> list[Document]:
         """The documents in a body. `BadEvent` if there are none. (rule 2)"""
+        binary = BINARY_MODES[transport]
         if len(data) <= SMALL_BYTES:
-            return read_document(mode, data, content_type, headers, BINARY_MODES[transport])
+            return await self._read_here(party, lambda: read_document(mode, data, content_type, headers, binary))
         job = framed(Read(mode, data, content_type, dict(headers), transport))
         match await self._ask(party, lambda is_again: (job,)):
             case Documents() as read:
@@ -152,6 +156,20 @@ class DocumentHelper:
             case Refused(reason=reason):
                 raise BadEvent(reason)
         raise BadEvent(f"the document cannot be read: {DIED}")
+
+    async def _read_here(self, party: str, read: Callable[[], list[Document]]) -> list[Document]:
+        found: asyncio.Future[list[Document]] = asyncio.get_running_loop().create_future()
+
+        def read_now() -> None:
+            if found.done():  # the caller was cancelled
+                return
+            try:
+                found.set_result(read())
+            except (BadEvent, RecursionError) as error:
+                found.set_exception(error)
+
+        self._turns.call(party, read_now)
+        return await found
 
     async def test(
         self, party: str, event: Event, said: Sequence[Queries], context: Attributes | None, steps_max: int

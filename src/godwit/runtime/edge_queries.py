@@ -19,11 +19,11 @@ class EdgeQuery:
     __slots__ = (
         "_budget",
         "_given_up",
-        "_queries",
         "failed",
         "failure",
         "is_costly",
         "last_failure",
+        "queries",
         "residues",
         "said",
         "suspended",
@@ -33,26 +33,24 @@ class EdgeQuery:
     def __init__(
         self,
         said: Queries,
-        queries: tuple[Query, ...],
         budget: TokenBucket,
-        suspended: str = "",
         is_costly: bool = False,
     ) -> None:
         self.said = said
+        self.queries: tuple[Query, ...] | None = None  # parsed; None: not yet, or not any more
         self.wanted = 0
         self.residues = 0  # events that passed the routable filter and failed the test
         self.failed = 0  # of these: no test could be made
         self.failure = ""  # error of the last test; "": none
         self.last_failure = ""  # the last there was
-        self.suspended = suspended  # why; "": it is not
+        self.suspended = ""  # why; "": it is not
         self.is_costly = is_costly  # a test may take, or has taken, more steps than the event loop can afford
-        self._queries = queries
         self._budget = budget
         self._given_up = 0  # tests in a row, because of their steps
 
     def test(self, subject: Subject, clock: Callable[[], float]) -> Outcome:
         """Run the tests here. The caller must count the outcome."""
-        return tested(self._queries, subject, clock)
+        return tested(self.queries or (), subject, clock)
 
     def count(self, outcome: Outcome, now: float) -> bool:
         """Record an outcome and its time; returns whether the event is wanted."""
@@ -76,12 +74,12 @@ class EdgeQuery:
 
     @property
     def needs_context(self) -> bool:
-        """Whether a test uses the client's own context."""
-        return any(query.references for query in self._queries)
+        """Whether a test uses the client's own context, as far as is known."""
+        return self.queries is None or any(query.references for query in self.queries)
 
     def resume(self) -> None:
         """The client has subscribed again."""
-        if self._queries:
+        if self.queries != ():
             self.suspended = ""
             self._given_up = 0
 

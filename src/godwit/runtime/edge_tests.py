@@ -24,13 +24,15 @@ their line waits meanwhile.
    that made the other process die.
 6. Counts and budgets of a subscription outlive its connection, so that reconnecting gives no new budget. Their number
    is bounded (`KEPT_MAX`).
-7. A query that is not in Godwit's filter language is parsed by a thread, unless it is cached.
+7. A thread parses queries (`query_parsing.py`), unless they are cached, or short and in Godwit's filter language.
+8. The query of a session that is attached again is parsed when its first test is due. A long one that is not cached is
+   left to the other process. What is parsed here is bounded in characters (`PARSED_CHARS_MAX`): the queries that were
+   tested longest ago are parsed again when they are needed.
 """
 
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -44,7 +46,7 @@ from godwit.errors import FilterError
 from godwit.filters.events import Attributes, Event
 from godwit.filters.language import CLIENT_TEXT_BYTES_MAX
 from godwit.languages import NATIVE
-from godwit.languages.client_queries import ClientQueries, answer_to
+from godwit.languages.client_queries import ClientQueries
 from godwit.languages.exact_testing import Outcome
 from godwit.languages.operators import NO_OPERATORS, Operator
 from godwit.languages.query import Query, Subject
@@ -52,6 +54,7 @@ from godwit.languages.xml_names import is_xml
 from godwit.runtime.document_helper import SMALL_BYTES, DocumentHelper
 from godwit.runtime.edge_queries import EdgeQuery
 from godwit.runtime.node import Node
+from godwit.runtime.query_parsing import QueryParser
 from godwit.runtime.rate_limits import TokenBucket
 from godwit.trace import Record
 
@@ -65,6 +68,9 @@ QUICK_STEPS = 500  # of a test that the loop runs itself; a step is about a micr
 SUBJECTS_MAX = 32
 SUBJECT_BYTES_MAX = 2**19  # bytes of payloads: a parsed document takes a multiple of them
 KEPT_MAX = 10_000
+PARSED_CHARS_MAX = 2**21  # of queries: parsed, each takes about 100 bytes, and 190 at most
+QUICK_CHARS = 2_000  # of a query in Godwit's filter language: up to 5 microseconds each
+PARSED_HERE_CHARS = 1_000  # of a query in any language
 OUTCOMES = ("wanted", "residue", "failed")
 SHOWN = 200  # characters of a query in a record
 
@@ -252,7 +258,9 @@ class EdgeTests:
         self.rest_factor = REST_FACTOR
         self.helper = DocumentHelper() if helper is None else helper
         self._work_clock = work_clock  # histogram of the processor time of tests
-        self._parser: ThreadPoolExecutor | None = None
+        self._parser = QueryParser(operators)
+        self._parsed: dict[EdgeQuery, int] = {}  # and their characters, those tested last at the end (rule 8)
+        self._parsed_chars = 0
         self._helping: set[asyncio.Task[None]] = set()
 
     def parse(self, text: str, language: str = NATIVE) -> Query:
@@ -260,28 +268,23 @@ class EdgeTests:
         return self._texts.parse(text, language)
 
     def is_quick(self, text: str, language: str) -> bool:
-        """Whether `parse` is fast: the text is in Godwit's filter language, or cached."""
-        return language == NATIVE or (text, language) in self._texts or len(text) > CLIENT_TEXT_BYTES_MAX
+        """Whether `parse` is fast: the text is short and in Godwit's filter language, or cached."""
+        is_short = language == NATIVE and len(text) <= QUICK_CHARS
+        return is_short or (text, language) in self._texts or len(text) > CLIENT_TEXT_BYTES_MAX
 
-    def prepare(self, text: str, language: str) -> "asyncio.Future[None]":
-        """Let a thread parse a text: afterwards `parse` is fast. (rule 7)"""
+    def prepare(self, text: str, language: str, party: str) -> "asyncio.Future[None]":
+        """Let a thread parse a text of a party (a user or client): afterwards `parse` is fast. (rule 7)"""
         prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def remember(done: "asyncio.Future[Query | FilterError]") -> None:
             if done.cancelled():  # the broker stops
                 prepared.cancel()
                 return
-            error = done.exception()
-            found = done.result() if error is None else FilterError(f"the query cannot be parsed: {error}")
-            self._texts.remember(text, language, found)
+            self._texts.remember(text, language, done.result())
             if not prepared.done():
                 prepared.set_result(None)
 
-        if self._parser is None:
-            self._parser = ThreadPoolExecutor(1, "queries")
-        loop = asyncio.get_running_loop()
-        parsing = loop.run_in_executor(self._parser, answer_to, text, language, self._texts.operators)
-        parsing.add_done_callback(remember)
+        self._parser.parse(party, text, language).add_done_callback(remember)
         return prepared
 
     def open(self, client: str, on_tested: OnTested, on_suspended: OnSuspended) -> TestLine:
@@ -297,8 +300,7 @@ class EdgeTests:
 
     async def close(self) -> None:
         """Stop testing and parsing."""
-        if self._parser is not None:
-            self._parser.shutdown(wait=False, cancel_futures=True)
+        self._parser.close()
         await self.helper.close()
 
     # ------------------------------------------------------------ queries
@@ -309,12 +311,29 @@ class EdgeTests:
         if known is not None and known.said == said:
             return known
         rate = self.limits.test_ms_per_s / 1e3
-        budget = TokenBucket(rate, rate, self.clock())
+        return EdgeQuery(said, TokenBucket(rate, rate, self.clock()), is_costly=self._may_use_operators(said))
+
+    def _is_parsed(self, query: EdgeQuery) -> bool:
+        """Parse the queries of a subscription, if they are not. Returns False if that takes too long here. (rule 8)"""
+        if query.queries is not None:
+            if query in self._parsed:
+                self._parsed[query] = self._parsed.pop(query)
+            return True
+        chars = sum(len(text) for _, text in query.said)
+        is_cached = all((text, language) in self._texts for language, text in query.said)
+        if chars > PARSED_HERE_CHARS and not is_cached:
+            return False
         try:
-            queries = tuple(self.parse(text, language) for language, text in said)
-            return EdgeQuery(said, queries, budget, is_costly=self._may_use_operators(said))
+            query.queries = tuple(self.parse(text, language) for language, text in query.said)
         except FilterError as error:
-            return EdgeQuery(said, (), budget, f"this broker cannot test it: {error}")
+            query.queries, query.suspended = (), f"this broker cannot test it: {error}"
+        self._parsed[query] = chars
+        self._parsed_chars += chars
+        while self._parsed_chars > PARSED_CHARS_MAX:
+            oldest = next(iter(self._parsed))
+            self._parsed_chars -= self._parsed.pop(oldest)
+            oldest.queries = None
+        return True
 
     def _may_use_operators(self, said: Queries) -> bool:
         """Whether queries use an operator. Steps of operators are not counted, so the loop runs none."""
@@ -370,7 +389,10 @@ class EdgeTests:
         failure = query.suspended or self._why_untestable(event)
         if failure:
             return Outcome(False, failure)
-        if query.is_costly or self._is_large(event):
+        is_parsed = self._is_parsed(query)
+        if query.suspended:
+            return Outcome(False, query.suspended)
+        if not is_parsed or query.is_costly or self._is_large(event):
             return None
         subject = self.subject(event)
         subject.context = self._context_of(client) if query.needs_context else None

@@ -30,6 +30,7 @@ from godwit.runtime.wire import JSON
 
 __all__ = ["Relation", "parsed", "relation_of", "told_filter", "told_pair"]
 
+PARTY = "filter questions"  # whose texts wait for each other in the thread that parses
 EFFORT_MAX = 4_000  # steps of one question about two filters
 EXAMPLE_LITERALS_MAX = 16  # of two filters for which an event is looked for
 CASES_TRIED_MAX = 4
@@ -43,7 +44,7 @@ Relation = str
 async def parsed(tests: EdgeTests, text: str, language: str = NATIVE) -> Query:
     """Parse a query. `FilterError` if it is invalid. (rule 3)"""
     if not tests.is_quick(text, language):
-        await tests.prepare(text, language)
+        await tests.prepare(text, language, PARTY)
     return tests.parse(text, language)
 
 

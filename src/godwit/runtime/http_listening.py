@@ -92,7 +92,7 @@ async def listening_of(principal: Principal, params: QueryParams, headers: Heade
         raise Problem(400, f"a client's name of {len(client)} characters: at most {NAME_LENGTH_MAX} are allowed")
     text, language = params.get("filter") or "TRUE", params.get("language") or NATIVE
     if not tests.is_quick(text, language):
-        await tests.prepare(text, language)
+        await tests.prepare(text, language, principal.user)
     query = tests.parse(text, language)
     rules = queue_rules_of((name[len(QUEUE) :], text) for name, text in params.items() if name.startswith(QUEUE))
     expires = time() + lifetime_of(params["expires_in"]) if "expires_in" in params else None

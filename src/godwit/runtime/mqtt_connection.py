@@ -1,14 +1,12 @@
 """One MQTT connection: bytes in, effects of its session carried out, bytes out.
 
 *Theory.* A connection has an MQTT session machine (`MqttSession`), made from the notes of the client's Godwit session,
-and an `InProcessConnection`, by which that session is attached here. If a client has two connections, the newer one
-takes over the Godwit session, and the older one is notified.
+and an `InProcessConnection` that attaches it. Of two connections of a client the newer takes over; the older is told.
 
     CONNECT ─▶ authenticator ─▶ Attach ─▶ Attached, with notes ─▶ CONNACK ─▶ packets ⇄ requests and deliveries ─▶ end
 
 When the connection ends its will is published over the `InProcessConnection`, which is still open; with a will delay it
-stays open for that time. A client that reconnects meanwhile, here or elsewhere, takes over the session, and the will is
-cancelled.
+stays open for that time. If the client reconnects meanwhile, here or elsewhere, the will is cancelled.
 
 *Rules.*
 1. A packet that tells of something done leaves after what it tells of is in the journal (`Gate`).
@@ -21,8 +19,7 @@ cancelled.
 5. While a large document that the client publishes, a query or a large SUBSCRIBE is handled, the client is not read.
    What has come behind it waits, the end of the connection too: so events of a client stay in order, none is lost.
 
-*Departures.* If another broker takes over a client, its will without delay is not published: this broker has no session
-of it any more.
+*Departures.* If another broker takes over a client, its will without delay is not published: its session is there.
 """
 
 import asyncio
@@ -81,7 +78,8 @@ class MqttConnection:
         self.closed_because = ""
         self._write, self._close, self._pause = write, close, pause
         self.host, self._certificate = host, certificate
-        self._packets = PacketSlices(gateway.settings.maximum_packet_size, CONNECT_BYTES_MAX, self._on_packets)
+        sizes = (gateway.settings.maximum_packet_size, CONNECT_BYTES_MAX)
+        self._packets = PacketSlices(*sizes, self._on_packets, gateway.turns, lambda: self.party)
         self._parsed = ParsedFilters(gateway.tests)
         self._session = MqttSession(gateway.settings, parse=self._parsed.parse)
         self._is_open = True  # the client is there
@@ -108,6 +106,7 @@ class MqttConnection:
         """Bytes have come."""
         self.gateway.counts["bytes received"] += len(data)
         self._packets.feed(data)
+        self._hold_back(self._is_paused or self._packets.has_more)
 
     def _on_packets(self, packets: list[Any], fault: MqttFault | None, size: int) -> None:
         partial = self._packets.pending
@@ -223,10 +222,12 @@ class MqttConnection:
             self._pause(is_paused)
 
     def read_on(self) -> None:
-        """Resume reading, if the client is authenticated and nothing prevents it. (rule 3)"""
-        wishes = self._wishes
-        if self._is_paused and wishes is not None and not self._is_behind(wishes, UNANSWERED_MAX // 2 - 1):
-            self._hold_back(self.gateway.node.holds())
+        """Resume reading, if nothing prevents it. (rule 3)"""
+        if self._is_paused and not self._packets.has_more:
+            if (wishes := self._wishes) is None:
+                self._hold_back(self._attach is not None)  # it is being authenticated
+            elif not self._is_behind(wishes, UNANSWERED_MAX // 2 - 1):
+                self._hold_back(self.gateway.node.holds())
 
     def _is_behind(self, wishes: MqttTranslator, unanswered_max: int) -> bool:
         """Whether too many packets of this client wait at the broker."""
@@ -282,7 +283,7 @@ class MqttConnection:
         else:
             self._admitting = None
             self._let_in(principal)
-        self._hold_back(False)
+        self._hold_back(self._packets.has_more)
         self._flush()
 
     def _refuse(self, reason_code: int, reason: str) -> None:
@@ -482,7 +483,7 @@ class MqttConnection:
             if data := self._taken():
                 self._write(data)
             self._is_open = False
-            self._packets.stop()
+            self._packets.close()
             self._greeting_timer.cancel()
             self.closed_because = reason
             self.gateway.leave(self)

@@ -35,6 +35,7 @@ from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
 from godwit.runtime.node import Node
 from godwit.runtime.pacing import Pacer
+from godwit.runtime.party_turns import PartyTurns
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections
 from godwit.runtime.security_log import AuditedAuthenticator, SecurityLog
@@ -81,6 +82,7 @@ class MqttGateway:
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.users = UserConnections(self.traffic.connections_per_user_max)
         self.closings = Pacer()
+        self.turns = PartyTurns()  # of connections, to decode and handle packets
         self.connections: dict[MqttConnection, None] = {}
         self.clients: dict[str, MqttConnection] = {}  # by names in Godwit: connected, or with a pending will
         self.counts: Counter[str] = Counter()  # published, delivered, refused, given up, bytes received, bytes sent

@@ -10,7 +10,8 @@
 4. An event that cannot be published is refused with a reason, and has no effect.
 5. Documents (XML, CloudEvents) are read before they are published, large ones by another process, and queries in other
    languages by a thread before they are subscribed to: `is_reading` until then. A large document in a will is not read:
-   the event has the attributes of its topic and properties alone.
+   the event has the attributes of its topic and properties alone. Small documents are read here; after each
+   `SMALL_BYTES` of them others have their turn.
 6. The queries of a subscription are asked for with it, in one request (`SubscribeQuery`).
 7. A SUBSCRIBE with much to parse and to ask for is handled piece by piece, so that others do not wait for all of it:
    about `PIECE_BYTES` of text are parsed at a time, then subscriptions are asked for that cost `COSTLY_WORK` together.
@@ -111,6 +112,7 @@ class MqttTranslator:
         self.is_reading = False  # a document, a query, or a large SUBSCRIBE
         self._is_over = False
         self._reading: Subscribe | None = None  # rule 7
+        self._read_here = 0  # bytes of small documents, since others had a turn
         self._parsed = parsed  # of it
         self._unparsed: list[str] = []
         self._expiry_s: float | None = -1.0
@@ -186,8 +188,11 @@ class MqttTranslator:
             event = self._event(wanted, self.requests.said + 1, now, document)
         except GodwitError as error:
             self._on_bad(number, error)
-            return
-        self._ask_to_publish(event, wanted, on_answer)
+        else:
+            self._ask_to_publish(event, wanted, on_answer)
+        if self._read_here > SMALL_BYTES:
+            self._read_here = 0
+            self._go_on_after(0.0, lambda: None)
 
     def _on_bad(self, number: int, error: GodwitError) -> None:
         self._gateway.counts["refused"] += 1
@@ -216,6 +221,7 @@ class MqttTranslator:
         if mode == "batch":
             raise BadEvent("a batch of CloudEvents: over MQTT send each CloudEvent as a separate message")
         if len(payload) <= SMALL_BYTES:
+            self._read_here += len(payload)
             return read_document(mode, payload, content_type, headers, MQTT)[0]
         if isinstance(wanted, Will):  # whose connection is closed before a thread could read it
             return None
@@ -309,7 +315,7 @@ class MqttTranslator:
         slow = [text for text in texts if not self._gateway.tests.is_quick(text, language)]
         if slow and sum(map(len, texts)) <= CLIENT_TEXT_BYTES_MAX:
             self.is_reading = True
-            self._gateway.tests.prepare(slow[0], language).add_done_callback(self._on_prepared)
+            self._gateway.tests.prepare(slow[0], language, self._user).add_done_callback(self._on_prepared)
             return True
         if packet is not self._reading:
             self._reading = packet

@@ -1,20 +1,22 @@
 """Packets of an MQTT client, decoded a few in each turn of the event loop.
 
 *Theory.* One read brings up to 256 KiB: a hundred thousand of the shortest packets, which take 250 ms. So
-`PACKETS_AT_ONCE_MAX` are decoded and handled, then others have their turn, and the rest follows.
+`PACKETS_AT_ONCE_MAX` are decoded and handled, then others have their turn, and the rest follows. If many connections
+send at the same time, they take turns (`party_turns.py`).
 
 *Rules.*
 1. Packets stay in order, also when more bytes come meanwhile. The end of the connection waits for them
    (`mqtt_connection.py`, rule 5).
 2. `has_more`: packets will follow without further bytes. Until then the client is not read.
+3. The connections of one user wait for each other, and not those of other users for all of them.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from godwit.errors import MqttFault
 from godwit.mqtt import Decoder
+from godwit.runtime.party_turns import PartyTurns
 
 __all__ = ["PACKETS_AT_ONCE_MAX", "PacketSlices"]
 
@@ -25,17 +27,19 @@ class PacketSlices:
     """The decoder of one connection. It calls `take` with packets, the fault after them, and how many bytes came."""
 
     def __init__(
-        self, size_max: int, first_size_max: int, take: Callable[[list[Any], MqttFault | None, int], None]
+        self,
+        size_max: int,
+        first_size_max: int,
+        take: Callable[[list[Any], MqttFault | None, int], None],
+        turns: PartyTurns | None = None,
+        party: Callable[[], str] = str,
     ) -> None:
         self._decoder = Decoder(size_max=size_max, first_size_max=first_size_max)
         self._take: Callable[[list[Any], MqttFault | None, int], None] | None = take
-        self._loop = asyncio.get_running_loop()
-        self._turn: asyncio.Handle | None = None
-
-    @property
-    def has_more(self) -> bool:
-        """(rule 2)"""
-        return self._turn is not None
+        self._turns = PartyTurns() if turns is None else turns
+        self._party = party
+        self._received: list[bytes] = []  # and not decoded
+        self.has_more = False  # (rule 2)
 
     @property
     def pending(self) -> int:
@@ -43,31 +47,31 @@ class PacketSlices:
         return self._decoder.pending
 
     def feed(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Bytes have come: they are decoded now, or in one of the next turns."""
         if self._take is None:
             return
+        self._received.append(data)
+        if not self.has_more:
+            self.has_more = True
+            self._turns.call(self._party(), self._next)
+
+    def close(self) -> None:
+        """Take nothing more, and release the connection: a reference back to it would keep both in memory."""
+        self._take, self._party, self.has_more = None, str, False
+        self._received.clear()
+
+    def _next(self) -> None:
+        take = self._take
+        if take is None:
+            return
+        data = b"".join(self._received)
+        self._received.clear()
         fault: MqttFault | None = None
         try:
             packets = self._decoder.feed(data, PACKETS_AT_ONCE_MAX)
         except MqttFault as caught:
             fault, packets = caught, caught.packets
-        if self._decoder.has_more:
-            self._turn = self._turn or self._loop.call_soon(self._next)
-        else:
-            self.stop()
-        self._take(packets, fault, len(data))
-
-    def stop(self) -> None:
-        """Decode no more until bytes come."""
-        if self._turn is not None:
-            self._turn.cancel()
-            self._turn = None
-
-    def close(self) -> None:
-        """Take nothing more, and release the connection: a reference back to it would keep both in memory."""
-        self.stop()
-        self._take = None
-
-    def _next(self) -> None:
-        self._turn = None
-        self.feed(b"")
+        self.has_more = self._decoder.has_more
+        if self.has_more:
+            self._turns.soon(self._party(), self._next)
+        take(packets, fault, len(data))

@@ -6,15 +6,14 @@ through `AuditedAuthenticator`, which wraps the authenticator of a listener, so 
 of the machine are found in its effects, by `RefusalObserver` or by `activity_monitor.py`.
 
 *Rules.*
-1. Everything is counted. Lines are limited: `HOST_BURST` at once and `HOST_PER_S` a second for one host, `ALL_BURST`
-   and `ALL_PER_S` for all. The next written line tells how many were dropped.
+1. Everything is counted. Lines are limited for one host, and for all (`line_limits.py`). The next line tells how many
+   were dropped.
 2. A line has the host first, then only names and reasons: no password, no token, no event. (docs/guides/secure.md has
    the pattern for fail2ban; it begins at the start of the line, so that an attacker cannot insert another host.)
 3. Causes are the few of `CAUSES`: they are labels of metrics.
-4. The table of hosts is bounded: the least recently active host is forgotten first.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, NamedTuple
@@ -24,8 +23,8 @@ from godwit.broker.effects import Effect, Input, Tell
 from godwit.broker.messages import Refused
 from godwit.errors import NotAdmitted, PeerFault
 from godwit.runtime.authentication import Authenticator, Credentials, Principal
+from godwit.runtime.line_limits import LineLimits
 from godwit.runtime.node_interfaces import Port
-from godwit.runtime.rate_limits import TokenBucket
 
 __all__ = ["CAUSES", "LISTENERS", "AuditedAuthenticator", "Origin", "RefusalObserver", "SecurityLog"]
 
@@ -54,9 +53,6 @@ QUIET = (
     "link",
     "ended",
 )  # causes of closed connections that are logged elsewhere, or are not refusals
-HOST_BURST, HOST_PER_S = 20, 1.0
-ALL_BURST, ALL_PER_S = 200, 20.0
-HOSTS_MAX = 1_000
 SHOWN_CHARS_MAX = 200
 BEYOND = "beyond "  # of a host, where a request did not name this machine (`http.py`, rule 3)
 
@@ -74,11 +70,8 @@ class SecurityLog:
         self.requests: Counter[tuple[str, str]] = Counter()
         self.connections: Counter[tuple[str, str]] = Counter()
         self.accepted: Counter[str] = Counter()  # connections, by listener
-        self.suppressed = 0  # lines that were not written since the last one
         self._write = write
-        self._clock = clock
-        self._all = TokenBucket(ALL_PER_S, ALL_BURST, clock())
-        self._hosts: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._limits = LineLimits(clock)  # of hosts
 
     def login(self, listener: str, host: str, reason: str, cause: str, *, user: str = "", client: str = "") -> None:
         """A login was refused."""
@@ -117,18 +110,10 @@ class SecurityLog:
 
     def _line(self, event: str, host: str, **fields: str) -> None:
         """Write a line, unless there are too many. (rule 1)"""
-        host, now = host.removeprefix(BEYOND), self._clock()
-        bucket = self._hosts.pop(host, None) or TokenBucket(HOST_PER_S, HOST_BURST, now)
-        self._hosts[host] = bucket
-        if len(self._hosts) > HOSTS_MAX:
-            self._hosts.popitem(last=False)
-        if not bucket.has(1, now) or not self._all.has(1, now):
-            self.suppressed += 1
+        host = host.removeprefix(BEYOND)
+        more = self._limits.room(host)
+        if more is None:
             return
-        bucket.take(1, now)
-        self._all.take(1, now)
-        more = {"suppressed": self.suppressed} if self.suppressed else {}
-        self.suppressed = 0
         shown = {name: value[:SHOWN_CHARS_MAX] for name, value in fields.items() if value}
         self._write(event, host=host, **shown, **more)
 

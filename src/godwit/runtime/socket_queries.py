@@ -190,7 +190,7 @@ class SocketQueries:
             return Query(NATIVE, to_text(routable), routable)
         text = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
         if not self._tests.is_quick(text, language):
-            await self._tests.prepare(text, language)
+            await self._tests.prepare(text, language, self._client)
         return self._tests.parse(text, language)
 
     def _note(self, message: Request) -> None:

@@ -8,7 +8,7 @@ import pytest
 from godwit.languages import Query
 from godwit.languages.client_queries import client_query
 from godwit.mqtt import subscribe_requests
-from godwit.mqtt.mqtt_effects import AddSubscriptions, MqttSettings, PersistentState
+from godwit.mqtt.mqtt_effects import AddSubscriptions, MqttSettings, PersistentState, Subscribed
 from godwit.mqtt.packets import Suback, Subscribe, Subscription
 from godwit.mqtt.reason_codes import ReasonCode
 from godwit.mqtt.subscribe_requests import LITERALS_MAX, SubscribeRequests
@@ -43,7 +43,7 @@ def test_filters_of_one_packet_are_bounded_together() -> None:
     asked = requests.ask(kept, "c", packet([f"t/{n}" for n in range(100)], ("$where", where)))
     assert isinstance(asked, AddSubscriptions)
     assert len(asked.wishes) == LITERALS_MAX // 1_000 + 1
-    told = subscribe_requests.Subscribed(asked.request, (0,) * len(asked.wishes))
+    told = Subscribed(asked.request, (0,) * len(asked.wishes))
     answer = requests.answer(kept, told)
     assert answer is not None
     assert Counter(answer[1].reason_codes) == {0: 51, ReasonCode.QUOTA_EXCEEDED: 49}

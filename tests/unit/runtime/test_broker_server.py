@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from godwit.languages.query import LANGUAGES
 from godwit.runtime.broker_server import BrokerServer
 from godwit.runtime.configuration import Override, load
+from godwit.runtime.line_limits import PEER_BURST
 from godwit.runtime.log import make_log
+from godwit.trace import Record
 
 
 @pytest.mark.parametrize(("mqtt", "loaded"), [("127.0.0.1:0", 1), ("", 0)])
@@ -38,3 +42,32 @@ def test_languages_are_loaded_before_a_client_can_send_a_query(
 
     asyncio.run(scene())
     assert calls == [{}] * loaded
+
+
+def test_peers_cannot_make_the_log_grow_without_a_bound(tmp_path: Path) -> None:
+    async def scene() -> None:
+        lines = io.StringIO()
+        broker = BrokerServer(
+            load(
+                None,
+                None,
+                [
+                    Override("--set listen.native", ("listen", "native"), "127.0.0.1:0"),
+                    Override("--set journal.folder", ("journal", "folder"), str(tmp_path)),
+                ],
+            ),
+            make_log("info", "json", lines),
+        )
+        await broker.start()
+        for number in range(1_000):  # a full outbox
+            broker._on_record(Record("lost", "b2", "Publish", "ann", number, detail="the outbox is full"), 0.0)
+            broker.on_closed(f"c{number}", "its first message is wrong")
+        broker._on_record(Record("tail_lost", detail="the disk has lost data"), 0.0)
+        await broker.stop()
+        written = [json.loads(line)["event"] for line in lines.getvalue().splitlines()]
+        count = Counter(written)
+        assert count["lost"] <= PEER_BURST + 5
+        assert count["connection closed"] <= PEER_BURST + 5
+        assert count["tail_lost"] == 1
+
+    asyncio.run(scene())

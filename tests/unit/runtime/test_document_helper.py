@@ -11,10 +11,11 @@ from godwit.errors import BadEvent
 from godwit.filters.events import Event, event
 from godwit.filters.values import Point
 from godwit.languages.cloud_events import HTTP
-from godwit.languages.event_documents import Mode, read_document
+from godwit.languages.event_documents import Document, Mode, read_document
 from godwit.languages.xml_documents import xml_event
 from godwit.runtime import document_helper
 from godwit.runtime.document_helper import DIED, SMALL_BYTES, TOO_SLOW, DocumentHelper
+from godwit.runtime.party_turns import PartyTurns
 from tests.network.waiting import a_turn
 
 MODULE = "tests.unit.runtime.deadly_operators"
@@ -191,5 +192,35 @@ def test_when_it_is_closed_those_who_wait_are_let_go() -> None:
         await helper.close()
         ends = await asyncio.gather(*jobs, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+
+    asyncio.run(scene())
+
+
+def test_small_documents_that_come_at_the_same_time_are_read_a_few_in_each_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene() -> None:
+        now, done = 0.0, list[str]()
+        helper = DocumentHelper()
+        monkeypatch.setattr(helper, "_turns", PartyTurns(lambda: now))
+
+        def read(mode: str, data: bytes, *more: object) -> list[Document]:
+            nonlocal now
+            now += 1.0  # all the time of a turn
+            done.append(data.decode())
+            if data == b"bad":
+                raise BadEvent("no document")
+            return []
+
+        monkeypatch.setattr(document_helper, "read_document", read)
+        asked = [("mallory", "m1"), ("mallory", "m2"), ("mallory", "bad"), ("ann", "a")]
+        tasks = [
+            asyncio.create_task(helper.read(party, "xml", text.encode(), "application/xml", {}, "http"))
+            for party, text in asked
+        ]
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert done == ["m1", "m2", "a", "bad"]
+        assert [type(answer) for answer in answers] == [list, list, BadEvent, list]
+        await helper.close()
 
     asyncio.run(scene())

@@ -2,19 +2,25 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from godwit import document_process
 from godwit.broker.messages import Delivery
 from godwit.broker.query_notes import query_note
 from godwit.errors import FilterError
 from godwit.filters.events import Event, event
-from godwit.languages import Operator, Subject, exact_testing, parse_query
+from godwit.languages import Operator, Query, Subject, exact_testing, parse_query
+from godwit.languages.client_queries import ClientQueries
 from godwit.languages.exact_testing import Outcome
 from godwit.languages.xml_documents import xml_event
+from godwit.runtime import edge_tests
 from godwit.runtime.document_helper import SMALL_BYTES
+from godwit.runtime.edge_queries import EdgeQuery
 from godwit.runtime.edge_tests import KEPT_MAX, SLICE_S, TURN_S, EdgeLimits, EdgeTests, TestLine
+from godwit.runtime.rate_limits import TokenBucket
 from tests.network.waiting import a_turn
 
 XPATH = "/car[number(speed) > number(limit)]"
@@ -49,8 +55,10 @@ class Client:
         self.came: list[Delivery] = []
         self.suspended: list[str] = []
         self.line: TestLine = tests.open(name, self.came.extend, lambda name, reason: self.suspended.append(name))
+        self._parse = tests.parse
 
     def subscribe(self, text: str, language: str = "xpath", name: str = "s") -> None:
+        self._parse(text, language)  # as gateways do, to know the routable filter
         self.line.ask(name, ((language, text),))
         self.line.on_answer(name, is_granted=True)
 
@@ -453,6 +461,99 @@ def test_a_query_that_this_broker_cannot_parse_is_suspended_with_the_reason() ->
         assert (client.wanted, query.failed) == ([], 1)
 
     asyncio.run(scene())
+
+
+def test_queries_of_a_session_are_parsed_when_they_are_tested_and_long_ones_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    long = " AND ".join(f"n + {n} > 1" for n in range(200))
+
+    async def scene() -> None:
+        tests, parsed = edge(), list[str]()
+        parse = ClientQueries.parse
+
+        def noted(self: ClientQueries, text: str, language: str = "filter") -> Query:
+            parsed.append(text)
+            return parse(self, text, language)
+
+        monkeypatch.setattr(ClientQueries, "parse", noted)
+        client, notes = Client(tests), dict[str, bytes]()
+        for name, text in (("s", "n + 1 > 2"), ("t", "n + 2 > 2"), ("long", long)):
+            note = query_note(name, (("filter", text),))
+            notes[note.key] = note.value or b""
+        client.line.adopt(notes)
+        assert parsed == []
+        tests._node.machine = Machine()  # type: ignore[assignment]
+        client.put([event({"n": 2})], "s", "long")
+        await turns(lambda: bool(client.came))
+        assert client.came[0].subscriptions == ("s", "long")
+        assert parsed == ["n + 1 > 2"]
+        assert tests.helper.asked == [1]  # type: ignore[attr-defined]
+
+    asyncio.run(scene())
+
+
+def test_a_long_query_of_a_session_that_cannot_be_parsed_is_suspended() -> None:
+    async def scene() -> None:
+        query = EdgeQuery((("cesql", "x"),), TokenBucket(1.0, 1.0, 0.0))
+        [outcome] = jobs_tested("cesql", "a = ")
+        assert query.count(outcome, 0.0) is False
+        assert query.suspended.startswith("the query cannot be parsed: ")
+
+    asyncio.run(scene())
+
+
+def jobs_tested(language: str, text: str) -> list[Outcome]:
+    """What the other process answers."""
+    jobs = document_process.Jobs()
+    jobs.answer(document_process.Learn(1, language, text))
+    jobs.answer(document_process.shown(2, event({"n": 1})))
+    answer = jobs.answer(document_process.Test(2, [[1]], None, 1_000))
+    assert isinstance(answer, document_process.Tested)
+    return answer.outcomes
+
+
+def test_parsed_queries_are_bounded_and_those_tested_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge_tests, "PARSED_CHARS_MAX", 25)
+
+    async def scene() -> None:
+        tests = edge()
+        client = Client(tests)
+        client.came.append(Delivery(0, event({"n": 0}), ()))
+
+        async def come(name: str) -> None:
+            client.put([event({"n": 1})], name)
+            await turns(lambda: client.came[-1].subscriptions == (name,))
+
+        for name in "abc":
+            client.subscribe(f"n + {ord(name)} > 1", "filter", name)
+            if name == "c":
+                await come("a")
+            await come(name)
+        states = {name: query.queries is not None for name in "abc" if (query := tests.of("ann", name)) is not None}
+        assert states == {"a": True, "b": False, "c": True}
+        await come("b")
+
+    asyncio.run(scene())
+
+
+def test_a_long_query_in_the_filter_language_is_parsed_by_the_thread() -> None:
+    async def scene() -> None:
+        tests = edge()
+        text = " OR ".join(f"round(a{n} + b{n}, 2) < {n}" for n in range(100))
+        assert tests.is_quick("n + 1 > 2", "filter")
+        assert not tests.is_quick(text, "filter")
+        await tests.prepare(text, "filter", "ann")
+        assert tests.is_quick(text, "filter")
+        tests._parser.close()
+
+    asyncio.run(scene())
+
+
+class Machine:
+    """A broker without sessions."""
+
+    sessions: Any = SimpleNamespace(session=lambda client: None)
 
 
 # ---------------------------------------------------------------- operators

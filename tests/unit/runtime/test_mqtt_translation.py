@@ -11,7 +11,7 @@ from godwit.errors import FilterError
 from godwit.languages import NATIVE
 from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Decoder, Pingreq, Subscribe, Subscription, encode
-from godwit.mqtt.packets import Pingresp, Suback
+from godwit.mqtt.packets import Pingresp, Puback, Publish, Suback
 from godwit.runtime.client_rates import COSTLY_WORK, ClientRate
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_gateway import MqttGateway
@@ -157,5 +157,19 @@ def test_a_text_that_does_not_parse_is_said_to_be_wrong_each_time() -> None:
         assert [each.reason_codes for each in made.said(Suback)] == [(0x8F,), (0x8F,)]
         with pytest.raises(FilterError):
             made.gateway.tests.parse("a =")
+
+    playing(play)
+
+
+def test_small_documents_are_read_a_few_at_a_time() -> None:
+    async def play(made: Scene) -> None:
+        connection = await made.connect()
+        document = b"<a>" + b"<b/>" * 1_500 + b"</a>"  # 6 KB
+        properties = {"content_type": "application/xml"}
+        packets = [Publish(f"t/{n}", document, 1, packet_id=n, properties=properties) for n in range(1, 9)]
+        connection.data_received(b"".join(encode(packet, 5) for packet in packets))
+        assert made.gateway.counts["published"] == 2
+        await until(lambda: len(made.said(Puback)) == 8)
+        assert made.gateway.counts["published"] == 8
 
     playing(play)

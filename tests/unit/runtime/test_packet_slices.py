@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from godwit.errors import MqttFault
 from godwit.mqtt import encode
 from godwit.mqtt.packets import Connect, Pingreq, Publish
 from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, PacketSlices
+from godwit.runtime.party_turns import PartyTurns
+from tests.network.waiting import run, until
 
 SIZE_MAX = 2**20
-MANY = 5 * PACKETS_AT_ONCE_MAX + 7
+MANY = 9 * PACKETS_AT_ONCE_MAX + 7
 
 
 class Taken:
@@ -104,3 +107,29 @@ def test_a_closed_decoder_takes_nothing_more_and_releases_its_connection() -> No
         assert taken not in [getattr(each, "__self__", None) for each in gc.get_referents(taken.slices)]
 
     asyncio.run(scene())
+
+
+def test_connections_of_one_user_have_the_time_of_one_together() -> None:
+    async def scene() -> None:
+        now, handled = 0.0, list[str]()
+
+        def take(name: str, packets: list[Any], fault: MqttFault | None, size: int) -> None:
+            nonlocal now
+            now += 1.0  # all the time of a turn
+            handled.append(name)
+
+        turns = PartyTurns(lambda: now)
+        users = {"mallory/1": "mallory", "mallory/2": "mallory", "mallory/3": "mallory", "ann": "ann"}
+        made = {
+            name: PacketSlices(SIZE_MAX, SIZE_MAX, partial(take, name), turns, partial(str, user))
+            for name, user in users.items()
+        }
+        for slices in made.values():
+            slices.feed(encode(Connect("c", 5), 5))
+        assert handled == ["mallory/1"]
+        assert [slices.has_more for slices in made.values()] == [False, True, True, True]
+        made["ann"].feed(encode(Pingreq(), 5))
+        await until(lambda: not any(slices.has_more for slices in made.values()))
+        assert handled == ["mallory/1", "mallory/2", "ann", "mallory/3"]
+
+    run(scene)

@@ -12,13 +12,12 @@ from godwit.broker.effects import Tell
 from godwit.broker.messages import Accepted, Attach, Refused
 from godwit.errors import NotAdmitted, PeerFault
 from godwit.runtime.authentication import Credentials, LocalAuthenticator, Principal
+from godwit.runtime.line_limits import ALL_BURST, PEERS_MAX
+from godwit.runtime.line_limits import PEER_BURST as HOST_BURST
 from godwit.runtime.log import make_log
 from godwit.runtime.metrics import METRICS
 from godwit.runtime.security_log import (
-    ALL_BURST,
     CAUSES,
-    HOST_BURST,
-    HOSTS_MAX,
     AuditedAuthenticator,
     RefusalObserver,
     SecurityLog,
@@ -102,11 +101,11 @@ def test_lines_of_one_host_are_limited_and_the_next_one_says_how_many_are_missin
 
 def test_lines_of_all_hosts_together_and_the_table_of_hosts_are_limited() -> None:
     kept = Kept()
-    for host in range(2 * HOSTS_MAX):
+    for host in range(2 * PEERS_MAX):
         kept.log.connection("http", f"192.0.{host // 256}.{host % 256}", "no", "limit")
     assert len(kept.lines) == ALL_BURST
-    assert len(kept.log._hosts) == HOSTS_MAX
-    assert kept.log.connections["http", "limit"] == 2 * HOSTS_MAX
+    assert len(kept.log._limits._peers) == PEERS_MAX
+    assert kept.log.connections["http", "limit"] == 2 * PEERS_MAX
 
 
 def test_a_connection_that_ends_after_a_refused_login_has_no_second_line() -> None:

@@ -1,0 +1,86 @@
+"""Calls of parties have a bounded time in each turn of the loop, and parties take turns."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from godwit.runtime.party_turns import PartyTurns
+from tests.network.waiting import a_turn, run, until
+
+
+class Made:
+    """Which calls were made in each turn of the loop, in order. Each takes all the time of a turn."""
+
+    def __init__(self) -> None:
+        self.made: list[list[str]] = [[]]
+        self.now = 0.0
+        self.turns = PartyTurns(lambda: self.now)
+        turn = self.turns._turn
+
+        def noted() -> None:
+            self.made.append([])
+            turn()
+
+        self.turns._turn = noted  # type: ignore[method-assign]
+
+    def call(self, party: str, name: str) -> None:
+        self.turns.call(party, partial(self._make, name))
+
+    def _make(self, name: str) -> None:
+        self.made[-1].append(name)
+        self.now += 1.0
+
+
+def played(play: Callable[[Made], None]) -> list[list[str]]:
+    """The calls made at once, and in each of the next turns, until none is left."""
+    made = Made()
+
+    async def scene() -> None:
+        play(made)
+        await until(lambda: not made.made[-1])
+
+    run(scene)
+    return made.made
+
+
+def test_one_call_is_made_in_a_turn_if_it_takes_all_its_time() -> None:
+    def play(made: Made) -> None:
+        for name in "abc":
+            made.call("mallory", name)
+
+    assert played(play) == [["a"], ["b"], ["c"], []]
+
+
+def test_parties_take_turns_and_calls_of_one_stay_in_order() -> None:
+    def play(made: Made) -> None:
+        for name in ("m1", "m2", "m3", "m4"):
+            made.call("mallory", name)
+        made.call("ann", "a1")
+        made.call("ann", "a2")
+
+    assert played(play) == [["m1"], ["m2"], ["a1"], ["m3"], ["a2"], ["m4"], []]
+
+
+def test_a_call_for_soon_is_not_made_in_this_turn() -> None:
+    async def scene() -> None:
+        made: list[str] = []
+        turns = PartyTurns(lambda: 0.0)  # there is always time
+        turns.call("mallory", lambda: turns.soon("mallory", partial(made.append, "soon")))
+        turns.call("mallory", partial(made.append, "now"))
+        assert made == ["now"]
+        await a_turn()
+        assert made == ["now", "soon"]
+
+    asyncio.run(scene())
+
+
+def test_many_short_calls_are_made_in_one_turn() -> None:
+    async def scene() -> None:
+        made: list[int] = []
+        turns = PartyTurns(lambda: 0.0)
+        for number in range(100):
+            turns.call("ann", partial(made.append, number))
+        assert made == list(range(100))
+        await a_turn()
+
+    asyncio.run(scene())
