@@ -571,6 +571,7 @@ class TreeRouting:
         both = ((n, entries) for tables in (self.in_subs, self.in_ads) for n, entries in tables.items())
         self._remote_sizes = EntrySizes(each for n, entries in both if n != HERE for each in entries.values())
         self.further.restore(state.further)
+        self.matcher.prepare()
 
 
 def matcher_key(source: NodeId, id: EntryId) -> tuple[Any, ...]:
