@@ -43,8 +43,8 @@ OUT_LENGTH = 1 << 20
 TALLIED_FROM = 64  # events in a batch; below, making tallies costs more than they save
 SAMPLE = 64  # of the last events are kept to learn from
 TUNED_FROM = 256  # rows; below, any layout is good enough
-WAITING_ROWS, WAITING_SHARE = 256, 128
-WAITING_TESTS = 4_096
+WAITING_ROWS, WAITING_SHARE = 2_048, 128
+WAITING_TESTS = 16_384
 NO_MULTI = multi_arrays([])
 
 Longs = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from godwit.matching.naive_matcher import NaiveMatcher
 from tests.unit.filters.random_filters import random_attributes, random_filter
 
 CAR = event({"kind": "parking", "n": 7})
-MANY = 6_000
+MANY = 10_000
 
 
 class Work:
@@ -47,14 +47,12 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 def test_the_first_event_after_many_subscriptions_places_few_of_them(work: Work) -> None:
     index = IndexMatcher()
     for number in range(MANY):
-        index.add(number, parse(f"kind = 'parking' AND n = {number}"))
+        index.add(number, parse(f"kind = 'parking' AND n = {number * 7 % MANY}"))
         weighed, placed = work.done()
         assert weighed <= max(AT_ONCE_MAX, PIECE_ROWS) + WAITING_ROWS + 1
         assert placed <= max(AT_ONCE_MAX, PIECE_RECORDS) + WAITING_ROWS + 1
-    assert index._renewal is None or MANY > PIECE_ROWS
-    index._renewal = None  # so that only what waits is left
-    assert index.match(CAR) == [7]
-    assert max(work.done()) <= WAITING_ROWS
+    assert index.match(CAR) == [1]
+    assert max(work.done()) <= WAITING_ROWS + PIECE_ROWS < MANY
 
 
 def test_a_large_index_learns_from_events_in_pieces(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
