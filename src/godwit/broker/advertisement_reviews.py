@@ -1,10 +1,10 @@
-"""What a neighbour must be told because its advertisements have changed, some of the subscriptions at a time.
+"""Subscriptions are sent to a neighbour, or withdrawn, because its advertisements have changed: some of them at a time.
 
 *Theory.* When a neighbour advertises more or less, each subscription of others may concern it from then on, or no
 longer. To compare and to send 50,000 takes a second, so it is a *review*: it looks at some subscriptions at a time and
 goes on when its timer is due, and what others send passes in between. A review is made of passes over all subscriptions
-that are there when the pass begins. A pass is for filters that were added, and compares what is not told with them; or
-for filters that were withdrawn, and compares what is told.
+that are there when the pass begins. A pass is for filters that were added, and compares the subscriptions that the
+neighbour does not have with them; or for filters that were withdrawn, and compares those that it has.
 
 *Rules.*
 1. At its end the neighbour is told what it would have been told at once. A subscription that comes, changes or goes
@@ -77,7 +77,7 @@ class Review:
         else:
             self.changed, self.later_withdrawn = self.later_withdrawn, {}
         self.left = {
-            source: list(reversed(entries)) for source, entries in in_subs.items() if entries and source != neighbour
+            source: list(entries)[::-1] for source, entries in in_subs.items() if entries and source != neighbour
         }
         count = sum(map(len, self.left.values()))
         self.comparing = Effort(COMPARING_EFFORT_MAX + COMPARING_EFFORT_EACH * count)

@@ -31,10 +31,10 @@ from godwit.matching import batch_kernels, counting, kernel_cache, late_kernels,
 from godwit.matching.event_encoder import Batch, Encoder, multi_arrays
 from godwit.matching.filter_compiler import Compiler
 from godwit.matching.kernels import COMPILED, DEAD
-from godwit.matching.labels import Slot
 from godwit.matching.layout import CODES_USUAL, Layout, grown, times_slower
 from godwit.matching.match_counter import MatchCounter
 from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
+from godwit.matching.renewal import Renewal
 
 STAMP_MAX = 1 << 30
 DEAD_SPARE = 1_024
@@ -485,18 +485,6 @@ class IndexMatcher(Matcher):
         from godwit.matching import index_file
 
         return index_file.load(path, verify)
-
-
-class Renewal:
-    """A layout that is laid out in pieces beside another one, which serves until this one takes its place."""
-
-    def __init__(self, serving: Layout, slots: list[Slot]) -> None:
-        self.layout = serving.twin()
-        self._pieces = self.layout.pieces(slots)
-
-    def go_on(self) -> bool:
-        """Do one piece of the work; whether that was the last one."""
-        return next(self._pieces, self) is self
 
 
 def _array_of(ids: list[SubscriptionId], dtype: Any) -> npt.NDArray[Any]:
