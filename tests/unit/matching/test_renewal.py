@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from godwit.filters.events import event
+from godwit.broker.graph import GraphRouting
+from godwit.broker.tree import TreeRouting
+from godwit.filters.events import Event, event
 from godwit.filters.language import parse
 from godwit.matching import index_matcher, layout
 from godwit.matching.index_matcher import SAMPLE, WAITING_ROWS, IndexMatcher
 from godwit.matching.layout import AT_ONCE_MAX, PIECE_RECORDS, PIECE_ROWS, Layout
 from godwit.matching.naive_matcher import NaiveMatcher
+from tests.snapshots import restored
 from tests.unit.filters.random_filters import random_attributes, random_filter
 
 CAR = event({"kind": "parking", "n": 7})
@@ -126,3 +129,17 @@ def test_events_between_two_pieces_find_what_the_naive_matcher_finds(
         renewals += before is not None and index._renewal is not before
     assert renewals >= 1
     assert between >= 20
+
+
+@pytest.mark.parametrize("family", [TreeRouting, GraphRouting])
+def test_a_broker_that_was_restored_has_placed_its_subscriptions_before_the_first_event(
+    family: Any, work: Work
+) -> None:
+    routing = family("b", ()) if family is TreeRouting else family("b")
+    for number in range(300):
+        routing.subscribe(("c", f"{number}"), parse(f"n = {number}"), 0.0)
+    work.done()
+    again = restored(routing, family("b", ()) if family is TreeRouting else family("b"))
+    assert work.done() == (300, 300)
+    again.publish(Event({"n": 7}, "p", 1), 0.0)
+    assert work.done() == (0, 0)
