@@ -37,6 +37,7 @@ from godwit.broker.messages import (
     Retain,
     Subscribe,
     Synced,
+    Unadvertise,
 )
 from godwit.broker.quenching import Quenching
 from godwit.broker.reductions import merging
@@ -202,7 +203,42 @@ IN_SLICES = Script(
 
 GRANTED = [RightsGranted(f"bob/{number}", ClientRights("bob", TRUE, TRUE)) for number in range(1_024)]
 
+REVIEWED = Script(
+    lambda: TreeRouting("b", ("n", "m")),
+    [
+        ("subscribe", (("ann", f"{number}"), parse(f"ALL x {wanted}"), 0.0))
+        for number, wanted in enumerate(
+            [
+                "= -5000",
+                *(f"= {each}" for each in range(300)),
+                *(f"= {-each}" for each in range(300, 320)),
+                "BETWEEN 1000 AND 2000",
+                *(f"= {each}" for each in range(1_000, 1_010)),
+            ]
+        )
+    ]
+    + [
+        ("on_message", ("n", message, 0.0))
+        for message in (
+            Advertise(("pat", "first"), parse("ALL x = -5000")),
+            Advertise(("pat", "many"), parse("ALL x >= 0")),  # of which some are told
+            Unadvertise(("pat", "first")),
+            Advertise(("pat", "later"), parse("ALL x < -310 AND ALL x > -400")),
+        )
+    ],
+    [("on_timer_due", (("review", "n"), 0.0))] * 5,
+)
+"""Neighbours advertise, and not all subscriptions have been compared yet."""
+
 SCRIPTS: dict[str, Script] = {
+    "TreeState.reviews": REVIEWED,
+    "ReviewState.changed": REVIEWED,
+    "ReviewState.is_adding": REVIEWED,
+    "ReviewState.later_added": REVIEWED,
+    "ReviewState.later_withdrawn": REVIEWED,
+    "ReviewState.left": REVIEWED,
+    "ReviewState.comparing_left": REVIEWED,
+    "ReviewState.placing_left": REVIEWED,
     "RetainedState.rests": IN_SLICES,
     "RestState.id": IN_SLICES,
     "RestState.after": IN_SLICES,

@@ -589,6 +589,8 @@ class GraphRouting:
         self._remote_index.add_many(
             ((home, id), filter) for home, entries in self.remote.items() for id, filter in entries.items()
         )
+        for index in (self.local_index, self._remote_index):
+            index.prepare()
         self._remote_sizes = EntrySizes(each for entries in self.remote.values() for each in entries.values())
         self.forwarding.restore(state.forwarding)
         if self.hops is not None and state.hops is not None:

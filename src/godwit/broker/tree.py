@@ -18,7 +18,8 @@ subscriptions and advertisements need not think of it: most trees have `NoFurthe
 
 *Rules.*
 1. A neighbour is told a subscription iff it has sent an intersecting advertisement (always when advertisements are
-   off), and nothing that came from itself.
+   off), and nothing that came from itself. After an advertisement it may take a while until all subscriptions are
+   compared with it (`advertisement_reviews.py`).
 2. Events are handed on in the order in which they came from one source. Of events that were held back
    `RELEASED_AT_ONCE` are handed on at a time; until all are, what comes waits behind them, and the tables do not count
    as whole.
@@ -38,6 +39,7 @@ about a.sender. Unadvertising and unsubscribing are ours.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
+from godwit.broker.advertisement_reviews import REVIEW, Reviews, tell_changes
 from godwit.broker.effects import StartTimer, StopTimer, TimerKey, Trace
 from godwit.broker.further_entries import FurtherEntries, NoFurtherEntries
 from godwit.broker.held_events import HeldEvents
@@ -53,7 +55,6 @@ from godwit.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from godwit.broker.placements import Change
 from godwit.broker.reductions import Outgoing, are_covered, intersects, reduction_of
 from godwit.broker.routing import Answer, DeliverLocally, Demand, EntryWatch, Forward
 from godwit.broker.tree_state import TreeState
@@ -114,6 +115,7 @@ class TreeRouting:
         self._reduction, self._excess_max = reduction_of(reduction), excess_max
         self.out_subs: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
         self.out_ads: dict[NodeId, Outgoing] = {n: self.new_outgoing() for n in self.neighbours}
+        self.reviews = Reviews(self)
         self.matcher = new_matcher()
         self._remote_sizes = EntrySizes()  # of what neighbours have told in `in_subs` and `in_ads`
         self.stale: dict[NodeId, dict[tuple[str, EntryId], None]] = {}  # of a neighbour that has lost its memory
@@ -158,7 +160,7 @@ class TreeRouting:
                 out = self.out_subs[n]
                 concerns = self.concerns(filter, n)
                 changes = out.add((source, id), id, filter) if concerns else out.remove((source, id))
-                _tell(n, changes, Subscribe, Unsubscribe, answers)  # l.6-9
+                tell_changes(n, changes, Subscribe, Unsubscribe, answers)  # l.6-9
         return answers
 
     def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
@@ -176,7 +178,7 @@ class TreeRouting:
         answers: list[Answer] = []
         for n in self.neighbours:
             if n != source:
-                _tell(n, self.out_subs[n].remove((source, id), common), Subscribe, Unsubscribe, answers)
+                tell_changes(n, self.out_subs[n].remove((source, id), common), Subscribe, Unsubscribe, answers)
         return answers
 
     def concerns(self, filter: Filter, neighbour: NodeId, effort: Effort | None = None) -> bool:
@@ -189,9 +191,9 @@ class TreeRouting:
     # ------------------------------------------------------------ advertisements
 
     def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        return self.on_advertise(id, filter, HERE)
+        return self.on_advertise(id, filter, HERE, now)
 
-    def on_advertise(self, id: EntryId, filter: Filter, source: NodeId) -> list[Answer]:
+    def on_advertise(self, id: EntryId, filter: Filter, source: NodeId, now: float) -> list[Answer]:
         """Remember what `source` is going to publish, pass it on, and send back who wants it. [pubmob Fig. 2]"""
         before = self.in_ads[source].get(id)
         if not self.advertised or before == filter:
@@ -201,25 +203,21 @@ class TreeRouting:
         answers: list[Answer] = []
         for n in self.neighbours:  # l.5
             if n != source:
-                _tell(n, self.out_ads[n].add((source, id), id, filter), Advertise, Unadvertise, answers)  # l.6-9
+                tell_changes(n, self.out_ads[n].add((source, id), id, filter), Advertise, Unadvertise, answers)  # l.6-9
         if source == HERE or are_covered((filter, before), self.in_ads[source], id):
             return answers
-        out, effort, placing = self.out_subs[source], Effort(ADVERTISING_EFFORT_MAX), Effort(REPLACING_EFFORT_MAX)
-        for m, entries in self.in_subs.items():  # l.12
-            if m != source:
-                for sub, wanted in entries.items():
-                    if intersects(filter, wanted, effort):
-                        changes = out.add((m, sub), sub, wanted, placing)
-                        _tell(source, changes, Subscribe, Unsubscribe, answers)  # l.13-16
-        if before is not None:
-            self._withdraw(source, before, answers, Effort(ADVERTISING_EFFORT_MAX), placing)
-        return answers + self.further.on_advertised(source, effort)
+        self.reviews.note(source, filter, before)
+        answers += self.reviews.begin(source, now)  # l.12-16
+        return answers + self.further.on_advertised(source, Effort(ADVERTISING_EFFORT_MAX))
 
     def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
-        return self.on_unadvertise(id, HERE)
+        return self.on_unadvertise(id, HERE, now)
 
-    def on_unadvertise(self, id: EntryId, source: NodeId, common: Effort | None = None) -> list[Answer]:
-        """Forget an advertisement, and take back from `source` the subscriptions that went there for it alone."""
+    def on_unadvertise(self, id: EntryId, source: NodeId, now: float, common: Effort | None = None) -> list[Answer]:
+        """Forget an advertisement, and take back from `source` the subscriptions that went there for it alone.
+
+        With a common effort it is one of many, and the caller begins the review when it has forgotten all of them.
+        """
         filter = self.in_ads[source].pop(id, None)
         if filter is None:
             return []
@@ -227,23 +225,13 @@ class TreeRouting:
         answers: list[Answer] = []
         for n in self.neighbours:
             if n != source:
-                _tell(n, self.out_ads[n].remove((source, id)), Advertise, Unadvertise, answers)
+                tell_changes(n, self.out_ads[n].remove((source, id)), Advertise, Unadvertise, answers)
         if source == HERE or are_covered((filter,), self.in_ads[source], id):
             return answers
-        effort, placing = common or Effort(ADVERTISING_EFFORT_MAX), common or Effort(REPLACING_EFFORT_MAX)
-        self._withdraw(source, filter, answers, effort, placing)
-        return answers + self.further.on_advertised(source, effort)
-
-    def _withdraw(
-        self, neighbour: NodeId, filter: Filter, answers: list[Answer], effort: Effort, placing: Effort
-    ) -> None:
-        """`neighbour` advertises `filter` no longer: take back the subscriptions that concern it no longer."""
-        out = self.out_subs[neighbour]
-        for m, entries in self.in_subs.items():
-            if m != neighbour:
-                for sub, wanted in entries.items():
-                    if intersects(filter, wanted, effort) and not self.concerns(wanted, neighbour, effort):
-                        _tell(neighbour, out.remove((m, sub), placing), Subscribe, Unsubscribe, answers)
+        self.reviews.note(source, None, filter)
+        if common is None:
+            answers += self.reviews.begin(source, now)
+        return answers + self.further.on_advertised(source, common or Effort(ADVERTISING_EFFORT_MAX))
 
     # ------------------------------------------------------------ events
 
@@ -297,12 +285,14 @@ class TreeRouting:
         effort = self._telling_effort()
         for source, ads in self.in_ads.items():
             for id, filter in ads.items():
-                _tell(peer, self.out_ads[peer].add((source, id), id, filter, effort), Advertise, Unadvertise, answers)
+                tell_changes(
+                    peer, self.out_ads[peer].add((source, id), id, filter, effort), Advertise, Unadvertise, answers
+                )
         for source, subs in self.in_subs.items():
             for id, filter in subs.items():
                 if source != peer and self.concerns(filter, peer, effort):
                     changes = self.out_subs[peer].add((source, id), id, filter, effort)
-                    _tell(peer, changes, Subscribe, Unsubscribe, answers)
+                    tell_changes(peer, changes, Subscribe, Unsubscribe, answers)
         return answers + self.further.on_new_neighbour(peer)
 
     def _telling_effort(self) -> Effort:
@@ -327,10 +317,10 @@ class TreeRouting:
             case Advertise(id=id, filter=filter):
                 self._check(id, filter, self.in_ads[peer])
                 self.refresh(peer, ADVERTISEMENTS, id)
-                return self.on_advertise(id, filter, peer)
+                return self.on_advertise(id, filter, peer, now)
             case Unadvertise(id=id):
                 self._check_known(id, self.in_ads[peer])
-                return self.on_unadvertise(id, peer)
+                return self.on_unadvertise(id, peer, now)
             case Synced(what=what) if what in (ADVERTISEMENTS, SUBSCRIPTIONS):
                 return self.on_synced(what, peer, now)
         if kind in self.further.messages:
@@ -379,6 +369,7 @@ class TreeRouting:
         self.awaiting[ADVERTISEMENTS] = dict.fromkeys(self.neighbours if self.advertised else ())
         for told in self.told_all.values():
             told.clear()
+        self.reviews.clear()
         for n in self.neighbours:
             self.out_ads[n], self.out_subs[n] = self.new_outgoing(), self.new_outgoing()
             effort = self._telling_effort()
@@ -415,7 +406,11 @@ class TreeRouting:
                 answers += self.further.remove(id, peer)
         common = Effort(REPLACING_EFFORT_MAX)
         for id in _struck(stale, what):
-            answers += (self.on_unsubscribe if what == SUBSCRIPTIONS else self.on_unadvertise)(id, peer, common)
+            if what == SUBSCRIPTIONS:
+                answers += self.on_unsubscribe(id, peer, common)
+            else:
+                answers += self.on_unadvertise(id, peer, now, common)
+        answers += self.reviews.begin(peer, now)
         if not stale:
             self.stale.pop(peer, None)
         if peer in self.awaiting[what]:
@@ -433,7 +428,8 @@ class TreeRouting:
             if self.advertised and n not in self.told_all[ADVERTISEMENTS] and not ads.keys() - {n}:
                 self.told_all[ADVERTISEMENTS][n] = None
                 answers.append(Forward(n, Synced(ADVERTISEMENTS)))
-            if n not in self.told_all[SUBSCRIPTIONS] and n not in ads and not subs.keys() - {n}:
+            is_told = n not in ads and n not in self.reviews and not subs.keys() - {n}
+            if is_told and n not in self.told_all[SUBSCRIPTIONS]:
                 self.told_all[SUBSCRIPTIONS][n] = None
                 answers.append(Forward(n, Synced(SUBSCRIPTIONS)))
         return answers
@@ -461,8 +457,12 @@ class TreeRouting:
             return [StartTimer(HOLD_TIMER, now + HOLD_S)]
         if key == RELEASE_TIMER:
             return self._release(now)
+        if key[0] == REVIEW:
+            peer = str(key[1])
+            answers = self.reviews.go_on(peer, now)
+            return answers if peer in self.reviews else answers + self._sync_others()
         assert key == HOLD_TIMER
-        answers = self._count_on_all() if self.had_past_life else []
+        answers = self._count_on_all(now) if self.had_past_life else []
         for awaited in self.awaiting.values():
             awaited.clear()
         return [*answers, *self._sync_others(), *self._release(now)]
@@ -470,14 +470,17 @@ class TreeRouting:
     def note_past_life(self) -> None:
         self.had_past_life = True
 
-    def _count_on_all(self) -> list[Answer]:
+    def _count_on_all(self, now: float) -> list[Answer]:
         """Neighbours that stay away may advertise and want anything, until they have told us. (rule 3)"""
         answers: list[Answer] = []
-        for what, learn in ((ADVERTISEMENTS, self.on_advertise), (SUBSCRIPTIONS, self.on_subscribe)):
-            for n in self.awaiting[what]:
+        for what, neighbours in self.awaiting.items():
+            for n in neighbours:
                 id = (self.maker, f"all of {n}")
                 self.stale.setdefault(n, {})[what, id] = None
-                answers += learn(id, TRUE, n)
+                if what == ADVERTISEMENTS:
+                    answers += self.on_advertise(id, TRUE, n, now)
+                else:
+                    answers += self.on_subscribe(id, TRUE, n)
         return answers
 
     def refresh(self, peer: NodeId, kind: str, id: EntryId) -> None:
@@ -510,7 +513,7 @@ class TreeRouting:
 
     def is_settled(self) -> bool:
         """Whether no neighbour has still to tell us anything that we know of."""
-        return not any(self.awaiting.values()) and not self.stale
+        return not any(self.awaiting.values()) and not self.stale and not self.reviews
 
     def sizes(self) -> dict[str, int]:
         """How many entries each table holds."""
@@ -547,6 +550,7 @@ class TreeRouting:
             self.further.snapshot(),
             self.maker,
             self.had_past_life,
+            self.reviews.snapshot(),
         )
 
     def restore(self, state: TreeState) -> None:
@@ -563,6 +567,7 @@ class TreeRouting:
         self.awaiting = {what: dict.fromkeys(names) for what, names in state.awaiting.items()}
         self.told_all = {what: dict.fromkeys(names) for what, names in state.told_all.items()}
         self.held = HeldEvents(state.held)
+        self.reviews.restore(state.reviews)
         self.matcher.add_many(
             (matcher_key(source, id), filter)
             for source, entries in self.in_subs.items()
@@ -571,6 +576,7 @@ class TreeRouting:
         both = ((n, entries) for tables in (self.in_subs, self.in_ads) for n, entries in tables.items())
         self._remote_sizes = EntrySizes(each for n, entries in both if n != HERE for each in entries.values())
         self.further.restore(state.further)
+        self.matcher.prepare()
 
 
 def matcher_key(source: NodeId, id: EntryId) -> tuple[Any, ...]:
@@ -584,15 +590,3 @@ def _struck(stale: dict[tuple[str, EntryId], None], kind: str) -> list[EntryId]:
     for id in ids:
         del stale[kind, id]
     return ids
-
-
-def _tell(
-    peer: NodeId,
-    changes: list[Change],
-    tell: type[Subscribe] | type[Advertise],
-    take_back: type[Unsubscribe] | type[Unadvertise],
-    answers: list[Answer],
-) -> None:
-    """Turn the changes of a reduction into messages to a neighbour."""
-    for id, filter in changes:
-        answers.append(Forward(peer, take_back(id) if filter is None else tell(id, filter)))

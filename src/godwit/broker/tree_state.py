@@ -9,13 +9,25 @@ from godwit.broker.state_types import AnyState
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 
-__all__ = ["TreeState"]
+__all__ = ["ReviewState", "TreeState"]
+
+
+class ReviewState(msgspec.Struct, frozen=True):
+    """What has changed of what a neighbour advertises, and the subscriptions still to be compared with it."""
+
+    changed: tuple[Filter, ...]  # added or withdrawn
+    is_adding: bool
+    later_added: tuple[Filter, ...]  # since this pass over the subscriptions began
+    later_withdrawn: tuple[Filter, ...]
+    left: dict[NodeId, tuple[EntryId, ...]]  # by source
+    comparing_left: int  # steps
+    placing_left: int
 
 
 class TreeState(msgspec.Struct, frozen=True, tag=True):
     """The tables of one broker. The matcher follows from them."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     in_subs: dict[NodeId, dict[EntryId, Filter]]  # by source: this broker's own clients, then every neighbour
     in_ads: dict[NodeId, dict[EntryId, Filter]]
     out_subs: dict[NodeId, AnyState]  # of the reduction, by neighbour
@@ -27,3 +39,4 @@ class TreeState(msgspec.Struct, frozen=True, tag=True):
     further: AnyState
     maker: str = ""
     had_past_life: bool = False
+    reviews: dict[NodeId, ReviewState] = {}

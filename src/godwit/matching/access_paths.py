@@ -53,6 +53,7 @@ WEIGHT_NODE = 0.5
 GUESS_COUNTS = 8  # how many events of the sample a guess weighs as much as
 TESTS_SORTED_MAX = 64
 BUCKET_ROOM = 4
+EVERY_BIT = np.uint64((1 << 64) - 1)
 
 
 @compiled
@@ -312,19 +313,9 @@ def fill(first, last, origin, base, weights, rows, access, tests, records, table
             map_subscriptions[counts[2]] = rows[conjunction, 2]
             write_record(conjunction, -1, base, weights, rows, tests, order, records[0, :0])
             _write_maps(
-                counts[2],
-                counts[6],
-                conjunction,
-                rows,
-                tests,
-                maps,
-                sure_maps,
-                node_maps,
-                map_slots,
-                map_nodes,
-                bin_rows,
-                bounds,
-            )
+                counts[2], counts[6], conjunction, rows, tests, maps, sure_maps, node_maps, map_slots, map_nodes,
+                bin_rows, bounds,
+            )  # fmt: skip
             counts[2] += 1
             continue
         n, implied = 1, -1
@@ -367,35 +358,39 @@ def fill(first, last, origin, base, weights, rows, access, tests, records, table
 def _write_maps(
     position, shift, conjunction, rows, tests, maps, sure_maps, node_maps, map_slots, map_nodes, bin_rows, bounds
 ):
-    """Set the bits of a conjunction in every row of every column that does not rule it out, or that is sure to pass."""
+    """Set the bits of a conjunction in every row of every column that does not rule it out, or that is sure to pass.
+
+    Most columns are of attributes that it does not ask about. So all bits of a word are set before its first
+    conjunction, and cleared where a test of a conjunction says so.
+    """
     word, bit = position // 64, np.uint64(1) << np.uint64(position % 64)
     columns = len(map_slots)
+    if position % 64 == 0:
+        maps[:columns, :, word] = EVERY_BIT
+        sure_maps[:columns, :, word] = EVERY_BIT
     row_count = maps.shape[1]
     allowed, certain = np.empty(row_count, dtype=np.bool_), np.empty(row_count, dtype=np.bool_)
     start, count = rows[conjunction, 0], rows[conjunction, 1]
     decided = 0
     for column in range(columns):
-        allowed[:] = True
-        certain[:] = True
-        slot = map_slots[column]
+        slot, is_tested = map_slots[column], False
         for at in range(start, start + 3 * count, 3):
             test = tests[at]
             if (test & KIND_MASK) >> KIND_SHIFT != NODE and test & SLOT_MASK == slot:
+                if not is_tested:
+                    is_tested = True
+                    allowed[:] = True
+                    certain[:] = True
+                    certain[row_count - 1] = False
                 decided += 1
-                certain[row_count - 1] = False
-                _rule_out(
-                    shift,
-                    (test & KIND_MASK) >> KIND_SHIFT,
-                    tests[at + 1],
-                    tests[at + 2],
-                    tests,
-                    bounds,
-                    bin_rows[slot],
-                    allowed,
-                    certain,
-                )
-        maps[column, :, word] |= np.where(allowed, bit, np.uint64(0))
-        sure_maps[column, :, word] |= np.where(certain, bit, np.uint64(0))
+                kind = (test & KIND_MASK) >> KIND_SHIFT
+                _rule_out(shift, kind, tests[at + 1], tests[at + 2], tests, bounds, bin_rows[slot], allowed, certain)
+        if is_tested:
+            for row in range(row_count):
+                if not allowed[row]:
+                    maps[column, row, word] &= ~bit
+                if not certain[row]:
+                    sure_maps[column, row, word] &= ~bit
     for column in range(len(map_nodes)):
         for at in range(start, start + 3 * count, 3):
             if (tests[at] & KIND_MASK) >> KIND_SHIFT == NODE and tests[at] & SLOT_MASK == map_nodes[column]:

@@ -2,14 +2,18 @@
 
 *Theory.* Filters are compiled into rows of integer tests (`filter_compiler.py`) on labels (`labels.py`); rows are
 placed into buckets and bitmaps (`access_paths.py`, `layout.py`); an event is turned into codes (`event_encoder.py`) and
-one kernel does the rest (`compiled_kernels.py`, or `numpy_kernels.py` without Numba). Changes are gathered and placed
-at the next match, so that adding a million subscriptions in a row is one step, and adding one between two matches is a
-small one.
+one kernel does the rest (`compiled_kernels.py`, or `numpy_kernels.py` without Numba).
+
+Many subscriptions that are added at once are placed at the next match, so that a million are one step; `prepare` takes
+it earlier. Those that are added one by one are placed at the next match, too, but no more than `WAITING_ROWS` or one in
+`WAITING_SHARE` of all rows wait for it: the one that is too many places them. A large index is laid out again in
+pieces, one with each match and one with each placing: no event and no subscription pays for much that others caused.
 
 *Rules.*
 1. What the kernels find is exact but for rows marked residual, which are asked again here with the filter's own
    `holds`.
 2. A subscription's number never changes between two layouts; ids come back in the order the kernel finds them.
+3. While a layout is renewed, the one before serves, and whatever is appended is appended to both.
 """
 
 import os
@@ -27,9 +31,10 @@ from godwit.matching import batch_kernels, counting, kernel_cache, late_kernels,
 from godwit.matching.event_encoder import Batch, Encoder, multi_arrays
 from godwit.matching.filter_compiler import Compiler
 from godwit.matching.kernels import COMPILED, DEAD
-from godwit.matching.layout import CODES_USUAL, Layout, grown
+from godwit.matching.layout import CODES_USUAL, Layout, grown, times_slower
 from godwit.matching.match_counter import MatchCounter
 from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
+from godwit.matching.renewal import Renewal
 
 STAMP_MAX = 1 << 30
 DEAD_SPARE = 1_024
@@ -38,6 +43,8 @@ OUT_LENGTH = 1 << 20
 TALLIED_FROM = 64  # events in a batch; below, making tallies costs more than they save
 SAMPLE = 64  # of the last events are kept to learn from
 TUNED_FROM = 256  # rows; below, any layout is good enough
+WAITING_ROWS, WAITING_SHARE = 2_048, 128
+WAITING_TESTS = 16_384
 NO_MULTI = multi_arrays([])
 
 Longs = npt.NDArray[np.int64]
@@ -60,6 +67,7 @@ class IndexMatcher(Matcher):
         self._encoder = Encoder(self._compiler.columns)
         self._layout = Layout()
         self._layout.take_sample = self._take_sample
+        self._renewal: Renewal | None = None
         self._numbering: masks.Numbering | None = None
         self._sample: deque[Attributes] = deque(maxlen=SAMPLE)
         self._stamp = 0
@@ -97,6 +105,17 @@ class IndexMatcher(Matcher):
         self._given = last
         self._changed = True
         self._forget_tallies()
+        if len(subscriptions) <= WAITING_ROWS and self._too_many_wait():
+            self._settle()
+            self._go_on()
+
+    def _too_many_wait(self) -> bool:
+        """Whether to place now what was compiled: the next event would otherwise wait for all of it."""
+        rows, words = len(self._compiler.rows) // 4, len(self._compiler.tests)
+        enough = self._layout.row_count // WAITING_SHARE
+        return rows > max(WAITING_ROWS // times_slower(), enough) or words > 3 * max(
+            WAITING_TESTS // times_slower(), enough
+        )
 
     def _delete(self, id: SubscriptionId) -> None:
         number = self._numbers.pop(id)
@@ -111,29 +130,53 @@ class IndexMatcher(Matcher):
         compiler, layout = self._compiler, self._layout
         rows_before, nodes_before = layout.row_count, layout.node_count
         moves = {slot.number: moved for slot in compiler.waiting if (moved := slot.settle())}
-        layout.append(
-            np.array(compiler.tests, dtype=np.int32),
-            np.array(compiler.rows, dtype=np.int32).reshape(-1, 4),
-            np.array(compiler.node_rows, dtype=np.int32).reshape(-1, 3),
-        )
+        rows = np.array(compiler.rows, dtype=np.int32).reshape(-1, 4)
+        nodes = np.array(compiler.node_rows, dtype=np.int32).reshape(-1, 3)
+        tests_before = layout.tests_count
+        layout.append(np.array(compiler.tests, dtype=np.int32), rows, nodes)
         for slot in compiler.waiting:
             slot.write_labels(layout.tests)
         for place, count in compiler.members:
             layout.tests[place : place + count].sort()
+        if moves:
+            self._renewal = None  # what it has laid out has the labels of before
+        elif self._renewal is not None:
+            self._renewal.layout.append(layout.tests[tests_before : layout.tests_count], rows, nodes)
         compiler.taken()
         self._encoder.changed()
         if kernel_cache.is_postponed():
             late_kernels.note_rows(layout.row_count)
         layout.place(compiler.slots, moves, rows_before, nodes_before)
         layout.make_ready(len(compiler.slots))
+        if layout.is_outgrown:
+            self._renew()
         self._numbering = None
         self._changed = False
+
+    def _renew(self) -> None:
+        """Begin to lay out again, or do it, if that takes no longer than a piece."""
+        if self._layout.is_small:
+            self._layout.lay_out(self._compiler.slots)
+        elif self._renewal is None:
+            self._renewal = Renewal(self._layout, self._compiler.slots)
+
+    def _go_on(self) -> None:
+        """Lay out one more piece of the next layout, and put it in place when it is ready."""
+        if self._renewal is not None and self._renewal.go_on():
+            layout = self._renewal.layout
+            layout.stamps = self._layout.stamps
+            layout.make_ready(len(self._compiler.slots))
+            self._layout, self._renewal = layout, None
+
+    def _prepare(self) -> None:
+        self._ready(0)
 
     def _compact(self) -> None:
         """Forget what is dead and number the rest again."""
         if self._changed:
             self._settle()
         self._forget_tallies()
+        self._renewal = None
         layout, compiler = self._layout, self._compiler
         layout.stamps = layout.stamps[: self._given]
         alive = np.flatnonzero(layout.stamps != DEAD)
@@ -159,8 +202,8 @@ class IndexMatcher(Matcher):
         starts = np.cumsum([0] + [len(each) for each in codes])
         return starts, np.array([code for each in codes for code in each], dtype=np.int64)
 
-    def _ready(self, events: int) -> None:
-        """See to it that all is in place before the next events."""
+    def _ready(self, events: int, in_pieces: bool = False) -> None:
+        """See to it that all is in place before the next events. In pieces, laying out again may take a while."""
         if self._changed:
             self._settle()
         if self._given > 2 * len(self._numbers) + DEAD_SPARE:
@@ -170,7 +213,10 @@ class IndexMatcher(Matcher):
             and len(self._layout.sample[0]) <= SAMPLE
             and self._layout.row_count > TUNED_FROM
         ):
-            self._layout.lay_out(self._compiler.slots)  # for the first time it can be weighed what events really pass
+            self._renew()  # for the first time it can be weighed what events really pass
+        self._go_on()
+        while self._renewal is not None and not in_pieces:
+            self._go_on()
         if self._stamp + events >= STAMP_MAX:
             stamps = self._layout.stamps
             stamps[stamps != DEAD] = 0
@@ -180,7 +226,7 @@ class IndexMatcher(Matcher):
     # ------------------------------------------------------------ matching
 
     def _match(self, event: Event) -> list[SubscriptionId]:
-        self._ready(1)
+        self._ready(1, in_pieces=True)
         several: list[tuple[int, list[int]]] = []
         codes = self._encoder.encode_numbers(event.attributes)
         if codes is None:

@@ -154,8 +154,10 @@ class Constants:
             high = np.where(places == count, np.minimum(high, low + (crowd + 1) * END_STEP), high)
             low = np.where(places == 0, np.maximum(low, high - (crowd + 1) * END_STEP), low)
         step = (high - low) // (crowd + 1)
-        labels = np.insert(edges[1:-1], places, low + (np.arange(len(new)) - first + 1) * step)
-        if step.min() < GAP_MIN:
+        given = low + (np.arange(len(new)) - first + 1) * step
+        labels = np.insert(edges[1:-1], places, given)
+        are_moved = bool(step.min() < GAP_MIN)
+        if are_moved:
             labels = self._even(len(labels))
             if count and self.before is None:
                 self.before = (self.keys[:], np.array(self.labels, dtype=np.int32))
@@ -164,7 +166,10 @@ class Constants:
         else:
             self.keys = sorted([*self.keys, *new])
         self.labels = array("i", labels.astype(np.int32).tobytes())
-        self.look_up_by_equality(self.equal is not None)
+        if self.equal is not None and not are_moved:
+            self.equal.update(zip(new, given.tolist(), strict=True))
+        else:
+            self.look_up_by_equality(self.equal is not None)
 
     def look_up_by_equality(self, yes: bool) -> None:
         """Whether all that is ever asked is which constant a value equals.

@@ -3,15 +3,18 @@
 *Theory.* `tests`, `rows` and `nodes` say what is subscribed; everything else (buckets, bitmaps, bins) is derived from
 them by `lay_out`. New rows are put into the derived arrays in place, a microsecond each. Laying out again is worth its
 while only when the rows have quadrupled, when half of them are dead, when labels had to move, and once when enough
-events have been seen to learn from; so its cost per change stays small.
+events have been seen to learn from; so its cost per change stays small. A large layout is not laid out again at once:
+a `twin` is laid out in pieces (`pieces`) while this one serves, and then takes its place.
 
 *Rules.*
 1. A removed subscription is stamped `DEAD` and forgotten at the next `compact`; until then it costs only its place.
 2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 records in use, 4 records left behind, 5
    residual rows, 6 the shift from a bin to its row in the bitmaps, 7 what touching ahead folded up (scratch).
+3. A twin has its own `tests`, because laying out puts the tests of a row into another order, and records tell how many
+   of them are to be verified. Rows that come while it is laid out are appended to both.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +59,12 @@ PERCENT_MAX, PERCENT_FEW = 6, 40
 MAPS_SHARE = 8
 TESTS_WIDE = 4.5  # tests of a row, on average, from which on records are wide
 SPARE_ROWS = 64
+AT_ONCE_MAX = 1_024  # rows; more are laid out again in pieces: 1 ms, or 25 ms if all are in the bitmaps
+PIECE_ROWS = 4_096  # of which one piece counts or weighs the tests, about 3 ms
+PIECE_SLOTS = 256  # of which one piece makes the bins
+PIECE_RECORDS = 4_096  # that one piece writes, about 3 ms
+RECORDS_OF_BITMAP = 8  # a row in the bitmaps takes as long to write as so many records
+PLAIN_FACTOR = 32  # without Numba, pieces are so many times smaller
 RANGES_PER_CODE = 1 + LEVELS
 CODES_USUAL = 256  # that an event has; for one that has more the scratch arrays grow
 
@@ -77,6 +86,13 @@ def grown(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     return bigger
 
 
+def _with_words(maps: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint64]:
+    """A copy of bitmaps with room for more words. Memory that is not written yet is not touched."""
+    bigger = np.zeros((*maps.shape[:-1], words), dtype=np.uint64)
+    bigger[..., : maps.shape[-1]] = maps
+    return bigger
+
+
 def empty_table(length: int) -> Longs:
     """A table of buckets with `length` rows, a power of two, and the one for what is always a candidate."""
     table = np.zeros((length + 1, 4), dtype=np.int64)
@@ -90,12 +106,33 @@ def _most_used(use: Longs, least: int, most: int) -> Ints:
     return order[use[order] >= least].astype(np.int32)
 
 
+def times_slower() -> int:
+    """How many times as long a kernel takes as when it is compiled."""
+    return 1 if kernels.COMPILED else PLAIN_FACTOR
+
+
 class Choice(NamedTuple):
     """How rows are to be reached: the access of each, and the weights of their tests, which begin with test `base`."""
 
     access: Ints
     base: int
     weights: npt.NDArray[np.float32]
+
+    @classmethod
+    def empty(cls, rows: Ints, count: int, tests_end: int) -> "Choice":
+        """Room for the first `count` of these rows, whose tests end there."""
+        base = int(rows[0, 0]) if count else tests_end
+        return cls(np.empty(count, dtype=np.int32), base, np.zeros(tests_end - base, dtype=np.float32))
+
+
+def _spans_by_cost(access: Ints, cost_max: int | None) -> Iterator[tuple[int, int]]:
+    """Rows divided so that writing their records costs about `cost_max` each time, or not divided."""
+    if cost_max is None:
+        yield 0, len(access)
+        return
+    costs = np.cumsum(np.where(access == ACCESS_BITMAP, RECORDS_OF_BITMAP, 1))
+    ends = [*(np.flatnonzero(np.diff(costs // cost_max)) + 1).tolist(), len(access)]
+    yield from zip([0, *ends[:-1]], ends, strict=True)
 
 
 class Layout:
@@ -195,9 +232,24 @@ class Layout:
         """Put the rows that are not placed yet where the kernels find them."""
         if moves:
             self._move(slots, moves, rows_before, nodes_before)
-        if moves or self.row_count > GROWTH * self.laid_out + SPARE_ROWS:
+        is_mostly_new = self.row_count > 2 * self.placed
+        if moves or (self.is_outgrown and (is_mostly_new or self.is_small)):
             self.lay_out(slots)
-            return
+        else:
+            self._place_rows(slots, self.row_count)
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether so many rows have come that laying out again is worth its while."""
+        return self.row_count > GROWTH * self.laid_out + SPARE_ROWS
+
+    @property
+    def is_small(self) -> bool:
+        """Whether laying out again takes no longer than a few pieces."""
+        return times_slower() * self.row_count <= AT_ONCE_MAX
+
+    def _place_rows(self, slots: list[Slot], last: int) -> None:
+        """Place the rows before `last` that are not placed yet."""
         if len(slots) > len(self.bin_rows):
             more = len(slots)
             self.slot_uses, self.slot_constants = grown(self.slot_uses, more), grown(self.slot_constants, more)
@@ -205,9 +257,10 @@ class Layout:
             self.bin_rows = np.concatenate((self.bin_rows, added))
             self.levels = grown(self.levels, more)
         self.make_ready(len(slots))
-        self._count_uses(self.placed)
-        self._fill(self.placed, self._choose(self.placed))
-        self.placed = self.row_count
+        self._count_uses(self.placed, last)
+        chosen = self._choose(self.placed, last)
+        self._fill(self.placed, last, self.placed, chosen)
+        self.placed = last
 
     def _move(
         self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int
@@ -234,20 +287,58 @@ class Layout:
 
     def lay_out(self, slots: list[Slot]) -> None:
         """Derive everything again from tests, rows and nodes."""
-        self._clear(len(slots))
-        self._make_bins(slots)
-        self.sample = self.take_sample()
-        self._count_uses(0)
-        chosen = self._choose(0)
-        self._make_maps(chosen.access)
-        self._make_buckets(chosen.access)
-        self._fill(0, chosen)
-        self.placed = self.laid_out = self.row_count
-        self._scratch(len(slots))
+        for _ in self.pieces(slots, max(1, self.row_count)):
+            pass
 
-    def _make_bins(self, slots: list[Slot]) -> None:
+    def twin(self) -> "Layout":
+        """Another layout of the same rows, still to be laid out. It takes over the stamps when it is. (rule 3)"""
+        other = Layout()
+        other.tests, other.tests_count = self.tests[: self.tests_count].copy(), self.tests_count
+        other.rows, other.row_count = self.rows, self.row_count
+        other.nodes, other.node_count = self.nodes, self.node_count
+        other.take_sample, other.codes_max = self.take_sample, self.codes_max
+        return other
+
+    def pieces(self, slots: list[Slot], rows: int | None = None) -> Iterator[None]:
+        """Derive everything again, a piece of the work for each step: at most `rows` rows, or as many as take 4 ms.
+
+        Rows may be appended between two steps, and slots be added. They are placed at the end.
+        """
+        each = PIECE_ROWS // times_slower() if rows is None else rows
+        last = self.row_count
+        self._clear(len(slots))
+        self.sample = self.take_sample()
+        yield from self._make_bins(slots)
+        spans = [(first, min(first + each, last)) for first in range(0, last, each)]
+        for span in spans:
+            self._count_uses(*span)
+            yield
+        chosen = Choice.empty(self.rows, last, self.tests_count)
+        for span in spans:
+            self._weigh(*span, chosen)
+            self._choose_access(*span, chosen)
+            yield
+        if self._prefers_buckets(chosen.access):
+            for span in spans:
+                self._choose_access(*span, chosen)
+                yield
+        self._make_maps(chosen.access)
+        yield
+        yield from self._make_buckets(spans, chosen.access)
+        for first, end in _spans_by_cost(chosen.access, PIECE_RECORDS // times_slower() if rows is None else None):
+            self._fill(first, end, 0, chosen)
+            yield
+        self.placed = self.laid_out = last
+        self._scratch(len(slots))
+        while self.placed < self.row_count:
+            self._place_rows(slots, min(self.placed + each, self.row_count))
+            yield
+
+    def _make_bins(self, slots: list[Slot]) -> Iterator[None]:
         rows: list[Ints] = []
-        for slot in slots:
+        for slot in slots[: len(self.bin_rows)]:
+            if slot.number % PIECE_SLOTS == PIECE_SLOTS - 1:
+                yield
             if slot.of_pattern:
                 self.slot_constants[slot.number] = len(BOOLS)
                 continue
@@ -269,14 +360,14 @@ class Layout:
         if rows:
             self.bounds = np.array(rows, dtype=np.int32)
 
-    def _count_uses(self, first: int) -> None:
-        """Count the equalities of all rows from `first` on."""
-        self.counts[5] += np.count_nonzero(self.rows[first : self.row_count, 3])
-        while first < self.row_count:
+    def _count_uses(self, first: int, last: int) -> None:
+        """Count the equalities of rows first..last."""
+        self.counts[5] += np.count_nonzero(self.rows[first:last, 3])
+        while first < last:
             first = access_paths.count_uses(
-                first, self.row_count, self.rows, self.tests, self.table, self.uses, self.slot_uses, self.counts
+                first, last, self.rows, self.tests, self.table, self.uses, self.slot_uses, self.counts
             )
-            if first < self.row_count:
+            if first < last:
                 self._grow_table(int(self.rows[first, 1]) * ACCESS_MEMBERS_MAX)
 
     def _grow_table(self, more: int = ACCESS_MEMBERS_MAX) -> None:
@@ -287,27 +378,40 @@ class Layout:
         access_paths.rehash(self.table, self.uses, table, uses)
         self.table, self.uses = table, uses
 
-    def _choose(self, first: int) -> "Choice":
-        """Weigh the tests of all rows from `first` on and choose their access."""
-        base = int(self.rows[first, 0]) if first < self.row_count else self.tests_count
-        weights = np.zeros(self.tests_count - base, dtype=np.float32)
+    def _choose(self, first: int, last: int) -> "Choice":
+        """Weigh the tests of rows first..last and choose their access."""
+        chosen = Choice.empty(self.rows[first:], last - first, self.tests_count)
+        self._weigh(first, last, chosen, first)
+        self._choose_access(first, last, chosen, first)
+        if first == 0 and self._prefers_buckets(chosen.access):
+            self._choose_access(first, last, chosen)
+        return chosen
+
+    def _prefers_buckets(self, access: Ints) -> bool:
+        """Whether so few rows would be in the bitmaps that these are not worth it: then choose again."""
+        if MAPS_SHARE * np.count_nonzero(access == ACCESS_BITMAP) >= len(access):
+            return False
+        self.bucket_percent = PERCENT_FEW
+        return True
+
+    def _weigh(self, first: int, last: int, chosen: "Choice", origin: int = 0) -> None:
+        """Weigh the tests of rows first..last; the first row that was chosen for is `origin`."""
+        if first == last:
+            return
+        base = int(self.rows[first, 0])
+        is_end = last - origin == len(chosen.access)
+        end = len(chosen.weights) if is_end else int(self.rows[last, 0]) - chosen.base
         access_paths.weigh(
-            first, self.row_count, base, weights, self.rows, self.tests, self.table, self.uses,
+            first, last, base, chosen.weights[base - chosen.base : end], self.rows, self.tests, self.table, self.uses,
             self.slot_uses, self.slot_constants, self.bin_rows, self.bounds, *self.sample, self.x, self.nodes,
             self.known,
             self.touched, self.counts, NO_STARTS, NO_LABELS,
         )  # fmt: skip
-        access = np.empty(self.row_count - first, dtype=np.int32)
-        self._choose_access(first, base, weights, access)
-        if first == 0 and MAPS_SHARE * np.count_nonzero(access == ACCESS_BITMAP) < self.row_count:
-            self.bucket_percent = PERCENT_FEW  # so few are not worth the bitmaps
-            self._choose_access(first, base, weights, access)
-        return Choice(access, base, weights)
 
-    def _choose_access(self, first: int, base: int, weights: npt.NDArray[np.float32], access: Ints) -> None:
+    def _choose_access(self, first: int, last: int, chosen: "Choice", origin: int = 0) -> None:
         access_paths.choose(
-            first, self.row_count, base, weights, self.rows, access, self.tests, self.bin_rows, self.bounds,
-            self.bucket_percent / 100,
+            first, last, chosen.base, chosen.weights, self.rows, chosen.access[first - origin : last - origin],
+            self.tests, self.bin_rows, self.bounds, self.bucket_percent / 100,
         )  # fmt: skip
 
     def _make_maps(self, access: Ints) -> None:
@@ -336,43 +440,46 @@ class Layout:
     def _grow_maps(self) -> None:
         words = self.maps.shape[2]
         more = words // 2 + 8
-        self.maps = np.pad(self.maps, ((0, 0), (0, 0), (0, more)))
-        self.sure_maps = np.pad(self.sure_maps, ((0, 0), (0, 0), (0, more)))
-        self.node_maps = np.pad(self.node_maps, ((0, 0), (0, more)))
+        self.maps = _with_words(self.maps, words + more)
+        self.sure_maps = _with_words(self.sure_maps, words + more)
+        self.node_maps = _with_words(self.node_maps, words + more)
         self.map_conjunctions = np.pad(self.map_conjunctions, (0, more * 64))
         self.map_subscriptions = np.pad(self.map_subscriptions, (0, more * 64))
 
-    def _make_buckets(self, access: Ints) -> None:
+    def _make_buckets(self, spans: list[tuple[int, int]], access: Ints) -> Iterator[None]:
         """Give every bucket exactly the room it needs now, side by side."""
         while True:
             sizes = np.zeros(len(self.table), dtype=np.int64)
-            done = access_paths.bucket_sizes(
-                0, self.row_count, self.rows, access, self.tests, self.table, self.bin_rows, self.bounds,
-                self.levels,
-                self.counts, self.found_buckets, sizes,
-            )  # fmt: skip
-            if done == self.row_count:
+            done = 0
+            for first, last in spans:
+                done = access_paths.bucket_sizes(
+                    first, last, self.rows, access, self.tests, self.table, self.bin_rows, self.bounds, self.levels,
+                    self.counts, self.found_buckets, sizes,
+                )  # fmt: skip
+                yield
+                if done < last:
+                    break
+            if done == len(access):
                 break
             self._grow_table()
         self.table[:, START] = np.cumsum(sizes) - sizes
         self.table[:, ROOM] = sizes
         self.counts[3] = sizes.sum()
-        wide = self.rows[: self.row_count, 1].mean() > TESTS_WIDE if self.row_count else False
+        wide = self.rows[: len(access), 1].mean() > TESTS_WIDE if len(access) else False
         length = int(self.counts[3]) * 17 // 16 + 64
         self.records = np.zeros((length, WIDE if wide else NARROW), dtype=np.uint64)
 
-    def _fill(self, origin: int, chosen: "Choice") -> None:
-        """Write the records of all rows from `origin` on, making room as needed."""
-        first = origin
+    def _fill(self, first: int, last: int, origin: int, chosen: "Choice") -> None:
+        """Write the records of rows first..last, making room as needed; the first one chosen for is `origin`."""
         while True:
             first = access_paths.fill(
-                first, self.row_count, origin, chosen.base, chosen.weights, self.rows, chosen.access, self.tests,
+                first, last, origin, chosen.base, chosen.weights, self.rows, chosen.access, self.tests,
                 self.records, self.table,
                 self.bin_rows, self.bounds, self.levels, self.maps, self.sure_maps, self.node_maps, self.map_slots,
                 self.map_nodes, self.map_conjunctions,
                 self.map_subscriptions, self.counts, self.found_buckets, self.order,
             )  # fmt: skip
-            if first >= self.row_count:
+            if first >= last:
                 return
             if not access_paths.has_room(self.table, self.counts, ACCESS_MEMBERS_MAX):
                 self._grow_table()

@@ -84,6 +84,9 @@ class Matcher(ABC):
         for id, filter in subscriptions:
             self._insert(id, filter)
 
+    def _prepare(self) -> None:  # noqa: B027  # most have nothing to prepare
+        """Nothing to do; a matcher that gathers changes overrides this."""
+
     def _match_batch(self, columns: Columns, length: int) -> Matches:
         """Event by event; a matcher that can do better overrides this."""
         found = [self._match(event) for event in events_of(columns, length)]
@@ -120,6 +123,10 @@ class Matcher(ABC):
             _check_bound(filter)
             new.add(id)
         self._insert_many(subscriptions)
+
+    def prepare(self) -> None:
+        """Do now what the next event would have to wait for. A matcher that gathers changes has something to do."""
+        self._prepare()
 
     def remove(self, id: SubscriptionId) -> None:
         """End the subscription `id`."""

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from godwit.broker import held_events, placements, reductions, tree
+from godwit.broker import advertisement_reviews, held_events, placements, reductions, tree
+from godwit.broker.advertisement_reviews import REVIEW
 from godwit.broker.effects import StartTimer, StopTimer, Trace
 from godwit.broker.messages import (
     Advertise,
@@ -49,6 +50,14 @@ def told_everything(neighbours: str = "nm", **options: object) -> TreeRouting:
         routing.on_message(n, ADS, 0.0)
         routing.on_message(n, SUBS, 0.0)
     return routing
+
+
+def reviewed(routing: TreeRouting, neighbour: str, now: float = 0.0) -> list[list[Answer]]:
+    """Let the review of a neighbour's advertisements come to its end: what each part answers."""
+    parts = []
+    while neighbour in routing.reviews:
+        parts.append(routing.on_timer_due((REVIEW, neighbour), now))
+    return parts
 
 
 # ------------------------------------------------------------ holding events back
@@ -557,7 +566,7 @@ def test_subscriptions_stay_told_when_it_takes_too_long_to_find_out_whether_they
     routing = told_everything("n")
     routing.on_message("n", Advertise(A, parse("ALL a = 1")), 0.0)
     assert routing.subscribe(S, parse("ALL a = 1"), 0.0)
-    monkeypatch.setattr(tree, "ADVERTISING_EFFORT_MAX", 0)
+    monkeypatch.setattr(advertisement_reviews, "COMPARING_EFFORT_MAX", 0)
     routing.on_message("n", Advertise(("pat", "b"), parse("ALL a = 1")), 0.0)
     assert routing.on_message("n", Unadvertise(A), 0.0) == []
     assert len(routing.out_subs["n"].told) == 1
@@ -574,13 +583,14 @@ def test_what_one_advertisement_places_takes_a_bounded_number_of_steps(
         return shares[-1]
 
     monkeypatch.setattr(reductions, "share_of", counted)
-    monkeypatch.setattr(tree, "REPLACING_EFFORT_MAX", 20_000)
+    monkeypatch.setattr(advertisement_reviews, "PLACING_EFFORT_MAX", 20_000)
     routing = told_everything("n", reduction=reduction)
     wanted = [only_values(200 * number) for number in range(40)]
     for number, filter in enumerate(wanted):
         routing.subscribe(("ann", str(number)), filter, 0.0)
     shares.clear()
     routing.on_message("n", Advertise(A, TRUE), 0.0)
+    reviewed(routing, "n")
     assert 20_000 < sum(share.spent for share in shares) <= 20_000 + 2 * REMEMBERED_EFFORT_MAX + len(wanted)
     assert list(routing.out_subs["n"].told.values()) == wanted, "what could not be compared is told"
 
@@ -644,7 +654,7 @@ def test_an_advertisement_that_adds_nothing_looks_at_no_subscription(
         asked.append(wanted)
         return True
 
-    monkeypatch.setattr(tree, "intersects", noted)
+    monkeypatch.setattr(advertisement_reviews, "intersects", noted)
     for wide in (WIDE, NARROW, WIDE):
         routing.on_message("n", Advertise(A, wide), 0.0)
     if takes_back:

@@ -267,8 +267,8 @@ def test_nothing_was_added_to_the_index_that_is_not_saved() -> None:
     """Whoever adds an attribute here sees to it that `storage` saves it, or that `load` can do without."""
     index = IndexMatcher()
     known = {
-        index: "numbers ids given compiler encoder layout numbering sample stamp changed expires due due_number "
-        "tallies tallies_weights rest rest_weights",
+        index: "numbers ids given compiler encoder layout renewal numbering sample stamp changed expires due "
+        "due_number tallies tallies_weights rest rest_weights",
         index._compiler: "columns waiting slots nodes residuals tests tests_before rows rows_before node_rows "
         "nodes_before members",
         index._encoder: "columns memo substrings numbers calm dictionaries",
