@@ -38,10 +38,10 @@ def clocked(parts: dict[str, tuple[Any, str]]) -> Iterator[dict[str, float]]:
 
     def with_clock(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function, updated=())
-        def run(*arguments: Any) -> Any:
+        def run(*arguments: Any, **options: Any) -> Any:
             start = time.perf_counter()
             try:
-                return function(*arguments)
+                return function(*arguments, **options)
             finally:
                 seconds[name] += time.perf_counter() - start
 
