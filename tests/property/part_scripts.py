@@ -240,9 +240,6 @@ SCRIPTS: dict[str, Script] = {
     "ReviewState.comparing_left": REVIEWED,
     "ReviewState.placing_left": REVIEWED,
     "RetainedState.rests": IN_SLICES,
-    "RetainedRest.id": IN_SLICES,
-    "RetainedRest.after": IN_SLICES,
-    "RetainedRest.upto": IN_SLICES,
     "RightsEntryState.granted_at": Script(
         tree,
         inputs(*GRANTED[:-1]),
