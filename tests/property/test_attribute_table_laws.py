@@ -30,6 +30,7 @@ changes = st.lists(
 def small_thresholds() -> Iterator[None]:
     """Few rows are enough for dense attributes, and few empty cells for closing gaps."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attribute_table, "FEW_ROWS", 2)
         patch.setattr(attribute_table, "DENSE_MIN", 3)
         patch.setattr(attribute_table, "DENSE_SHARE", 2)
         patch.setattr(attribute_table, "SPARSE_SHARE", 4)
@@ -37,18 +38,16 @@ def small_thresholds() -> Iterator[None]:
         yield
 
 
-def faults(
-    told: list[tuple[str, Attributes]], asked: list[Filter], table: AttributeTable | None = None
-) -> Iterator[tuple[str, Filter]]:
-    """Keys and filters for which a table says something else than the filter; each is asked after every change."""
-    table = AttributeTable() if table is None else table
+def faults(told: list[tuple[str, Attributes]], asked: list[Filter]) -> Iterator[tuple[str, Filter]]:
+    """Keys and filters for which a table says something else than the filter, after every change."""
+    table = AttributeTable()
     held: dict[str, Attributes] = {}
-    for number, (key, given_attributes) in enumerate(told):
+    for key, given_attributes in told:
         held[key] = given_attributes
         table.put(key, given_attributes)
-        filter = asked[number % len(asked)]
-        meant = table.matching(filter)
-        yield from ((each, filter) for each in KEYS if (each in meant) is not filter.holds(held.get(each, {})))
+        for filter in asked:
+            meant = table.matching(filter)
+            yield from ((each, filter) for each in KEYS if (each in meant) is not filter.holds(held.get(each, {})))
     at_once = AttributeTable()
     for key, given_attributes in held.items():
         at_once.put(key, given_attributes)
@@ -58,7 +57,7 @@ def faults(
 
 
 @many(3)
-@given(changes, st.lists(st.one_of(literals(), filters()), min_size=1, max_size=6))
+@given(changes, st.lists(st.one_of(literals(), filters()), min_size=1, max_size=4))
 def test_a_table_says_what_the_filter_says(told: list[tuple[str, Attributes]], asked: list[Filter]) -> None:
     assert list(faults(told, asked)) == []
 
@@ -67,13 +66,14 @@ PLANTED: dict[str, Any] = {
     "a value that was replaced stays": (packed_values.PackedValues, "drop", lambda self, at, value: None),
     "open ends are closed": (packed_values, "nextafter", lambda value, towards: value),
     "no change is written": (attribute_table, "_is_same", lambda one, other: True),
-    "a circle is its box": (packed_values, "_near", lambda circle, lons, lats: lons == lons),  # noqa: PLR0124
+    "a circle is its box": (packed_values, "_near", lambda circle, lons, lats: lons == lons),
 }
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str, Attributes]] = [("k1", {"a": 1, "p": Point(1, 1)}), ("k2", {"a": 3}), ("k1", {"a": 2})]
+    here = Point(1, 1)
+    told: list[tuple[str, Attributes]] = [("k1", {"a": 1, "p": here}), ("k2", {"a": 3, "p": here}), ("k1", {"a": 2})]
     asked = [parse(text) for text in ("within(p, circle(0, 0, 150000))", "a > 3", "a IS NULL OR a = 1")]
     assert list(faults(told, asked)) == []
     owner, attribute, fault = PLANTED[name]

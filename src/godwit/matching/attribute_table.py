@@ -5,7 +5,8 @@ attributes of one thing, such as the context of a client. Each literal of the fi
 (`packed_values.py`), and AND and OR combine them. A row is written when its attributes change, and only where they do.
 
 An attribute that many rows have is *dense*: it has a cell for each row. Several values of a row, and attributes that
-few rows have, lie one after the other in further cells, each with the number of its row.
+fewer rows have, lie one after the other in further cells, each with the number of its row. An attribute that less than
+`FEW_ROWS` rows have has no column: the filter tests these rows itself.
 
 *Rules.*
 1. `mask(filter)` says of each row what `filter.holds` says of its attributes. The filter is closed.
@@ -20,15 +21,17 @@ import numpy.typing as npt
 from godwit.filters.events import Attributes
 from godwit.filters.filters import And, Filter, Literal, Missing, Or, Some
 from godwit.filters.values import Value
-from godwit.matching.packed_values import Distinct, PackedValues, SetTest, steps_of_test
+from godwit.matching.packed_values import Distinct, PackedValues, SetTest, steps_of_one, steps_of_test
 
 __all__ = ["AttributeTable", "Matching"]
 
-DENSE_MIN = 32  # rows
+FEW_ROWS = 32
+DENSE_MIN = 64  # rows
 DENSE_SHARE = 8  # an attribute of more than one in so many rows is dense,
 SPARSE_SHARE = 32  # until it is one of fewer than one in so many
 GARBAGE_MIN = 64
 
+Held = Value | tuple[Value, ...]
 Bools = npt.NDArray[np.bool_]
 NOTHING: Attributes = {}
 NO_ROW = -1
@@ -56,6 +59,7 @@ class AttributeTable:
         self._held: list[Attributes] = []  # by row
         self._free: list[int] = []
         self._columns: dict[str, _Column] = {}
+        self._few: dict[str, tuple[int, ...]] = {}  # the rows of attributes without a column
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -73,21 +77,10 @@ class AttributeTable:
         self._held[row] = attributes
         for name, value in before.items():
             if not _is_same(value, attributes.get(name)):
-                column = self._columns[name]
-                column.drop(row, value)
-                if not column.rows:
-                    del self._columns[name]
-                elif column.is_too_dense(len(self._rows)):
-                    self._write_again(name, column, is_dense=False)
+                self._drop(row, name, value)
         for name, value in attributes.items():
             if not _is_same(value, before.get(name)):
-                found = self._columns.get(name)
-                column = self._columns[name] = _Column() if found is None else found
-                if column.is_dense and column.single.size <= row and column.is_too_dense(len(self._rows)):
-                    self._write_again(name, column, is_dense=False)
-                column.put(row, value)
-                if column.is_too_sparse(len(self._rows)):
-                    self._write_again(name, column, is_dense=True)
+                self._add(row, name, value)
         if not attributes:
             del self._rows[key]
             self._keys[row] = None
@@ -103,6 +96,43 @@ class AttributeTable:
             self._held.append(NOTHING)
         self._rows[key] = row
         return row
+
+    def _add(self, row: int, name: str, value: Held) -> None:
+        """A row has an attribute that it had not."""
+        column = self._columns.get(name)
+        if column is None:
+            rows = (*self._few.get(name, ()), row)
+            if len(rows) < FEW_ROWS:
+                self._few[name] = rows
+                return
+            self._few.pop(name, None)
+            column = self._columns[name] = _Column()
+            for each in rows:
+                column.put(each, self._held[each][name])
+        else:
+            if column.is_dense and column.single.size <= row and column.is_too_dense(len(self._rows)):
+                self._write_again(name, column, is_dense=False)
+            column.put(row, value)
+        if column.is_too_sparse(len(self._rows)):
+            self._write_again(name, column, is_dense=True)
+
+    def _drop(self, row: int, name: str, value: Held) -> None:
+        """A row has an attribute no more."""
+        column = self._columns.get(name)
+        if column is None:
+            rows = tuple([each for each in self._few[name] if each != row])
+            if rows:
+                self._few[name] = rows
+            else:
+                del self._few[name]
+            return
+        column.drop(row, value)
+        if column.rows < FEW_ROWS:
+            del self._columns[name]
+            if column.rows:
+                self._few[name] = tuple(column.all_rows())
+        elif column.is_too_dense(len(self._rows)):
+            self._write_again(name, column, is_dense=False)
 
     def _write_again(self, name: str, column: "_Column", *, is_dense: bool) -> None:
         """Write the single values of a column as dense cells, or as further ones."""
@@ -126,7 +156,14 @@ class AttributeTable:
                 parts += part.parts
             elif (column := self._columns.get(part.attribute)) is not None:
                 steps += column.steps(part)
+            elif part.attribute in self._few:
+                steps += self._steps_of_few(part)
         return steps
+
+    def _steps_of_few(self, literal: Literal) -> int:
+        held = [self._held[row][literal.attribute] for row in self._few[literal.attribute]]
+        each = 1 if isinstance(literal, Missing) else steps_of_one(literal.values)
+        return each * sum(len(value) if type(value) is tuple else 1 for value in held)
 
     def matching(self, filter: Filter) -> Matching:
         """The keys whose attributes a filter matches."""
@@ -162,12 +199,15 @@ class AttributeTable:
 
     def _literal_mask(self, literal: Literal) -> Bools:
         column = self._columns.get(literal.attribute)
-        if column is None:
-            return np.full(len(self._keys), isinstance(literal, Missing))
-        return column.mask(literal, len(self._keys))
+        if column is not None:
+            return column.mask(literal, len(self._keys))
+        found = np.full(len(self._keys), isinstance(literal, Missing))
+        for row in self._few.get(literal.attribute, ()):
+            found[row] = literal.holds(self._held[row])
+        return found
 
 
-def _is_same(one: Value | tuple[Value, ...], other: Value | tuple[Value, ...] | None) -> bool:
+def _is_same(one: Held, other: Held | None) -> bool:
     """Whether two single values are the same; of several values this is not asked."""
     return one is other or (type(one) is type(other) is not tuple and one == other)
 
@@ -192,7 +232,7 @@ class _Column:
         self._ends: dict[int, int] = {}  # by row, where those of several end
         self._used = self._garbage = 0  # further cells that were written; of them, those that are empty again
 
-    def put(self, row: int, value: Value | tuple[Value, ...]) -> None:
+    def put(self, row: int, value: Held) -> None:
         """A row that has no value has this."""
         self.rows += 1
         if type(value) is tuple:
@@ -220,7 +260,7 @@ class _Column:
             self._ends[row] = end
         self._used = end
 
-    def drop(self, row: int, value: Value | tuple[Value, ...]) -> None:
+    def drop(self, row: int, value: Held) -> None:
         """A row has its value, or values, no more."""
         self.rows -= 1
         values: tuple[Value, ...] = value if type(value) is tuple else (value,)  # type: ignore[assignment]
@@ -255,6 +295,10 @@ class _Column:
     def is_too_sparse(self, all_rows: int) -> bool:
         """Whether there are enough rows for a cell for each."""
         return not self.is_dense and self.single_count >= DENSE_MIN and self.single_count * DENSE_SHARE > all_rows
+
+    def all_rows(self) -> list[int]:
+        """The rows with a value."""
+        return [*self.single_rows(), *self._ends]
 
     def single_rows(self) -> list[int]:
         """The rows with one value."""
