@@ -73,7 +73,8 @@ PLANTED: dict[str, Any] = {
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Point(1, 1)
-    told: list[tuple[str, Attributes]] = [("k1", {"a": 1, "p": here}), ("k2", {"a": 3, "p": here}), ("k1", {"a": 2})]
+    told: list[tuple[str, Attributes]] = [(key, {"a": 3, "p": here}) for key in KEYS[:4]]
+    told += [("k1", {"a": 1}), ("k1", {"p": here})]
     asked = [parse(text) for text in ("within(p, circle(0, 0, 150000))", "a > 3", "a IS NULL OR a = 1")]
     assert list(faults(told, asked)) == []
     owner, attribute, fault = PLANTED[name]
