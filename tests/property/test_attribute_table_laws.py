@@ -74,7 +74,7 @@ PLANTED: dict[str, Any] = {
 def test_a_planted_fault_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Point(1, 1)
     told: list[tuple[str, Attributes]] = [(key, {"a": 3, "p": here}) for key in KEYS[:4]]
-    told += [("k1", {"a": 1}), ("k1", {"p": here})]
+    told += [("k1", {"a": 4}), ("k1", {"p": here})]
     asked = [parse(text) for text in ("within(p, circle(0, 0, 150000))", "a > 3", "a IS NULL OR a = 1")]
     assert list(faults(told, asked)) == []
     owner, attribute, fault = PLANTED[name]
