@@ -80,7 +80,7 @@ class Side:
 def differences(play: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The steps in which sides do not do the same."""
     sides = [Side(1_000), Side(0), Side(0, starts_again=True)]
-    found = []
+    found: list[tuple[Any, ...]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attribute_table, "FEW_ROWS", 2)
         patch.setattr(attribute_table, "DENSE_MIN", 2)
@@ -90,7 +90,8 @@ def differences(play: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return found
 
 
-begin: list[tuple[Any, ...]] = [step for c in CLIENTS for step in (("attach", c, {}), ("want", c, None))]
+begin: list[tuple[Any, ...]] = [("attach", client, {}) for client in CLIENTS]
+begin += [("want", client, None) for client in CLIENTS]
 
 
 @many(2)
@@ -101,7 +102,7 @@ def test_columns_and_single_tests_have_the_same_effects(play: list[tuple[Any, ..
 
 def test_a_context_that_columns_do_not_hear_of_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     to: Filter = parse("y = 1")
-    said = [("context", client, {"y": 1}) for client in CLIENTS]
+    said: list[tuple[Any, ...]] = [("context", client, {"y": 1}) for client in CLIENTS]
     play = [*begin, *said, ("publish", to), ("context", "c1", {"y": 2}), ("publish", to)]
     assert differences(play) == []
     monkeypatch.setattr(attribute_table, "_is_same", lambda one, other: other is not None)

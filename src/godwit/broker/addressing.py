@@ -61,6 +61,7 @@ class Addressees:
     def know(self, session: Session) -> None:
         """A session has begun or come, or its context is another one."""
         self._contexts.put(session.client, session.whole_context())
+        session.context_size()  # it is remembered: an event must not wait until all are counted
 
     def forget(self, client: NodeId) -> None:
         """A session is no more."""

@@ -329,8 +329,7 @@ class _Column:
         present = self.further.present()
         self._set(found, single, present)
         if len(present):
-            present &= ~further
-            found[self._row_of[np.flatnonzero(present)]] = False
+            found[self._row_of[np.flatnonzero(present & ~further)]] = False
         return found
 
     def _set(self, found: Bools, single: Bools, further: Bools) -> None:

@@ -121,7 +121,7 @@ class Distinct:
 class PackedValues:
     """Cells with one value each, or none."""
 
-    __slots__ = ("distinct", "lats", "lons", "numbers", "others", "points", "size", "texts")
+    __slots__ = ("_present", "distinct", "lats", "lons", "numbers", "others", "points", "size", "texts")
 
     def __init__(self, distinct: Distinct) -> None:
         self.distinct = distinct
@@ -132,9 +132,11 @@ class PackedValues:
         self.lats: Doubles | None = None
         self.texts: Codes | None = None
         self.others: Codes | None = None
+        self._present: Bools | None = None  # None: nobody has asked since a cell was written
 
     def put(self, at: int, value: Value) -> None:
         """Write a value into a cell without one."""
+        self._present = None
         if at >= self.size:
             self._grow(at + 1)
         kind = type(value)
@@ -158,6 +160,7 @@ class PackedValues:
 
     def drop(self, at: int, value: Value) -> None:
         """Clear the cell that has this value."""
+        self._present = None
         kind = type(value)
         if kind is str:
             assert self.texts is not None
@@ -177,7 +180,9 @@ class PackedValues:
             self.others[at] = NO_CODE
 
     def present(self) -> Bools:
-        """The cells that have a value."""
+        """The cells that have a value: nobody changes this."""
+        if self._present is not None:
+            return self._present
         found = np.zeros(self.size, dtype=np.bool_)
         for doubles in (self.numbers, self.lons):
             if doubles is not None:
@@ -185,10 +190,12 @@ class PackedValues:
         for codes in (self.texts, self.others):
             if codes is not None:
                 found |= codes >= 0
+        self._present = found
         return found
 
     def keep(self, kept: Bools) -> None:
         """Close the gaps: only these cells stay."""
+        self._present = None
         for name in ("numbers", "lons", "lats", "texts", "others"):
             array = getattr(self, name)
             if array is not None:
@@ -335,34 +342,32 @@ def _numbers_in(values: ValueSet, numbers: Doubles) -> Bools | None:
     """Which numbers lie in the set; None: none can."""
     match values:
         case Interval(kind=Kind.NUMBER):
-            least, most = _least(values), _most(values)
-            if least is None:
-                least = -inf
-            found: Bools = numbers >= least
-            if most is not None:
-                found &= numbers <= most
+            found: Bools = numbers >= _least(values)
+            if values.high is not None:
+                found &= numbers <= _most(values)
             return found
         case OneOf(values=members):
             doubles = [float(each) for each in members if type(each) in (int, float) and float(each) == each]  # type: ignore[arg-type]
             if len(doubles) == 1:
-                return numbers == doubles[0]
+                same: Bools = numbers == doubles[0]
+                return same
             return np.isin(numbers, doubles) if doubles else None
     return _asked(values, numbers, float) if values.kinds & Kind.NUMBER else None
 
 
-def _least(values: Interval) -> float | None:
-    """The least double of an interval of numbers; None: it has no lower end."""
+def _least(values: Interval) -> float:
+    """The least double of an interval of numbers."""
     if values.low is None:
-        return None
+        return -inf
     low: Any = values.low
     nearest = float(low)
     return nextafter(nearest, inf) if nearest < low or (values.low_open and nearest == low) else nearest
 
 
-def _most(values: Interval) -> float | None:
-    """The greatest one; None: it has no upper end."""
+def _most(values: Interval) -> float:
+    """The greatest one."""
     if values.high is None:
-        return None
+        return inf
     high: Any = values.high
     nearest = float(high)
     return nextafter(nearest, -inf) if nearest > high or (values.high_open and nearest == high) else nearest

@@ -61,6 +61,7 @@ def test_steps_do_not_depend_on_the_past() -> None:
 
 
 def test_a_context_of_four_attributes_takes_little_memory() -> None:
+    rows: dict[str, dict[str, Any]]
     rows = {f"user/{n}": {"floor": n, "role": f"r{n % 50}", "at": Point(8, n / 1e4), "on": n % 2} for n in range(4_000)}
     tracemalloc.start()
     try:
