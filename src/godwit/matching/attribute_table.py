@@ -33,6 +33,7 @@ GARBAGE_MIN = 64
 
 Held = Value | tuple[Value, ...]
 Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
 NOTHING: Attributes = {}
 NO_ROW = -1
 
@@ -216,8 +217,8 @@ class _Column:
     """What rows hold of one attribute."""
 
     __slots__ = (
-        "_ends", "_garbage", "_row_of", "_starts", "_used", "distinct", "further", "is_dense", "rows", "single",
-        "single_count", "values",
+        "_ends", "_further_rows", "_garbage", "_row_of", "_starts", "_used", "distinct", "further", "is_dense", "rows",
+        "single", "single_count", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -230,6 +231,7 @@ class _Column:
         self._row_of = np.zeros(0, dtype=np.int32)  # by further cell
         self._starts: dict[int, int] = {}  # by row, the first of its further cells
         self._ends: dict[int, int] = {}  # by row, where those of several end
+        self._further_rows: Rows | None = None  # None: nobody has asked since they changed
         self._used = self._garbage = 0  # further cells that were written; of them, those that are empty again
 
     def put(self, row: int, value: Held) -> None:
@@ -256,6 +258,7 @@ class _Column:
         for place, value in enumerate(values, start):
             self.further.put(place, value)
         self._starts[row] = start
+        self._further_rows = None
         if len(values) > 1:
             self._ends[row] = end
         self._used = end
@@ -271,6 +274,7 @@ class _Column:
                 self.single.drop(row, value)  # type: ignore[arg-type]
                 return
         start = self._starts.pop(row)
+        self._further_rows = None
         self._ends.pop(row, None)
         for place, one in enumerate(values, start):
             self.further.drop(place, one)
@@ -319,22 +323,32 @@ class _Column:
         """By row of so many, whether the literal holds."""
         found = np.zeros(count, dtype=np.bool_)
         if isinstance(literal, Missing):
-            self._set(found, self.single.present(), self.further.present())
+            self._mark_single(found, self.single.present())
+            found[self._rows_of_further()] = True
             return ~found
         test = SetTest(literal.values, self.distinct)
-        single, further = test.of(self.single), test.of(self.further)
-        if isinstance(literal, Some):
-            self._set(found, single, further)
+        self._mark_single(found, test.of(self.single))
+        if not self._starts:
             return found
-        present = self.further.present()
-        self._set(found, single, present)
-        if len(present):
-            found[self._row_of[np.flatnonzero(present & ~further)]] = False
+        further = test.of(self.further)
+        if isinstance(literal, Some):
+            found[self._rows_of(further)] = True
+        else:
+            found[self._rows_of_further()] = True
+            found[self._rows_of(self.further.present() & ~further)] = False
         return found
 
-    def _set(self, found: Bools, single: Bools, further: Bools) -> None:
-        """Mark the rows with such cells."""
+    def _mark_single(self, found: Bools, single: Bools) -> None:
         count = min(len(single), len(found))
         found[:count] = single[:count]
-        if len(further):
-            found[self._row_of[np.flatnonzero(further)]] = True
+
+    def _rows_of(self, further: Bools) -> Rows:
+        """The rows of some further cells."""
+        size = min(len(further), len(self._row_of))
+        return self._row_of[:size][further[:size]].astype(np.intp)
+
+    def _rows_of_further(self) -> Rows:
+        """The rows with further cells."""
+        if self._further_rows is None:
+            self._further_rows = np.fromiter(self._starts, dtype=np.intp, count=len(self._starts))
+        return self._further_rows

@@ -236,9 +236,9 @@ class SetTest:
         if cells.lons is not None and cells.lats is not None:
             found = _joined(found, _points_in(self._values, cells.lons, cells.lats))
         if cells.texts is not None and self._texts is not None:
-            found = _joined(found, self._texts[cells.texts])
+            found = _joined(found, self._texts.take(cells.texts))
         if cells.others is not None and self._others is not None:
-            found = _joined(found, self._others[cells.others])
+            found = _joined(found, self._others.take(cells.others))
         return np.zeros(cells.size, dtype=np.bool_) if found is None else found
 
 
