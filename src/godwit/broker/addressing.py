@@ -15,7 +15,7 @@ one by one as well, within a bound of steps for one user and for all users toget
 3. The tests of one event, one by one, take `STEPS_MAX` for the sessions of one user, and `ALL_STEPS_MAX` for all.
    Small contexts come first. Further sessions do not get the event. Their receipts count it as lost. It is not named
    there, for it may not have been for them.
-4. For a session that has come from elsewhere the bound of one user counts for all events that came before it.
+4. The tests of all events that came before a session from elsewhere take `EARLIER_STEPS_MAX`, with the same consequence.
 5. A restored machine counts the same: what is counted follows from the contexts, not from what was worked out before.
 
 *Paper.* [spcf §3: publish]
@@ -35,11 +35,12 @@ from godwit.matching.attribute_table import AttributeTable, Matching
 from godwit.matching.packed_values import steps_of_one
 from godwit.trace import Record
 
-__all__ = ["ALL_STEPS_MAX", "STEPS_MAX", "TO_WEIGHT_MAX", "Addressees", "Addressing", "Selection"]
+__all__ = ["ALL_STEPS_MAX", "EARLIER_STEPS_MAX", "STEPS_MAX", "TO_WEIGHT_MAX", "Addressees", "Addressing", "Selection"]
 
 TO_WEIGHT_MAX = 64  # steps of a `to`, in a context with one value for each attribute
 STEPS_MAX = 160_000  # about 20 ms
 ALL_STEPS_MAX = 2 * STEPS_MAX
+EARLIER_STEPS_MAX = 2 * STEPS_MAX  # of the events that came before a session
 COLUMN_STEPS_MAX = 250_000  # about 25 ms
 FEW = 32  # sessions that are tested one by one
 LARGEST_CONTEXT = 16 * 1_024  # steps for one literal, about: a context has a bound of bytes
@@ -152,7 +153,7 @@ class Addressing:
         """The record that an event is not for the client, or was not tested; None: it is for the client."""
         if event.to is None:
             return None
-        if self._spent >= STEPS_MAX:
+        if self._spent >= EARLIER_STEPS_MAX:
             return _untested(self._session, event)
         self._spent += _steps(_weights(event.to), self._session)
         return None if self._session.is_addressed(event) else _not_addressed([self._session.client], event)[0]

@@ -53,6 +53,7 @@ class Net(RoamingLine):
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two contexts with one team are tested for each user: two steps for the literals, four for what is compared."""
     monkeypatch.setattr(addressing, "STEPS_MAX", 7)
+    monkeypatch.setattr(addressing, "EARLIER_STEPS_MAX", 7)
 
 
 def test_steps_count_values_and_long_texts() -> None:
