@@ -15,7 +15,7 @@ one by one as well, within a bound of steps for one user and for all users toget
 3. The tests of one event, one by one, take `STEPS_MAX` for the sessions of one user, and `ALL_STEPS_MAX` for all.
    Small contexts come first. Further sessions do not get the event. Their receipts count it as lost. It is not named
    there, for it may not have been for them.
-4. The tests of all events that came before a session from elsewhere take `EARLIER_STEPS_MAX`, with the same consequence.
+4. The same goes for all events that came before a session from elsewhere: they take `EARLIER_STEPS_MAX` together.
 5. A restored machine counts the same: what is counted follows from the contexts, not from what was worked out before.
 
 *Paper.* [spcf §3: publish]
