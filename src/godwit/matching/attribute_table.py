@@ -45,7 +45,7 @@ class Matching:
 
     def __init__(self, others: set[str | None], otherwise: bool) -> None:
         self.others, self.otherwise = others, otherwise
-        """The keys that are no exception have the answer `otherwise`; those in `others` have the opposite."""
+        """Keys in `others` have the opposite of the answer `otherwise`, which every further key has."""
 
     def __contains__(self, key: str) -> bool:
         return (key in self.others) is not self.otherwise

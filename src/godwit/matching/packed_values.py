@@ -1,9 +1,9 @@
 """The values that one attribute has in many rows, packed, so that a value set is tested on all of them at once.
 
 *Theory.* Each kind has arrays of its own: numbers are doubles, points two of them, texts are codes of a dictionary, and
-so is what remains: bools, times, and ints that are no double. Where a cell has no value of a kind there is NaN, or
-`NO_CODE`; both are in no set, so no mask of kinds is needed. A set is compared with numbers and points by NumPy, and
-with each distinct text once.
+so is what remains: bools, times, and integers beyond the precision of a double. Where a cell has no value of a kind
+there is NaN, or `NO_CODE`; both are in no set, so no mask of kinds is needed. A set is compared with numbers and points
+by NumPy, and with each distinct text once.
 
 *Rules.*
 1. `SetTest(values, distinct).of(cells)` is True exactly where `values.contains` is, and False in a cell without a
