@@ -139,6 +139,14 @@ ANY_OTHER: dict[str, dict[str, str]] = {
         "AttributeLiterals.add": "is no complement",
         "AttributeLiterals._set_number _closed_doubles": "asked by contains",
     },
+    "godwit.matching.packed_values": {
+        "SetTest.__init__": "is no complement",
+        "SetTest.of": "asked for each distinct value",
+        "steps_of_test": "a step for each value",
+        "steps_of_one": "by its weight",
+        "_verdicts _answers": "asked by contains",
+        "_numbers_in _points_in": "asked by contains, unless its kinds say no",
+    },
     "godwit.pipeline.filter_sql": {
         "_never": "by its kinds",
         "_there": "asks whether there is a value",

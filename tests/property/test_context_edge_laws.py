@@ -12,9 +12,11 @@ import re
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from godwit.broker import addressing
 from godwit.filters.events import Attributes, event
 from godwit.filters.filters import And, Filter, Or, Some
 from godwit.filters.language import parse
@@ -157,10 +159,16 @@ beginnings = st.tuples(vouched, contexts, filters, asked)
 
 
 @many(3)
-@given(st.lists(beginnings, min_size=3, max_size=3), st.lists(steps, max_size=40))
+@given(st.lists(beginnings, min_size=3, max_size=3), st.lists(steps, max_size=40), st.sampled_from((0, addressing.FEW)))
 def test_an_event_is_delivered_if_and_only_if_it_is_wanted_and_its_receiver_is_meant(
-    begun: list[Any], taken: list[Any]
+    begun: list[Any], taken: list[Any], few: int
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(addressing, "FEW", few)  # how many receivers are tested one by one
+        play(begun, taken)
+
+
+def play(begun: list[Any], taken: list[Any]) -> None:
     run = Run()
     for name, (asserted, context, text, sender) in zip(CLIENTS, begun, strict=True):
         run.take(("come", name, asserted))

@@ -26,6 +26,7 @@ from godwit.filters.reasons import failing
 from godwit.filters.regions import Bounds, Region
 from godwit.filters.sets import ValueSet, between, complement, starts_with
 from godwit.filters.values import Kind, Point, Value, identity, kind_of
+from godwit.matching.attribute_table import AttributeTable
 from godwit.matching.bdd_matcher import BddMatcher, plain_manager
 from godwit.matching.caching_matcher import CachingMatcher
 from godwit.matching.index_matcher import IndexMatcher
@@ -221,6 +222,16 @@ def test_every_matcher_asks_an_unknown_set_itself(filters: list[Filter], events:
         matcher.add_many(enumerate(filters))
         for event in events:
             assert set(matcher.match(Event(event))) == set(naive.match(Event(event)))
+
+
+@draw.many(2)
+@given(FILTERS, EVENTS)
+def test_a_table_of_attributes_asks_an_unknown_set_itself(filter: Filter, rows: list[Attributes]) -> None:
+    table = AttributeTable()
+    for number, row in enumerate(rows):
+        table.put(str(number), row)
+    meant = table.matching(filter)
+    assert [str(number) in meant for number in range(len(rows))] == [filter.holds(row) for row in rows]
 
 
 def test_a_matcher_finds_an_unknown_set_within_formulas_and_lists_of_values() -> None:

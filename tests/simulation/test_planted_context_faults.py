@@ -11,7 +11,6 @@ from godwit.broker.context_table import OwnContexts
 from godwit.broker.hop_stream import HopStream
 from godwit.broker.routing import Answer
 from godwit.broker.session import Session
-from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.topology import Topology
 from godwit.client import own_context as own_contexts
@@ -47,7 +46,7 @@ def stamps_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def vouches_for_nobody(patch: pytest.MonkeyPatch) -> None:
     """A border broker does not say in events what the server knows of their sender."""
-    patch.setattr(Sessions, "_vouched_for", lambda self, session, publish: publish)
+    patch.setattr(Session, "vouched_for", lambda self, publish, stamps: publish)
 
 
 # ---------------------------------------------------------------- SPCF

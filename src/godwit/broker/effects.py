@@ -169,7 +169,7 @@ class StopTimer(msgspec.Struct, frozen=True):
     key: TimerKey
 
 
-class Trace(msgspec.Struct, frozen=True):
+class Trace(msgspec.Struct, frozen=True, gc=False):
     """Write down that this happened."""
 
     record: Record

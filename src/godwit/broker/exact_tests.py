@@ -20,7 +20,7 @@ from godwit.filters.open_tests import OpenTests, Shape, count_sets, shapes_of
 from godwit.filters.references import OpenSet
 from godwit.filters.sets import ValueSet
 
-__all__ = ["OPEN_SETS_MAX", "Binding", "ExactTests"]
+__all__ = ["NO_EXACT_TESTS", "OPEN_SETS_MAX", "Binding", "ExactTests"]
 
 OPEN_SETS_MAX = 4_000  # 20 ms, when all are needed for one event
 
@@ -133,6 +133,10 @@ class ExactTests:
             self._binding, self._context = binding, context
             self._bound.clear()
             self._tests = None
+
+
+NO_EXACT_TESTS = ExactTests()
+"""Shared by the many sessions that never had any, and never changed."""
 
 
 def _too_many(size: int) -> str:

@@ -18,12 +18,14 @@ figures of that one settled.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import structs
 
 from godwit.broker.effects import Effect, Trace
-from godwit.broker.exact_tests import Binding, ExactTests
+from godwit.broker.exact_tests import NO_EXACT_TESTS, Binding, ExactTests
 from godwit.broker.heard_losses import HeardLosses
 from godwit.broker.held_filters import HeldFilters
 from godwit.broker.limits import Limits
@@ -33,6 +35,7 @@ from godwit.broker.messages import (
     Context,
     Delivery,
     NodeId,
+    Publish,
     QueuedEvent,
     Receipt,
     Refused,
@@ -177,7 +180,7 @@ class Session:
         self.context_since: float | None = None
         self.dwells: tuple[float, ...] = ()
         self.dwell_s: float | None = None  # how long a context lasts at least, as estimated
-        self.exact = ExactTests()  # of filters on the client's context
+        self.exact = NO_EXACT_TESTS  # of filters on the client's context; its own since it had one
         self.has_published = False  # here: it does not move with the session
         self.queue = Queue(limits.window, limits.queue_events_max, limits.queue_bytes_max)
         self.seen = Seen(limits.seen_window, limits.seen_publishers_max)
@@ -234,8 +237,23 @@ class Session:
     def _know_whole(self, binding: Binding | None) -> None:
         self._whole = {**self.context.values, **self.asserted} if self.asserted else self.context.values
         self._whole_key, self._whole_size = None, -1
-        if binding is not None:
+        if binding is not None and self.exact is not NO_EXACT_TESTS:
             self.exact.rebind(binding, self._whole)
+
+    def vouched_for(self, publish: Publish | Retain, stamps: tuple[tuple[str, str], ...]) -> Publish | Retain:
+        """The event with what is vouched for of its sender, in the place of what it says itself of that.
+
+        `stamps`: the names of what is asserted of contexts, and of the attributes that say it.
+        """
+        attributes = publish.event.attributes
+        if not self.asserted and not any(stamp in attributes for _, stamp in stamps):
+            return publish
+        said = dict(attributes)
+        for name, stamp in stamps:
+            said.pop(stamp, None)
+            if name in self.asserted:
+                said[stamp] = self.asserted[name]
+        return structs.replace(publish, event=replace(publish.event, attributes=said))
 
     def is_addressed(self, event: Event) -> bool:
         """Whether the event is for a client in this context. [spcf §3: publish]"""
@@ -278,6 +296,8 @@ class Session:
         self.exact.remove(name)
         subscribe = self.subscriptions.get(name)
         if subscribe is not None and binding is not None and is_open(subscribe.filter):
+            if self.exact is NO_EXACT_TESTS:
+                self.exact = ExactTests()
             self.exact.put(name, subscribe.filter, binding, self._whole)
 
     def set_queries(self, name: str, queries: Queries) -> None:

@@ -39,13 +39,12 @@ the routing family, or None, and the effects besides. `leave`, `end` and `on_tim
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from sys import intern
 from typing import Literal
 
 from msgspec import structs
 
-from godwit.broker.addressing import TO_WEIGHT_MAX, leave_out
+from godwit.broker.addressing import TO_WEIGHT_MAX, Addressees
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.heard_losses import HeardLosses
 from godwit.broker.limits import Limits
@@ -118,7 +117,7 @@ class Sessions:
         self._vouched: dict[str, Attributes] = {}  # by connection, until its client has said who it is
         self.incarnation, self._made = incarnation, 0  # names are made with them
         self._sessions: dict[NodeId, Session] = {}
-        self.quotas, self.losses = UserQuotas(), HeardLosses()
+        self.quotas, self.losses, self._addressees = UserQuotas(), HeardLosses(), Addressees()
         self._attached: dict[str, Session] = {}  # by connection
         self._expiry: Ranking[EntryId] = Ranking()
         self._expiry_timer_at: float | None = None
@@ -135,6 +134,7 @@ class Sessions:
         sessions = [Session.from_snapshot(each, self.limits, self.binding) for each in state.sessions]
         self._sessions = {session.client: session for session in sessions}
         self.quotas.restore(sessions)
+        self._addressees.restore(sessions)
         self.losses.restore(state.losses)
         self._attached = {session.connection: session for session in sessions if session.connection is not None}
         for subscribe in (each for session in sessions for each in session.subscriptions.values()):
@@ -192,19 +192,8 @@ class Sessions:
         held = session.asserted if asserted is None else asserted
         held = {name: value for name, value in held.items() if name in self.asserted}
         session.adopt_context(None if context is session.context else context, held, self.binding, now)
-
-    def _vouched_for(self, session: Session, publish: Publish | Retain) -> Publish | Retain:
-        """The event with what is vouched for of its sender, in the place of what it says itself of that. (rule 10)"""
-        event, asserted = publish.event, session.asserted
-        attributes = event.attributes
-        if not asserted and not any(stamp in attributes for _, stamp in self._stamps):
-            return publish
-        said = dict(attributes)
-        for name, stamp in self._stamps:
-            said.pop(stamp, None)
-            if name in asserted:
-                said[stamp] = asserted[name]
-        return structs.replace(publish, event=replace(event, attributes=said))
+        if self._sessions.get(session.client) is session:
+            self._addressees.know(session)
 
     # ------------------------------------------------------------ coming and going
 
@@ -224,6 +213,7 @@ class Sessions:
         elif is_known and message.received > session.queue.sent_up_to:
             is_known, session.name, session.lost_since = False, self.new_name(), session.lost_since or 0.0  # rule 11
         session.set_asserted(self.vouched(connection), self.binding)
+        self._addressees.know(session)
         return self._resume(session, connection, message, now, fresh=fresh, is_known=is_known)
 
     def _resume(
@@ -300,6 +290,7 @@ class Sessions:
         assert session.client not in self._sessions
         self._sessions[session.client] = session
         self.quotas.add(session)
+        self._addressees.know(session)
         self.touched[session.client] = None
         session.attempt, session.losses_heard = message.attempt, self.losses.count
         for name, subscribe in session.subscriptions.items():
@@ -325,6 +316,7 @@ class Sessions:
         if session is None:
             return RemovedEntries()
         self.quotas.remove(client)
+        self._addressees.forget(client)
         self.touched[client] = None
         effects = [] if session.connection is None else self._let_go(session, reason)
         if session.ends_at is not None:  # which it is only without a connection
@@ -372,7 +364,7 @@ class Sessions:
         wish: Wish = asked.subscribe if isinstance(asked, SubscribeQuery) else asked
         queries = asked.queries if isinstance(asked, SubscribeQuery) else NO_QUERIES
         if self._stamps and isinstance(wish, Publish | Retain):
-            wish = self._vouched_for(session, wish)
+            wish = session.vouched_for(wish, self._stamps)
         reason = self.reason_against(session, wish, now)
         if reason is None and queries:
             reason = self.quotas.why_not_queries(session, wish.id[1], queries, self.limits)  # type: ignore[union-attr]
@@ -417,6 +409,7 @@ class Sessions:
                 session.filters.drop_advertisement(name)
             case Context():
                 session.set_context(wish, self.binding, now)
+                self._addressees.know(session)
         return wish, effects
 
     def _is_plain(self, session: Session, event: Event) -> bool:
@@ -519,6 +512,10 @@ class Sessions:
         several: dict[Session, dict[str, None]] = {}  # of those with more than one
         effects: list[Effect] = []
         session_of, publisher, sequence = self._sessions.get, event.publisher, event.sequence
+        selected = None
+        if event.to is not None:
+            selected = self._addressees.selection(event, entry_ids, self._sessions, self._expiry_timer_at, now)
+            entry_ids = selected.ids
         for client, name in entry_ids:
             session = session_of(client)
             if session is not None:
@@ -535,8 +532,8 @@ class Sessions:
                     else:
                         more[name] = None
         names_of.update((session, tuple(more)) for session, more in several.items())
-        if event.to is not None:
-            leave_out(event, names_of, effects)
+        if selected is not None:
+            selected.leave_out(names_of, effects)
         size, counts = event_size(event), self.limits.user_bytes_max is not None
         for session, names in names_of.items():
             if not session.seen.add(publisher, sequence):  # rule 6

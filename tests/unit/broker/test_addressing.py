@@ -53,6 +53,7 @@ class Net(RoamingLine):
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two contexts with one team are tested for each user: two steps for the literals, four for what is compared."""
     monkeypatch.setattr(addressing, "STEPS_MAX", 7)
+    monkeypatch.setattr(addressing, "EARLIER_STEPS_MAX", 7)
 
 
 def test_steps_count_values_and_long_texts() -> None:
@@ -144,3 +145,38 @@ def test_retained_events_with_a_to_count_by_the_context_of_the_client(monkeypatc
         net.say("a", client, Request(2, Subscribe((client, "s"), TRUE, retained=True)))
     assert len([said for _, over, said in net.told if over == "ann" and isinstance(said, Delivery)]) == 4
     assert len([said for _, over, said in net.told if over == "bob" and isinstance(said, Delivery)]) == 2
+
+
+def delivered(monkeypatch: pytest.MonkeyPatch, few: int, **bounds: int) -> tuple[list[str], list[str]]:
+    """Who gets an event, of forty clients with contexts of their own, and whose it is lost."""
+    monkeypatch.setattr(addressing, "FEW", few)
+    for name, value in bounds.items():
+        monkeypatch.setattr(addressing, name, value)
+    net = Net()
+    for number in range(40):
+        team: Any = ("red", "green")[number % 2]
+        net.member(f"u{number % 4}/{number}", team=team if number < 20 else (team, "blue", *map(str, range(number))))
+    net.publish()
+    got = net.who_got(1)
+    for number in range(40):
+        net.say("a", f"again{number}", Attach(f"u{number % 4}/{number}", mode="named"))
+    return got, [f"u{number % 4}/{number}" for number in range(40) if net.lost_more("a", f"again{number}")]
+
+
+def test_many_sessions_are_tested_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    meant = [f"u{number % 4}/{number}" for number in range(40) if number >= 20 or number % 2 == 0]
+    one_by_one, lost = delivered(monkeypatch, 1_000)
+    assert (sorted(one_by_one), lost) == (sorted(meant), [])
+    assert delivered(monkeypatch, 0) == (one_by_one, [])
+    assert delivered(monkeypatch, 0, STEPS_MAX=1, ALL_STEPS_MAX=1) == (one_by_one, [])
+
+
+def test_without_room_for_columns_all_users_share_a_bound_and_small_contexts_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    got, lost = delivered(monkeypatch, 0, COLUMN_STEPS_MAX=0, STEPS_MAX=2_000, ALL_STEPS_MAX=1_000)
+    assert {client for client in got if int(client.partition("/")[2]) < 20} == {
+        f"u{number % 4}/{number}" for number in range(0, 20, 2)
+    }
+    assert lost == [f"u{number % 4}/{number}" for number in range(40 - len(lost), 40)]
+    assert 0 < len(lost) < 20

@@ -32,6 +32,7 @@ from godwit.broker.sessions import Sessions
 from godwit.errors import PeerFault
 from godwit.filters import FALSE, TRUE, Event, any_of, event, parse
 from godwit.filters.events import Attributes
+from godwit.filters.sets import one_of
 from tests.raw_messages import read
 from tests.snapshots import restored
 
@@ -549,6 +550,7 @@ class CountingFilter:
     """A filter on contexts that counts how often it was asked."""
 
     weight = size = 1
+    attribute, values = "floor", one_of([1])
 
     def __init__(self) -> None:
         self.asked = 0
