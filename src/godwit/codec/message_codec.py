@@ -40,6 +40,7 @@ from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import to_json
+from godwit.filters.memory_sizes import memory_size
 from godwit.mobility import move_messages as moving
 
 __all__ = ["BAD", "MESSAGES", "Codec", "register_messages"]
@@ -127,7 +128,9 @@ class Codec:
                 if name != "filter":
                     yield from self._prepare(value, made)
                 elif isinstance(value, Raw):
-                    made[id(value)] = value, self.filter(value)
+                    filter = self.filter(value)
+                    memory_size(filter)  # now, in a step: a broker counts all of them at once
+                    made[id(value)] = value, filter
                     yield
 
     def filter(self, raw: Raw) -> Filter:

@@ -153,7 +153,7 @@ class JunctionPolicy:
         arrival.losses_heard = host.sessions.losses.count
         self.searches.pop(client, None)
         self.relocation.put_arrival(arrival)
-        self.relocation.expect(arrival, effects, now, claims=tree.keeps_ids)
+        self.relocation.entries.expect(arrival, effects, now, claims=tree.keeps_ids)
         effects.append(Trace(Record("relocating", client, detail=f"to {host.name}")))
         return effects + self.relocation.ask(arrival, now)
 
