@@ -33,7 +33,7 @@ from msgspec import structs
 
 from godwit.broker.effects import Close, Effect, Tell
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, Attach, Bye, NodeId, Subscribe
+from godwit.broker.messages import Advertise, Attach, Bye, NodeId, SessionState, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.session import Binding, Session
 from godwit.filters.events import Attributes, Event
@@ -270,6 +270,18 @@ class Arrival:
         """All entries are."""
         if self.may(Step.SUBSCRIBED):
             self.step(Step.SUBSCRIBED)
+
+    def session_state(self) -> SessionState:
+        """The session that has come, without what waits in its queue. What was brought and is equal is one with it."""
+        state = self.parts[0].state
+        assert state is not None  # of the first part
+        held = []
+        for subscribe in state.subscriptions:
+            brought = self.subscriptions.get(subscribe.id[1])
+            if brought is not None and brought.filter is not subscribe.filter and brought.filter == subscribe.filter:
+                subscribe = structs.replace(subscribe, filter=brought.filter)
+            held.append(subscribe)
+        return structs.replace(state, subscriptions=tuple(held))
 
     def hold(self, subscriptions: dict[str, Subscribe], advertisements: dict[str, Filter]) -> None:
         """The session is here and holds these, and nothing besides. Entries that differ are to be placed."""

@@ -61,7 +61,7 @@ from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.groups import Groups
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId, SessionState
+from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
 from godwit.filters.events import Event
 from godwit.mobility.arrival import Arrival, ArrivalVariant, Phase, SessionSearch, Step
@@ -418,27 +418,26 @@ class Relocation:
         return arrival if arrival is not None and arrival.attach.attempt >= message.attempt else None
 
     def finish(self, arrival: Arrival, now: float) -> list[Effect]:
-        """Go on with the session that has come; with none, begin a new one, whose receipt says that the old is lost."""
-        attach, host, effects = arrival.attach, self.host, list[Effect]()
-        if arrival.is_coming and not arrival.unplaced and (arrival.next is None or self.barrier.lets_in_first()):
-            self.entries.prepare(arrival, self._state(arrival), effects, now)
+        """Go on with the session that has come; with none, begin a new one, whose receipt says that the old is lost.
+
+        Behind all that is still to be placed.
+        """
+        host, effects = self.host, list[Effect]()
+        state = arrival.session_state() if arrival.is_coming and not arrival.unplaced else None
+        if state is not None and (arrival.next is None or self.barrier.lets_in_first()):
+            self.entries.prepare(arrival, state, effects, now)
         if arrival.unplaced:
             arrival.finish_later()
             return effects
-        if arrival.is_coming:  # if not whole, the rest is lost
-            arrival.step(Step.FINISH)
-            state = self._state(arrival)
-            items = [item for part in arrival.parts for item in part.items]
-            session = Session.restored(state, items, host.config.limits, now)
-            if arrival.parts[0].to_incarnation != host.incarnation:  # the past one may have gone on with it
-                session.name = host.sessions.new_name()
-                arrival.losses_heard = min(arrival.losses_heard, max(host.sessions.losses.count - 1, 0))
-            return effects + self._go_on(arrival, session, now)
-        return self._variant(attach).begin_without(arrival, now)
-
-    def _state(self, arrival: Arrival) -> SessionState:
-        """The session that has come, without what waits in its queue."""
-        return cast(SessionState, arrival.parts[0].state)  # `on_replay` has seen to it
+        if state is None:
+            return self._variant(arrival.attach).begin_without(arrival, now)
+        arrival.step(Step.FINISH)
+        items = [item for part in arrival.parts for item in part.items]  # if not whole, the rest is lost
+        session = Session.restored(state, items, host.config.limits, now)
+        if arrival.parts[0].to_incarnation != host.incarnation:  # the past one may have gone on with it
+            session.name = host.sessions.new_name()
+            arrival.losses_heard = min(arrival.losses_heard, max(host.sessions.losses.count - 1, 0))
+        return effects + self._go_on(arrival, session, now)
 
     def resume(self, attach: Attach, session: Session) -> Attach:
         """The client has said itself what it knows of its session."""
