@@ -14,10 +14,12 @@ it (`prepare`). What takes little is done at once.
 3. An arrival neither asks nor is attached while it has entries to be placed. It may be forgotten at any time.
 """
 
+from collections.abc import Iterable
+
 from godwit.broker.broker import EVERYTHING
 from godwit.broker.effects import Effect, StartTimer, StopTimer
 from godwit.broker.host import Host
-from godwit.broker.messages import SessionState
+from godwit.broker.messages import Advertise, SessionState, Subscribe
 from godwit.broker.routing import steps_taken
 from godwit.broker.session import Session
 from godwit.broker.withdrawals import ADVERTISEMENT, PAUSE_S, STEPS_AT_ONCE, SUBSCRIPTION
@@ -86,6 +88,10 @@ class ArrivalEntries:
             effects.append(StartTimer((PLACING, arrival.attach.client), now + PAUSE_S))
         else:
             arrival.on_placed()
+
+    def take_long(self, wanted: Iterable[Subscribe | Advertise]) -> bool:
+        """Whether these take more than a slice, as far as their sizes tell."""
+        return sum(self._steps(wish.filter) for wish in wanted) > STEPS_AT_ONCE
 
     def _steps(self, filter: Filter | None) -> int:
         """What it takes to place an entry, besides comparisons."""
