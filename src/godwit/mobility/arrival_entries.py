@@ -123,8 +123,8 @@ class ArrivalEntries:
         subscriptions = dict.fromkeys((*arrival.subscriptions, *left[SUBSCRIPTION]))
         advertisements = dict.fromkeys((*arrival.advertisements, *left[ADVERTISEMENT]))
         effects += [] if subscriptions else host.demand_removed(now)
-        gone = ([(client, name) for name in names] for names in (subscriptions, advertisements))
-        host.withdrawals.withdraw(*gone, effects, now)
+        withdrawn = [(client, name) for name in subscriptions], [(client, name) for name in advertisements]
+        host.withdrawals.withdraw(*withdrawn, effects, now)
         host.carry_out(host.routing.unadvertise((client, EVERYTHING), now), effects, now)
         host.set_context(client, None, effects, now)
 

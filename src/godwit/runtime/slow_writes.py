@@ -74,7 +74,7 @@ class SlowWrites:
 
 def _literals_of(message: Any) -> int:
     """The literals in the filters of a frame."""
-    inner = message.message if type(message) is Frame else None
+    inner: Any = message.message if type(message) is Frame else None
     while type(inner) is Packet:
         inner = inner.message
     return 0 if inner is None or type(inner) is Publish else sum(filter.size for filter in filters_in(inner))

@@ -71,7 +71,8 @@ class Watched:
             self.net.run()
 
     def arrival(self, at: str = "c") -> Arrival | None:
-        return self.net.brokers[at].component(Relocation).arrivals.get("ann")
+        found: Arrival | None = self.net.brokers[at].component(Relocation).arrivals.get("ann")
+        return found
 
     def held(self, at: str) -> int:
         session = self.net.brokers[at].sessions.session("ann")

@@ -16,7 +16,7 @@ from godwit.runtime.wire import NATIVE, Frames
 WISHES = tuple(
     Subscribe(("ann", f"s{n}"), parse(" OR ".join(f"a{i} = {i + n}" for i in range(300)))) for n in range(12)
 )
-SESSION = Frame(1, 1, Interests("ann", "b", 2, WISHES))
+SESSION = Frame(1, 1, cast(Any, Interests("ann", "b", 2, WISHES)))
 SINGLE = [Frame(2 + n, 1, wish) for n, wish in enumerate(WISHES)]
 AFTER = [Frame(99, 1, Unsubscribe(("ann", "x"))), Ack(7)]
 
