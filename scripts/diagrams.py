@@ -158,20 +158,21 @@ def three_brokers() -> Drawing:
 # ---- the phases of an arrival ---------------------------------------------------------------------------------------
 
 CENTRES: dict[Phase, Point] = {
-    Phase.ASKING_WISHES: (130, 220),
-    Phase.ASKING_SESSION: (360, 220),
-    Phase.RECEIVING: (590, 220),
-    Phase.FLUSHING: (820, 220),
-    Phase.DONE: (1010, 220),
-    Phase.SUPERSEDED: (590, 60),
-    Phase.LOST: (245, 370),
+    Phase.ASKING_WISHES: (100, 220),
+    Phase.SUBSCRIBING: (310, 220),
+    Phase.ASKING_SESSION: (520, 220),
+    Phase.RECEIVING: (730, 220),
+    Phase.FLUSHING: (940, 220),
+    Phase.DONE: (1120, 220),
+    Phase.SUPERSEDED: (730, 60),
+    Phase.LOST: (310, 370),
 }
 HALF_WIDTH, HALF_HEIGHT = 68, 20
 
 
 def arrival() -> Drawing:
     """The phases of an arrival, and what leads from one to the next; steps are numbered, and listed below."""
-    drawing = Drawing(1110, 530, "Phases of an arrival")
+    drawing = Drawing(1210, 530, "Phases of an arrival")
     steps = list(dict.fromkeys(step for table in TRANSITIONS.values() for step in table))
     edges: dict[tuple[Phase, Phase], list[str]] = {}
     for phase, table in TRANSITIONS.items():
@@ -179,7 +180,7 @@ def arrival() -> Drawing:
             edges.setdefault((phase, after), []).append(str(steps.index(step) + 1))
     for (phase, after), numbers in edges.items():
         _edge(drawing, phase, after, ", ".join(numbers))
-    for phase, text in ((Phase.ASKING_WISHES, "A"), (Phase.ASKING_SESSION, "B")):
+    for phase, text in ((Phase.ASKING_WISHES, "A"), (Phase.SUBSCRIBING, "B")):
         x, y = CENTRES[phase]
         drawing.arrow((x, y - 74), (x, y - HALF_HEIGHT), colour=QUIET)
         drawing.label((x, y - 80), text, colour=WARM)
@@ -190,7 +191,7 @@ def arrival() -> Drawing:
     legend = [("A", "begins: the client brings nothing"), ("B", "begins: the client brings what it wants")]
     legend += [(str(number + 1), str(step)) for number, step in enumerate(steps)]
     for number, (mark, text) in enumerate(legend):
-        at = (440 + 330 * (number // 4), 400 + 26 * (number % 4))
+        at = (440 + 380 * (number // 6), 370 + 26 * (number % 6))
         drawing.text(at, mark, anchor="start", bold=True, colour=WARM)
         drawing.text((at[0] + 20, at[1]), text, anchor="start")
     return drawing

@@ -77,6 +77,7 @@ from godwit.broker.removed_entries import RemovedEntries
 from godwit.broker.routing import Answer, BrokerMet, DeliverLocally, Demand, Forward, RelayedMessage, Routing
 from godwit.broker.sessions import Sessions
 from godwit.broker.standard_components import standard_components
+from godwit.broker.withdrawals import WITHDRAWING, Withdrawals
 from godwit.errors import PeerFault, SnapshotError
 from godwit.filters.contexts import key_of
 from godwit.filters.events import Attributes
@@ -117,6 +118,7 @@ class Broker:
         self.sessions = Sessions(config.limits, name, incarnation, config.advertisements, config.asserted)
         parts = standard_components(name, config.limits) if components is None else components
         self.components: dict[str, Component] = one_each([{component.label: component} for component in parts])
+        self.withdrawals = Withdrawals(self, self._kept_advertisements)
         self._interceptors: dict[str, LocalHook] = {}
         self._waiting_for_tables: list[Callable[[float], list[Effect]]] = []
         self._dispatch(Dispatch(component.join(self) for component in self.components.values()))
@@ -153,9 +155,9 @@ class Broker:
             "dead": self._on_dead_due,
             "expiry": lambda key, now: self.withdraw(self.sessions.on_timer_due(key, now), now),
             "session": self._on_session_due,
+            WITHDRAWING[0]: lambda key, now: self.withdrawals.on_due(now),
         }
-        self._inputs = one_each([self._inputs, tables.inputs])
-        self._timers = one_each([self._timers, tables.timers])
+        self._inputs, self._timers = one_each([self._inputs, tables.inputs]), one_each([self._timers, tables.timers])
         one_each([dict.fromkeys(OWN_MESSAGES), tables.client_messages])
 
     def component(self, kind: type[Kind]) -> Kind:
@@ -285,6 +287,7 @@ class Broker:
             sessions=self.sessions.snapshot(),
             routing=self.routing.snapshot(),
             components={label: state for label, state in states.items() if state is not None},
+            withdrawals=self.withdrawals.snapshot(),
         )
 
     def restore(self, state: BrokerState) -> None:
@@ -305,6 +308,7 @@ class Broker:
         for peer, link in state.links.items():
             self.links[peer].restore(link)
         self.sessions.restore(state.sessions)
+        self.withdrawals.restore(state.withdrawals)
         self.routing.restore(state.routing)
         for label, component in reversed(self.components.items()):  # groups follow from the tables behind them
             if label not in state.components and component.snapshot() is not None:
@@ -492,20 +496,12 @@ class Broker:
 
         What a component keeps advertising for that client stays, as the component has it.
         """
-        kept: dict[str, Filter] = {}
         if ended is not None:
             for on_session_ended in self._tables.on_session_ended:
                 on_session_ended(ended)
-            for keeps in self._tables.keeps_advertisements:
-                kept |= keeps(ended)
-        effects = list(removed.effects)
-        for id in removed.subscriptions:
-            self.carry_out(self.routing.unsubscribe(id, now), effects, now)
-        if removed.subscriptions:
-            effects += self.demand_removed(now)
-        for id in removed.advertisements:
-            if id[1] not in kept:
-                self.carry_out(self.routing.unadvertise(id, now), effects, now)
+        kept = {} if ended is None else self._kept_advertisements(ended)
+        effects, advertisements = list(removed.effects), [id for id in removed.advertisements if id[1] not in kept]
+        self.withdrawals.withdraw(removed.subscriptions, advertisements, effects, now)
         if ended is not None:
             if EVERYTHING not in kept:
                 self.carry_out(self.routing.unadvertise((ended, EVERYTHING), now), effects, now)
@@ -513,6 +509,10 @@ class Broker:
                 self.carry_out(self.routing.advertise((ended, name), filter, now), effects, now)
             self.tell_context(ended, effects, now)
         return effects
+
+    def _kept_advertisements(self, client: NodeId) -> dict[str, Filter]:
+        """What components keep advertising for a client without a session."""
+        return {name: filter for keeps in self._tables.keeps_advertisements for name, filter in keeps(client).items()}
 
     def _demand(self, demand: Demand | None, now: float) -> list[Effect]:
         """Somebody wants something else. Of a filter that was replaced, too much stays in for a while."""

@@ -17,6 +17,7 @@ from godwit.broker.messages import Attach, EntryId, NodeId
 from godwit.broker.removed_entries import RemovedEntries
 from godwit.broker.routing import Answer, Routing
 from godwit.broker.sessions import Sessions
+from godwit.broker.withdrawals import Withdrawals
 from godwit.filters.events import Attributes
 from godwit.filters.filters import Filter
 
@@ -34,6 +35,7 @@ class Host(Protocol):
     links: dict[NodeId, Link]
     sessions: Sessions
     routing: Routing
+    withdrawals: Withdrawals
     relayed: Mapping[type, RelayedHandler]
     facts: Mapping[str, Callable[[Fact, list[Effect], float], None]]
 

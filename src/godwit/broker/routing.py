@@ -17,7 +17,7 @@ subscriptions. `tree.py` and `graph.py` are the two families; `families.py` has 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -27,7 +27,18 @@ from godwit.broker.state_types import AnyState
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 
-__all__ = ["Answer", "BrokerMet", "DeliverLocally", "Demand", "EntryWatch", "Forward", "RelayedMessage", "Routing"]
+__all__ = [
+    "Answer",
+    "BrokerMet",
+    "CountsSteps",
+    "DeliverLocally",
+    "Demand",
+    "EntryWatch",
+    "Forward",
+    "RelayedMessage",
+    "Routing",
+    "steps_taken",
+]
 
 
 EntryWatch = Callable[[NodeId, EntryId, Filter | None], None]
@@ -69,6 +80,19 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
 
 
 Answer = Forward | DeliverLocally | RelayedMessage | BrokerMet | StartTimer | StopTimer | Trace
+
+
+@runtime_checkable
+class CountsSteps(Protocol):
+    """A routing family that counts the steps of what takes long, for those who work in slices."""
+
+    steps: int
+    """How many it has taken so far. Only differences count, within one input."""
+
+
+def steps_taken(routing: object) -> int:
+    """How many steps a routing family has taken so far; 0 if it does not count them."""
+    return routing.steps if isinstance(routing, CountsSteps) else 0
 
 
 class Routing(Protocol):

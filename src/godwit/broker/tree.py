@@ -79,6 +79,7 @@ CONCERNS_EFFORT_MAX = 16_000
 ADVERTISING_EFFORT_MAX = 200_000
 REPLACING_EFFORT_MAX = 200_000  # of all subscriptions that are placed because of one message
 TELLING_EFFORT_EACH = 200  # for each entry, when a neighbour is told everything at once
+UNBOUNDED = 2**62  # steps, where they are only counted: each entry has its own bound
 HOLD_S = 30.0
 HOLD_TIMER: TimerKey = ("hold",)
 RELEASE_TIMER: TimerKey = ("release",)
@@ -127,6 +128,7 @@ class TreeRouting:
         self.held = HeldEvents()
         self.had_past_life = False  # which it does not remember, or not wholly
         self.watch: EntryWatch | None = None
+        self.steps = 0  # see `CountsSteps`
         self.further: FurtherEntries = NoFurtherEntries() if further is None else further
         self.further.join(self)
 
@@ -154,13 +156,14 @@ class TreeRouting:
         entries[id] = filter  # l.2
         if self.watch is not None:
             self.watch(source, id, before)
-        answers: list[Answer] = []
+        answers, effort = list[Answer](), Effort(UNBOUNDED)
         for n in self.neighbours:  # l.5
             if n != source:
                 out = self.out_subs[n]
                 concerns = self.concerns(filter, n)
-                changes = out.add((source, id), id, filter) if concerns else out.remove((source, id))
+                changes = out.add((source, id), id, filter, effort) if concerns else out.remove((source, id), effort)
                 tell_changes(n, changes, Subscribe, Unsubscribe, answers)  # l.6-9
+        self.steps += effort.spent
         return answers
 
     def unsubscribe(self, id: EntryId, now: float) -> list[Answer]:
@@ -175,10 +178,11 @@ class TreeRouting:
         self.matcher.remove(matcher_key(source, id))
         if self.watch is not None:
             self.watch(source, id, before)
-        answers: list[Answer] = []
+        answers, effort = list[Answer](), common or Effort(UNBOUNDED)
         for n in self.neighbours:
             if n != source:
-                tell_changes(n, self.out_subs[n].remove((source, id), common), Subscribe, Unsubscribe, answers)
+                tell_changes(n, self.out_subs[n].remove((source, id), effort), Subscribe, Unsubscribe, answers)
+        self.steps += effort.spent
         return answers
 
     def concerns(self, filter: Filter, neighbour: NodeId, effort: Effort | None = None) -> bool:
@@ -186,7 +190,9 @@ class TreeRouting:
         if not self.advertised:
             return True
         effort = Effort(CONCERNS_EFFORT_MAX) if effort is None else effort
-        return any(intersects(ad, filter, effort) for ad in self.in_ads[neighbour].values())
+        concerns = any(intersects(ad, filter, effort) for ad in self.in_ads[neighbour].values())
+        self.steps += effort.spent
+        return concerns
 
     # ------------------------------------------------------------ advertisements
 
@@ -200,10 +206,12 @@ class TreeRouting:
             return []
         self._resize(source, before, filter)
         self.in_ads[source][id] = filter  # l.2
-        answers: list[Answer] = []
+        answers, effort = list[Answer](), Effort(UNBOUNDED)
         for n in self.neighbours:  # l.5
             if n != source:
-                tell_changes(n, self.out_ads[n].add((source, id), id, filter), Advertise, Unadvertise, answers)  # l.6-9
+                changes = self.out_ads[n].add((source, id), id, filter, effort)
+                tell_changes(n, changes, Advertise, Unadvertise, answers)  # l.6-9
+        self.steps += effort.spent
         if source == HERE or are_covered((filter, before), self.in_ads[source], id):
             return answers
         self.reviews.note(source, filter, before)
@@ -222,10 +230,11 @@ class TreeRouting:
         if filter is None:
             return []
         self._resize(source, filter, None)
-        answers: list[Answer] = []
+        answers, effort = list[Answer](), Effort(UNBOUNDED)
         for n in self.neighbours:
             if n != source:
-                tell_changes(n, self.out_ads[n].remove((source, id)), Advertise, Unadvertise, answers)
+                tell_changes(n, self.out_ads[n].remove((source, id), effort), Advertise, Unadvertise, answers)
+        self.steps += effort.spent
         if source == HERE or are_covered((filter,), self.in_ads[source], id):
             return answers
         self.reviews.note(source, None, filter)
@@ -359,8 +368,7 @@ class TreeRouting:
         answers = self._told_to(peer)
         for told in self.told_all.values():
             told.pop(peer, None)
-        answers += self._sync_others()
-        return answers + [Forward(peer, message) for message in undelivered if type(message) is Publish]
+        return answers + self._sync_others() + [Forward(peer, each) for each in undelivered if type(each) is Publish]
 
     def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
         """Be as a broker without memory to every neighbour, but keep what they told until they have told it again."""

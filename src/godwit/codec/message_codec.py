@@ -40,9 +40,10 @@ from godwit.errors import GodwitError, PeerFault
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.filters.language import to_json
+from godwit.filters.memory_sizes import memory_size
 from godwit.mobility import move_messages as moving
 
-__all__ = ["BAD", "MESSAGES", "Codec", "register_messages"]
+__all__ = ["BAD", "MESSAGES", "Codec", "filters_in", "register_messages"]
 
 PACKED_MAX = 4_096  # events whose bytes are kept
 PACKED_BYTES_MAX = 8 * 2**20
@@ -64,6 +65,20 @@ def register_messages(*kinds: type[msgspec.Struct]) -> None:
     MESSAGES.register(*kinds)
 
 
+def filters_in(message: Any) -> Iterator[Filter]:
+    """The filters of a message and of what it bears, without those of events."""
+    if isinstance(message, tuple):
+        for each in message:
+            yield from filters_in(each)
+    elif isinstance(message, msgspec.Struct):
+        for name in message.__struct_fields__:
+            value = getattr(message, name)
+            if name == "filter":
+                yield value
+            else:
+                yield from filters_in(value)
+
+
 class Codec:
     """One form of the wire. `kinds` are the types that may stand at the top of a frame, or be borne by another;
     `own` are further ones of this codec alone.
@@ -78,6 +93,7 @@ class Codec:
         self._packed: dict[int, tuple[Event, Raw]] = {}  # by the event's address
         self._packed_bytes = 0
         self._made: dict[int, tuple[Any, Any]] = {}  # while a message is raised that was decoded in steps
+        self._written: dict[int, Raw] = {}  # by its address: filters of a message that is encoded in steps
         self._tops: list[Any] = []
         self._twins = Twins(_OnTheWire(self))
         self._lower, self._raise = self._twins.lowers, self._twins.raises
@@ -127,8 +143,28 @@ class Codec:
                 if name != "filter":
                     yield from self._prepare(value, made)
                 elif isinstance(value, Raw):
-                    made[id(value)] = value, self.filter(value)
+                    filter = self.filter(value)
+                    memory_size(filter)  # now, in a step: a broker counts all of them at once
+                    made[id(value)] = value, filter
                     yield
+
+    def encoding(self, message: Any) -> Iterator[bytes | None]:
+        """Encode a message, one filter in each step: None after each of them, and then the bytes. As `encode`."""
+        written: dict[int, Raw] = {}
+        for filter in filters_in(message):
+            if id(filter) not in written:
+                written[id(filter)] = Raw(self._encoder.encode(to_json(filter)))
+                yield None
+        self._written = written
+        try:
+            data = self.encode(message)
+        finally:
+            self._written = {}
+        yield data
+
+    def written(self, filter: Filter) -> Any:
+        """A filter in its JSON form."""
+        return (self._written and self._written.get(id(filter))) or to_json(filter)
 
     def filter(self, raw: Raw) -> Filter:
         """The filter of its JSON form, or text."""
@@ -238,7 +274,7 @@ class _OnTheWire:
 
     def __init__(self, codec: Codec) -> None:
         as_json = codec.as_json
-        self.filter = Shape(Raw, to_json, codec.filter)
+        self.filter = Shape(Raw, codec.written, codec.filter)
         self.event = Shape(EventTable, codec.table, json_event_of) if as_json else Shape(EventRow, codec.row, event_of)
         self.described = Shape(
             Any, lambda said: codec.plain(said) if isinstance(said, dict) else bounds_data(said), described_of

@@ -107,6 +107,12 @@ class _OnValues(_Node):
         return values.weight if isinstance(values, ValueSet) else 1
 
     @property
+    def is_open(self) -> bool:
+        """Whether its values refer to the client's own context."""
+        values: object = self.values
+        return isinstance(values, ValueSet) and values.is_open
+
+    @property
     def depth(self) -> int:
         return 1
 
@@ -170,29 +176,34 @@ class _Combination(_Node):
     """Several filters combined. Make one with `all_of` or `any_of`, which keep it flat."""
 
     parts: tuple["Filter", ...]
-    _shape: int = field(init=False, repr=False)  # size and depth: one field for both, because there are very many
+    _shape: int = field(init=False, repr=False)  # size, depth and `is_open`: one field, because there are very many
     weight: int = field(init=False, repr=False)
     _hash: int | None = field(init=False, repr=False)  # None: nobody has asked
+    memory: int | None = field(init=False, repr=False)  # what `memory_size` has found for a large one
 
     def __post_init__(self) -> None:
-        size = weight = 0
+        size = weight = is_open = 0
         depth = 2 if self.parts else 1
         for part in self.parts:
             weight += part.weight
             if isinstance(part, _Combination):
                 size += part.size
                 depth = max(depth, part.depth + 1)
+                is_open |= part.is_open
             else:
                 size += 1
+                if not isinstance(part, Missing):
+                    is_open |= part.is_open
         if size > LITERALS_MAX:
             raise FilterTooBig(
                 f"a filter of {size} literals: at most {LITERALS_MAX} are allowed (a list after IN is one)"
             )
         if depth > DEPTH_MAX:
             raise FilterTooBig(f"a filter nested {depth} deep: at most {DEPTH_MAX} levels of AND in OR are allowed")
-        object.__setattr__(self, "_shape", (depth - DEPTH_USUAL) * SIZES + size)
+        object.__setattr__(self, "_shape", ((depth - DEPTH_USUAL) * SIZES + size) * 2 + is_open)
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "_hash", None)
+        object.__setattr__(self, "memory", None)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -201,11 +212,20 @@ class _Combination(_Node):
 
     @property
     def size(self) -> int:
-        return self._shape % SIZES
+        return (self._shape >> 1) % SIZES
 
     @property
     def depth(self) -> int:
-        return self._shape // SIZES + DEPTH_USUAL
+        return (self._shape >> 1) // SIZES + DEPTH_USUAL
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some literal refers to the client's own context."""
+        return self._shape & 1 == 1
+
+    def keep_memory(self, size: int) -> None:
+        """Remember what `memory_size` has found."""
+        object.__setattr__(self, "memory", size)
 
     def unkept_hash(self) -> int:
         """The hash, which is kept neither here nor in the parts."""

@@ -22,6 +22,7 @@ OPEN_BYTES = 250  # of a literal that refers to the client's own context, for it
 CORNER_BYTES = 400
 TEXT_COPIES = 2  # the text of a literal is part of the key of a table, too
 PATTERN_BYTES = 12  # for each character of a pattern, which is taken apart
+KEPT_FROM = 32  # parts: the size of such a filter is counted once
 ENTRY_BYTES = 300  # of a subscription or advertisement, beside its filter and its name
 
 
@@ -33,7 +34,12 @@ def text_size(text: str) -> int:
 def memory_size(filter: Filter) -> int:
     """About how many bytes a filter takes in a broker, with the tables by which it is matched."""
     if isinstance(filter, And | Or):
-        return sum(map(memory_size, filter.parts))
+        size = filter.memory
+        if size is None:
+            size = sum(map(memory_size, filter.parts))
+            if len(filter.parts) >= KEPT_FROM:
+                filter.keep_memory(size)
+        return size
     size = LITERAL_BYTES + text_size(filter.attribute)
     return size if isinstance(filter, Missing) else size + _set_size(filter.values)
 

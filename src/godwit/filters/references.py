@@ -147,10 +147,7 @@ def references_of(filter: Filter) -> tuple[Reference, ...]:
 def is_open(filter: Filter) -> bool:
     """Whether a filter must be bound before it can match."""
     if isinstance(filter, And | Or):
-        for part in filter.parts:  # noqa: SIM110 - a plain loop: this is asked of every filter that a matcher is given
-            if is_open(part):
-                return True
-        return False
+        return filter.is_open
     return not isinstance(filter, Missing) and filter.values.is_open
 
 

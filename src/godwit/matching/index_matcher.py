@@ -45,6 +45,7 @@ SAMPLE = 64  # of the last events are kept to learn from
 TUNED_FROM = 256  # rows; below, any layout is good enough
 WAITING_ROWS, WAITING_SHARE = 2_048, 128
 WAITING_TESTS = 16_384
+WAITING_SLOTS, WAITING_EACH = 256, 2  # of so many attributes no more constants each: 900 of 18 would take 40 ms
 NO_MULTI = multi_arrays([])
 
 Longs = npt.NDArray[np.int64]
@@ -113,6 +114,9 @@ class IndexMatcher(Matcher):
         """Whether to place now what was compiled: the next event would otherwise wait for all of it."""
         rows, words = len(self._compiler.rows) // 4, len(self._compiler.tests)
         enough = self._layout.row_count // WAITING_SHARE
+        slots = len(self._compiler.waiting)
+        if slots > WAITING_SLOTS and words > 3 * WAITING_EACH * slots:
+            return True
         return rows > max(WAITING_ROWS // times_slower(), enough) or words > 3 * max(
             WAITING_TESTS // times_slower(), enough
         )

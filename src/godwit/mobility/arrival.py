@@ -1,9 +1,10 @@
 """An arrival: a client that is attached here while its session is not here yet. Its data and its phases.
 
 *Theory.* `TRANSITIONS` is the life of an arrival. An arrival begins by asking: of a client that brings nothing, first
-what it wants, then for the session itself. What else differs between modes is asked of the mode's policy
-(`ArrivalVariant`). The session comes in parts. In the graph family it may have to wait
-until all brokers have flushed (`transfer_barrier.py`). Then the client is attached, with its session (`done`) or with a
+what it wants, then for the session itself. The question for the session follows all that the client wants: this is
+subscribed in slices, if it takes long (`arrival_entries.py`). What else differs between modes is asked of the mode's
+policy (`ArrivalVariant`). The session comes in parts. In the graph family it may have to wait until all brokers have
+flushed (`transfer_barrier.py`). Then the client is attached, with its session (`done`) or with a
 new one (`lost`); or the client is elsewhere and nothing stays here (`superseded`).
 
 *Rules.*
@@ -17,9 +18,13 @@ new one (`lost`); or the client is elsewhere and nothing stays here (`superseded
 5. Every change of phase is in `TRANSITIONS`; any other is a fault of this program. What can be done with an arrival is
    asked of the same table (`may`): its client is attached with the session exactly where `FINISH` is allowed.
 6. A broker may be superseded in any phase, while a session is still on its way to it: `superseded_by` is no phase.
-   Nor is `knows_wishes`: a part of the session may come before anybody has said what the client wants.
+   Nor is `knows_wishes`: a part of the session may come before anybody has said what the client wants. Nor are entries
+   that are still to be placed (`unplaced`): the client may come again and bring more, and the session may hold others.
+7. What must follow the last of these entries waits for it: a question (`asks_later`), attaching the client
+   (`finishes_later`).
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Protocol
 
@@ -28,7 +33,7 @@ from msgspec import structs
 
 from godwit.broker.effects import Close, Effect, Tell
 from godwit.broker.limits import Limits
-from godwit.broker.messages import Advertise, Attach, Bye, NodeId, Subscribe
+from godwit.broker.messages import Advertise, Attach, Bye, NodeId, SessionState, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.session import Binding, Session
 from godwit.filters.events import Attributes, Event
@@ -58,6 +63,7 @@ class Phase(StrEnum):
     """How far an arrival is."""
 
     ASKING_WISHES = "asking wishes"
+    SUBSCRIBING = "subscribing"
     ASKING_SESSION = "asking session"
     RECEIVING = "receiving"
     FLUSHING = "flushing"
@@ -70,6 +76,7 @@ class Step(StrEnum):
     """What moves an arrival from one phase to another."""
 
     WISHES = "what the client wants is known"
+    SUBSCRIBED = "all of it is subscribed"
     PART = "a part of the session came"
     WHOLE = "the session is whole, and others must flush"
     FINISH = "go on with the session"
@@ -79,7 +86,13 @@ class Step(StrEnum):
 
 TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
     Phase.ASKING_WISHES: {
-        Step.WISHES: Phase.ASKING_SESSION,
+        Step.WISHES: Phase.SUBSCRIBING,
+        Step.PART: Phase.RECEIVING,
+        Step.GIVE_UP: Phase.LOST,
+        Step.FORGET: Phase.SUPERSEDED,
+    },
+    Phase.SUBSCRIBING: {
+        Step.SUBSCRIBED: Phase.ASKING_SESSION,
         Step.PART: Phase.RECEIVING,
         Step.GIVE_UP: Phase.LOST,
         Step.FORGET: Phase.SUPERSEDED,
@@ -127,6 +140,9 @@ class ArrivalState(msgspec.Struct, frozen=True, omit_defaults=True):
     flushes: FlushKey | None = None
     knows_wishes: bool = True
     losses_heard: int = 0
+    unplaced: tuple[tuple[str, str], ...] = ()
+    asks_later: bool = False
+    finishes_later: bool = False
 
 
 class Arrival:
@@ -159,7 +175,9 @@ class Arrival:
         self.flushes: FlushKey | None = None  # flushing: which `Flush` must be answered before its client comes in
         self.knows_wishes = knows_wishes
         self.losses_heard = 0  # the last loss that this broker had heard of when it began
-        self.phase = Phase.ASKING_SESSION if knows_wishes else Phase.ASKING_WISHES
+        self.unplaced: dict[tuple[str, str], None] = {}  # kinds and names of entries, the next one first
+        self.asks_later = self.finishes_later = False  # when all of these are placed
+        self.phase = Phase.SUBSCRIBING if knows_wishes else Phase.ASKING_WISHES
 
     def snapshot(self) -> ArrivalState:
         """All of it."""
@@ -180,6 +198,9 @@ class Arrival:
             flushes=self.flushes,
             knows_wishes=self.knows_wishes,
             losses_heard=self.losses_heard,
+            unplaced=tuple(self.unplaced),
+            asks_later=self.asks_later,
+            finishes_later=self.finishes_later,
         )
 
     @classmethod
@@ -201,6 +222,8 @@ class Arrival:
         arrival.events, arrival.bytes = len(sizes), sum(sizes)
         arrival.next, arrival.asks, arrival.losses_heard = state.next, state.asks, state.losses_heard
         arrival.superseded_by, arrival.flushes = state.superseded_by, state.flushes
+        arrival.unplaced = dict.fromkeys(state.unplaced)
+        arrival.asks_later, arrival.finishes_later = state.asks_later, state.finishes_later
         return arrival
 
     def may(self, step: Step) -> bool:
@@ -236,8 +259,41 @@ class Arrival:
         """What the client wants is known now."""
         self.attach = structs.replace(self.attach, wanted=wanted)
         self.knows_wishes = True
-        if self.may(Step.WISHES):
+
+    def place(self, entries: Iterable[tuple[str, str]]) -> None:
+        """These entries are to be placed, besides those that are not yet."""
+        self.unplaced |= dict.fromkeys(entries)
+        if self.knows_wishes and self.may(Step.WISHES):
             self.step(Step.WISHES)
+
+    def on_placed(self) -> None:
+        """All entries are."""
+        if self.may(Step.SUBSCRIBED):
+            self.step(Step.SUBSCRIBED)
+
+    def session_state(self) -> SessionState:
+        """The session that has come, without what waits in its queue. What was brought and is equal is one with it."""
+        state = self.parts[0].state
+        assert state is not None  # of the first part
+        held = []
+        for subscribe in state.subscriptions:
+            brought = self.subscriptions.get(subscribe.id[1])
+            if brought is not None and brought.filter is not subscribe.filter and brought.filter == subscribe.filter:
+                subscribe = structs.replace(subscribe, filter=brought.filter)
+            held.append(subscribe)
+        return structs.replace(state, subscriptions=tuple(held))
+
+    def hold(self, subscriptions: dict[str, Subscribe], advertisements: dict[str, Filter]) -> None:
+        """The session is here and holds these, and nothing besides. Entries that differ are to be placed."""
+        self.subscriptions, self.advertisements = subscriptions, advertisements
+
+    def ask_later(self) -> None:
+        """A question must follow entries that are not placed yet."""
+        self.asks_later = True
+
+    def finish_later(self) -> None:
+        """The client can be attached when all entries are placed."""
+        self.finishes_later = True
 
     def flush(self, flushes: FlushKey, gives_up_at: float) -> None:
         """The session is whole: its client comes in when this `Flush` is answered, or at that time."""

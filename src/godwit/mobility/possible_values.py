@@ -39,7 +39,7 @@ from godwit.errors import BadValue, FilterTooBig
 from godwit.filters import regions, sets
 from godwit.filters.events import Attributes
 from godwit.filters.filters import FALSE, And, Filter, Missing, Or, Some, all_of, any_of, literals, only, some
-from godwit.filters.references import OpenSet, Reference, references_of, replaced, sets_made
+from godwit.filters.references import OpenSet, Reference, is_open, references_of, replaced, sets_made
 from godwit.filters.relations import unions
 from godwit.filters.sets import EVERYTHING, NOTHING, Complement, ValueSet, complement
 from godwit.filters.values import Kind, Point, Value, kind_of
@@ -170,6 +170,8 @@ class Movements:
 
     def weakest(self, filter: Filter) -> Filter:
         """The filter of a client in any state."""
+        if not is_open(filter):
+            return filter
         return self.loosened(filter, dict.fromkeys((name.name for name in references_of(filter)), ANYTHING))
 
     def possible(

@@ -57,16 +57,15 @@ from typing import cast
 from msgspec import structs
 
 from godwit.broker.addressing import Addressing
-from godwit.broker.broker import EVERYTHING
 from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Close, Effect, StartTimer, StopTimer, Tell, TimerKey, Trace
 from godwit.broker.groups import Groups
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId, SessionState
+from godwit.broker.messages import Attach, Bye, Context, EntryId, NodeId
 from godwit.broker.session import Session
 from godwit.filters.events import Event
-from godwit.filters.references import is_open
 from godwit.mobility.arrival import Arrival, ArrivalVariant, Phase, SessionSearch, Step
+from godwit.mobility.arrival_entries import PLACING, ArrivalEntries
 from godwit.mobility.client_memory import remember
 from godwit.mobility.context_following import ContextFollowing
 from godwit.mobility.move_checks import check_move
@@ -105,7 +104,7 @@ class Relocation:
     def __init__(self, routes: OverlayRoutes, barrier: Barrier, following: ContextFollowing, groups: Groups) -> None:
         self.routes = routes
         self.barrier = barrier
-        self.following = following
+        self.following, self.entries = following, ArrivalEntries(following)
         self.groups = groups
         self.arrivals: dict[NodeId, Arrival] = {}
         self.moved: dict[NodeId, Relocate] = {}  # clients whose session went elsewhere, the latest last
@@ -118,8 +117,8 @@ class Relocation:
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
-        self.host = host
-        to = attrgetter("to")
+        self.host, to = host, attrgetter("to")
+        self.entries.join(host)
         return Handlers(
             is_awaited=lambda client: client in self.arrivals,
             relayed={
@@ -129,7 +128,7 @@ class Relocation:
                 SessionUnknown: RelayedHandler(self.on_session_unknown, check_move, to),
                 EndOlderSession: RelayedHandler(self.on_end_older_session, check_move, to),
             },
-            timers={"relocate": self._on_relocate_due},
+            timers={"relocate": self._on_relocate_due, PLACING: self._on_placing_due},
             on_detach=self._on_detach,
         )
 
@@ -163,7 +162,10 @@ class Relocation:
         return [effect for arrival in arrivals for effect in self.ask(arrival, now)]
 
     def ask(self, arrival: Arrival, now: float) -> list[Effect]:
-        """Ask for a session, and again after a while."""
+        """Ask for a session, behind all that is to be subscribed for it, and again after a while."""
+        if arrival.unplaced:
+            arrival.ask_later()
+            return []
         attach = arrival.attach
         effects: list[Effect] = [StartTimer(("relocate", attach.client), min(now + ASK_AGAIN_S, arrival.gives_up_at))]
         if arrival.superseded_by is None and not attach.home and attach.mode in self._searches:
@@ -208,7 +210,7 @@ class Relocation:
         arrival = Arrival(message, connection, vouched, gives_up_at=now + RELOCATE_S, knows_wishes=knows_wishes)
         arrival.losses_heard = host.sessions.losses.count
         self.put_arrival(arrival)
-        self.expect(arrival, effects, now)
+        self.entries.expect(arrival, effects, now)
         effects.append(Trace(Record("relocating", client, detail=f"{message.home} to {host.name}")))
         return effects + self.ask(arrival, now)
 
@@ -225,40 +227,24 @@ class Relocation:
         if is_another:
             arrival.wait_until(now + RELOCATE_S)
         arrival.come_again(message, connection, self.host.sessions.vouched(connection))
-        self.expect(arrival, effects, now)
+        self.entries.expect(arrival, effects, now)
         return effects + self.ask(arrival, now) if is_another or not arrival.asks else effects
 
     def has_room(self) -> bool:
         """Whether one more client can wait for its session, or have one."""
         return len(self.host.sessions) + len(self.arrivals) < self.host.config.limits.sessions_max
 
-    def expect(self, arrival: Arrival, effects: list[Effect], now: float, *, claims: bool = False) -> None:
-        """Subscribe and advertise for a client whose session is not here: for all that the session may hold.
-
-        `claims`: its subscriptions are told otherwise, but for those on its own state.
-        """
-        host, client, context = self.host, arrival.attach.client, arrival.attach.context
-        for wish in arrival.attach.wanted:
-            arrival.want(wish, host.config.limits, self.following.movements)
-        if context is not None and not host.config.asserted:  # else the session knows more of it: anybody may mean it
-            host.set_context(client, context.values, effects, now)
-        for name, filter in arrival.advertisements.items():
-            host.carry_out(host.routing.advertise((client, name), filter, now), effects, now)
-        if host.config.advertisements == "optional" and not arrival.advertisements:
-            host.advertise_everything(client, effects, now)
-        for name, subscribe in arrival.subscriptions.items():
-            if not claims or is_open(subscribe.filter):
-                host.subscribe((client, name), subscribe.filter, effects, now)
-            effects += host.demand_added(self.following.weakest(subscribe.filter), now)
-
-    def _forget_expected(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
-        host, client = self.host, arrival.attach.client
-        for name in arrival.subscriptions:
-            host.carry_out(host.routing.unsubscribe((client, name), now), effects, now)
-        effects += host.demand_removed(now)
-        for name in (*arrival.advertisements, EVERYTHING):
-            host.carry_out(host.routing.unadvertise((client, name), now), effects, now)
-        host.set_context(client, None, effects, now)
+    def _on_placing_due(self, key: TimerKey, now: float) -> list[Effect]:
+        """Place more for a client that is expected; what has waited for the last of it follows."""
+        arrival, effects = self.arrivals.get(key[1]), list[Effect]()
+        if arrival is None:
+            return effects
+        self.entries.go_on(arrival, effects, now)
+        if arrival.unplaced:
+            return effects
+        if arrival.finishes_later:
+            return effects + self.finish(arrival, now)
+        return effects + self.ask(arrival, now) if arrival.asks_later else effects
 
     def _context_of(self, client: NodeId) -> tuple[Context, float | None] | None:
         """A client whose session is not here yet has brought its context along. [rebeca §6: both kinds at once]"""
@@ -432,18 +418,26 @@ class Relocation:
         return arrival if arrival is not None and arrival.attach.attempt >= message.attempt else None
 
     def finish(self, arrival: Arrival, now: float) -> list[Effect]:
-        """Go on with the session that has come; with none, begin a new one, whose receipt says that the old is lost."""
-        attach, host = arrival.attach, self.host
-        if arrival.is_coming:  # if not whole, the rest is lost
-            arrival.step(Step.FINISH)
-            state = cast(SessionState, arrival.parts[0].state)  # `on_replay` has seen to it
-            items = [item for part in arrival.parts for item in part.items]
-            session = Session.restored(state, items, host.config.limits, now)
-            if arrival.parts[0].to_incarnation != host.incarnation:  # the past one may have gone on with it
-                session.name = host.sessions.new_name()
-                arrival.losses_heard = min(arrival.losses_heard, max(host.sessions.losses.count - 1, 0))
-            return self._go_on(arrival, session, now)
-        return self._variant(attach).begin_without(arrival, now)
+        """Go on with the session that has come; with none, begin a new one, whose receipt says that the old is lost.
+
+        Behind all that is still to be placed.
+        """
+        host, effects = self.host, list[Effect]()
+        state = arrival.session_state() if arrival.is_coming and not arrival.unplaced else None
+        if state is not None and (arrival.next is None or self.barrier.lets_in_first()):
+            self.entries.prepare(arrival, state, effects, now)
+        if arrival.unplaced:
+            arrival.finish_later()
+            return effects
+        if state is None:
+            return self._variant(arrival.attach).begin_without(arrival, now)
+        arrival.step(Step.FINISH)
+        items = [item for part in arrival.parts for item in part.items]  # if not whole, the rest is lost
+        session = Session.restored(state, items, host.config.limits, now)
+        if arrival.parts[0].to_incarnation != host.incarnation:  # the past one may have gone on with it
+            session.name = host.sessions.new_name()
+            arrival.losses_heard = min(arrival.losses_heard, max(host.sessions.losses.count - 1, 0))
+        return effects + self._go_on(arrival, session, now)
 
     def resume(self, attach: Attach, session: Session) -> Attach:
         """The client has said itself what it knows of its session."""
@@ -481,9 +475,9 @@ class Relocation:
         self.forget_moved(client)
         lets_in = following is None or self.barrier.lets_in_first()
         if lets_in:
-            self.settle_entries(arrival, session, effects, now)
+            self.entries.settle(arrival, session, effects, now)
         else:
-            self._forget_expected(arrival, effects, now)
+            self.entries.forget(arrival, effects, now)
         self._drop_arrival(client)
         addressing = Addressing(session)
         for event, names in arrival.buffer:
@@ -503,26 +497,6 @@ class Relocation:
         host.tell_context(client, effects, now)
         effects += self._end_others(attach, now)
         return effects if following is None else effects + self.on_relocate(following.to, following, now)
-
-    def settle_entries(self, before: Arrival | Session, session: Session, effects: list[Effect], now: float) -> None:
-        """Let routing hold exactly what the session holds; `before`: what it held until now."""
-        host, client = self.host, session.client
-        effects += host.demand_removed(now)
-        host.set_context(client, session.whole_context(), effects, now)
-        for name, subscribe in session.subscriptions.items():
-            host.subscribe((client, name), subscribe.filter, effects, now)
-        for name, filter in session.advertisements.items():
-            host.carry_out(host.routing.advertise((client, name), filter, now), effects, now)
-        if host.config.advertisements == "optional" and not session.has_advertised:
-            host.advertise_everything(client, effects, now)
-        for name in before.subscriptions:
-            if name not in session.subscriptions:
-                host.carry_out(host.routing.unsubscribe((client, name), now), effects, now)
-        if session.has_advertised:
-            host.carry_out(host.routing.unadvertise((client, EVERYTHING), now), effects, now)
-        for name in before.advertisements:
-            if name not in session.advertisements:
-                host.carry_out(host.routing.unadvertise((client, name), now), effects, now)
 
     def on_superseded(self, peer: NodeId, message: Superseded, now: float) -> list[Effect]:
         """The client is elsewhere: forget that we wait for it."""
@@ -546,7 +520,7 @@ class Relocation:
         arrival.step(step)
         effects: list[Effect] = [StopTimer(("relocate", client))]
         self._drop_arrival(client)
-        self._forget_expected(arrival, effects, now)
+        self.entries.forget(arrival, effects, now)
         if after is not None:  # the broker that has asked us must ask where we have asked
             effects += self.barrier.refer(after, home, now)
         return effects
@@ -564,6 +538,9 @@ class Relocation:
         """The broker that was asked has no session: ask another, or go on without if the client is still here."""
         if arrival.is_coming:
             return self.finish(arrival, now)
+        if arrival.unplaced:  # it has not been asked for all that is wanted
+            arrival.ask_later()
+            return []
         search = None if arrival.attach.home else self._searches.get(arrival.attach.mode)
         if search is not None and (further := search.search_further(arrival, now)) is not None:
             return further

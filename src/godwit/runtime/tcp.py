@@ -20,6 +20,7 @@
 8. Incomplete messages are bounded in bytes and time (`memory_account.py`).
 9. Few frames of a peer are decoded at a time, a long filter alone, of `READINGS_PER_TURN` peers in a turn of the loop.
 10. A closing connection is aborted after `CLOSE_S`, even if its peer has not read the last messages.
+11. What takes long to encode is encoded a part at a time, for neighbours. (`slow_writes.py`)
 """
 
 import asyncio
@@ -49,6 +50,7 @@ from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections, work_of
 from godwit.runtime.security_log import AuditedAuthenticator, SecurityLog
 from godwit.runtime.slow_messages import SlowFrames
+from godwit.runtime.slow_writes import SlowWrites
 from godwit.runtime.wire import FRAME_BYTES_MAX, NATIVE, VERSION, Answer, Frames, Intro, Question, first_intro
 
 __all__ = ["Address", "NativeConnection", "NativeServer"]
@@ -82,12 +84,12 @@ class NativeConnection(asyncio.Protocol):
         self._is_crowded = False  # that line is long
         self._pause: asyncio.TimerHandle | None = None  # while it rests
         self._end: asyncio.TimerHandle | None = None
-        self._is_counted = self._is_full = self._is_stuffed = (
-            False  # by host; the peer does not read; nor does it read the answers to its messages
-        )
+        self._is_counted = self._is_full = False  # by host; the peer does not read
+        self._is_stuffed = False  # nor does it read the answers to its messages
         self._transport: asyncio.Transport | None = None
         frames = Frames(server.frame_bytes_max, in_steps=True)
         self._frames = SlowFrames(frames, server.slow_work, self.read_no_more, self._go_on)
+        self._writes = SlowWrites(server.slow_work, self.flush)
         self._frames_max, self._has_partial = FILTERS_AT_ONCE_MAX, False  # to be decoded next; a frame is incomplete
         self._unsent: list[Any] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -203,8 +205,7 @@ class NativeConnection(asyncio.Protocol):
 
     def _take_early(self, data: bytes) -> None:
         """Data of a peer before authentication. (rule 6)"""
-        if self._early is None:
-            self._early = bytearray()
+        self._early = self._early or bytearray()
         self._early += data
         self._has_partial = True
         self.server.memory.on_partial(self, len(self._early), is_new=False)
@@ -214,8 +215,7 @@ class NativeConnection(asyncio.Protocol):
             if len(self._early) > EARLY_BYTES_MAX:
                 raise PeerFault("too many bytes came before the client was attached")
             return
-        found = first_intro(self._early, self.server.traffic.intro_bytes_max)
-        if found is not None:
+        if (found := first_intro(self._early, self.server.traffic.intro_bytes_max)) is not None:
             intro, length = found
             del self._early[:length]
             self._introduce(intro)
@@ -333,18 +333,19 @@ class NativeConnection(asyncio.Protocol):
         transport, unsent = self._transport, self._unsent
         if transport is None or transport.is_closing() or not unsent:
             return
-        if self._is_full:
+        if self._is_full or self._writes.is_busy:
             self._hold_unread()
             return
+        unsent, later = self._writes.split(unsent, transport) if self.is_link else (unsent, [])  # rule 11
         if len(unsent) == 1 and not self._is_stuffed:  # at low rates
-            self._unsent = []
+            self._unsent = later
             transport.write(Frames.packed_one(unsent[0]))
             return
         at = 0
         while at < len(unsent) and not self._is_full:
             data, at = Frames.packed_part(unsent, at, PIECE_BYTES)
             transport.write(data)
-        self._unsent = unsent[at:]
+        self._unsent = unsent[at:] + later
         if self._is_stuffed and not self._unsent:
             self._is_stuffed = False
             if not self.server.node.holds():
@@ -416,6 +417,7 @@ class NativeConnection(asyncio.Protocol):
         del server.connections[self]
         server.memory.forget(self)
         self._frames.stop()
+        self._writes.stop()
         for handle in (self._timer, self._pause, self._end):
             if handle is not None:
                 handle.cancel()
@@ -475,11 +477,8 @@ class NativeServer:
         self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
-        self.slow_work, self.closings, self.readings = (
-            LongWork(),
-            Pacer(),
-            Pacer(2),
-        )  # the last: of frames that wait: never within the machine's turn
+        self.slow_work, self.closings = LongWork(), Pacer()
+        self.readings = Pacer(2)  # of frames that wait: never within the machine's turn
         self._made, self._life = 0, token_hex(4)  # names of connections must not repeat after a restart
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)
         self._beating: asyncio.Task[None] | None = None
@@ -503,8 +502,7 @@ class NativeServer:
         self._servers.append(server)
         taken = Address(*server.sockets[0].getsockname()[:2])
         self.listening.append(taken)
-        if self._beating is None:
-            self._beating = asyncio.create_task(self._beat())
+        self._beating = self._beating or asyncio.create_task(self._beat())
         return taken
 
     def dial_all(self) -> None:

@@ -49,7 +49,8 @@ def reached(made: Arrival, left: int) -> list[Arrival]:
 
 def test_the_phase_says_whether_a_session_is_coming_and_whether_others_must_flush() -> None:
     every = [each for each in reached(arrival(), 5) if TRANSITIONS[each.phase]]
-    assert {each.phase for each in every} == {Phase.ASKING_SESSION, Phase.RECEIVING, Phase.FLUSHING}
+    phases = {Phase.SUBSCRIBING, Phase.ASKING_SESSION, Phase.RECEIVING, Phase.FLUSHING}
+    assert {each.phase for each in every} == phases
     for each in every:
         assert each.is_coming == bool(each.parts)
         assert (each.phase is Phase.FLUSHING) == (each.flushes is not None)
@@ -64,7 +65,7 @@ def test_a_client_is_let_in_with_its_session_or_without_and_never_both() -> None
 def test_a_step_that_the_phase_does_not_allow_is_refused(step: Step) -> None:
     made = arrival()
     assert not made.may(step)
-    with pytest.raises(AssertionError, match="asking session"):
+    with pytest.raises(AssertionError, match="subscribing"):
         made.step(step)
 
 

@@ -82,7 +82,7 @@ class AskPolicy:
             return []
         arrival.learn(message.wanted)
         effects: list[Effect] = []
-        self.relocation.expect(arrival, effects, now)
+        self.relocation.entries.expect(arrival, effects, now)
         return effects + self.relocation.ask(arrival, now)
 
     # ------------------------------------------------------------ its session

@@ -170,7 +170,7 @@ class CarryPolicy:
         effects += sessions.adopt(session, connection, structs.replace(message, session="", received=0, receipt=0), now)
         for subscribe in session.subscriptions.values():
             effects += host.demand_added(self.relocation.following.weakest(subscribe.filter), now)
-        self.relocation.settle_entries(session if old is None else old, session, effects, now)
+        self.relocation.entries.settle(session if old is None else old, session, effects, now)
         if old is not None:
             effects += self._take_in(session, old.queue.waiting(), now)
             effects += self._go_on(session, old.rests, now)

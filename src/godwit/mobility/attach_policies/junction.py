@@ -153,7 +153,9 @@ class JunctionPolicy:
         arrival.losses_heard = host.sessions.losses.count
         self.searches.pop(client, None)
         self.relocation.put_arrival(arrival)
-        self.relocation.expect(arrival, effects, now, claims=tree.keeps_ids)
+        entries = self.relocation.entries
+        claims = tree.keeps_ids and not entries.take_long(message.wanted)  # else each broker would claim all at once
+        entries.expect(arrival, effects, now, claims=claims)
         effects.append(Trace(Record("relocating", client, detail=f"to {host.name}")))
         return effects + self.relocation.ask(arrival, now)
 

@@ -160,7 +160,7 @@ class PresubscribePolicy:
         relocation.put_arrival(arrival)
         self._remember(client, message.home)
         effects: list[Effect] = []
-        relocation.expect(arrival, effects, now)
+        relocation.entries.expect(arrival, effects, now)
         effects.append(Trace(Record("relocating", client, detail=f"{message.home} to {host.name}, ahead")))
         return effects + relocation.ask(arrival, now)
 
