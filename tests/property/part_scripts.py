@@ -201,6 +201,32 @@ IN_SLICES = Script(
     inputs(*3 * (TimerDue(("retained",)),)),
 )
 
+LARGE = [
+    Subscribe(("ann", f"large{n}"), any_of(*(parse(f"x = {at} AND y > {n}") for at in range(450)))) for n in range(6)
+]
+REACHED = [*OPEN, *frames("n", Synced("subscriptions"), ReachableBrokers(("n",))), Opened("c")]
+BRINGING = Script(
+    tree,
+    inputs(*REACHED, Heard("c", Attach("ann", session="n/1/1", home="n", attempt=1, wanted=tuple(LARGE)))),
+    inputs(*5 * (TimerDue(("placing", "ann")),)),
+)
+LARGE_STATE = msgspec.structs.replace(Session("ann", "n/1/1", Limits()).state(), subscriptions=tuple(LARGE))
+BROUGHT = Script(
+    tree,
+    inputs(*REACHED, MOVING, *frames("n", msgspec.structs.replace(REPLAY, state=LARGE_STATE), first=3)),
+    inputs(*5 * (TimerDue(("placing", "ann")),)),
+)
+GOING = Script(
+    tree,
+    inputs(
+        *(*OPEN, Opened("ann"), Heard("ann", Attach("ann"))),
+        *(Heard("ann", Request(n, wish)) for n, wish in enumerate(LARGE, 1)),
+        Heard("ann", Bye()),
+    ),
+    inputs(*5 * (TimerDue(("withdrawing",)),)),
+)
+"""Entries that are placed and withdrawn in slices, of which some are still to come."""
+
 GRANTED = [RightsGranted(f"bob/{number}", ClientRights("bob", TRUE, TRUE)) for number in range(1_024)]
 
 REVIEWED = Script(
@@ -240,6 +266,10 @@ SCRIPTS: dict[str, Script] = {
     "ReviewState.comparing_left": REVIEWED,
     "ReviewState.placing_left": REVIEWED,
     "RetainedState.rests": IN_SLICES,
+    "ArrivalState.unplaced": BRINGING,
+    "ArrivalState.asks_later": BRINGING,
+    "ArrivalState.finishes_later": BROUGHT,
+    "BrokerState.withdrawals": GOING,
     "RightsEntryState.granted_at": Script(
         tree,
         inputs(*GRANTED[:-1]),
