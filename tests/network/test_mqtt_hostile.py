@@ -7,13 +7,17 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from godwit.broker.broker_config import BrokerConfig
+from godwit.errors import BadEvent
+from godwit.languages.event_documents import Document
 from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Decoder, Disconnect, MqttSettings, Pingreq, Publish, Subscribe, Subscription, encode
 from godwit.mqtt.packets import FROM_SERVER
+from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.node import Node
@@ -145,7 +149,7 @@ async def connected(**carrier: Any) -> AsyncIterator[tuple[MqttGateway, MqttConn
     """A gateway, a client that is connected to it without a socket, and what that client gets."""
     node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
     gateway, out = MqttGateway(node), bytearray()
-    client = gateway.open(out.extend, lambda: None, "127.0.0.1", **carrier)
+    client = gateway.open(out.extend, carrier.pop("close", lambda: None), "127.0.0.1", **carrier)
     client.data_received(encode(Connect("client", 5), 5))
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
     await node.quiet()
@@ -166,6 +170,55 @@ def test_nothing_is_decoded_or_counted_after_a_client_has_disconnected():
             await a_turn()
             assert not client._packets.has_more
             assert gateway.memory.partial_bytes == 0
+
+    run(scene)
+
+
+def test_packets_behind_a_document_that_is_read_are_handled_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        sizes = list[int]()
+        take = MqttConnection._take
+
+        def noted(self: MqttConnection, packets: list[Any], fault: Any) -> None:
+            sizes.append(len(packets))
+            take(self, packets, fault)
+
+        monkeypatch.setattr(MqttConnection, "_take", noted)
+        async with connected() as (gateway, client, out):
+            found: asyncio.Future[list[Document]] = asyncio.get_running_loop().create_future()
+
+            async def read(*said: Any) -> list[Document]:
+                return await found
+
+            monkeypatch.setattr(gateway.tests.helper, "read", read)
+            large = Publish("t", bytes(2 * SMALL_BYTES), 0, properties={"content_type": "application/xml"})
+            client.data_received(encode(large, 5) + encode(Pingreq(), 5) * 9 * PACKETS_AT_ONCE_MAX)
+            for _ in range(9):
+                await a_turn()
+            assert out.count(PINGRESP) == 0
+            found.set_exception(BadEvent("no document"))
+            await until(lambda: out.count(PINGRESP) == 9 * PACKETS_AT_ONCE_MAX)
+            assert max(sizes) == PACKETS_AT_ONCE_MAX
+
+    run(scene)
+
+
+def test_an_error_of_this_program_in_a_later_turn_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        errors, closed = list[str](), list[bool]()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, told: errors.append(str(told["exception"])))
+        async with connected(close=lambda: closed.append(True)) as (gateway, client, _):
+
+            def broken(*said: Any) -> None:
+                raise AssertionError("planted")
+
+            client.data_received(encode(Pingreq(), 5) * (PACKETS_AT_ONCE_MAX + 1))
+            monkeypatch.setattr(client, "_take", broken)
+            await until(lambda: closed == [True])
+            assert errors == ["planted"]
+            client.connection_lost()  # as its carrier says then
+            await gateway.node.quiet()
+            assert gateway.connections == {}
 
     run(scene)
 

@@ -79,7 +79,9 @@ class MqttConnection:
         self._write, self._close, self._pause = write, close, pause
         self.host, self._certificate = host, certificate
         sizes = (gateway.settings.maximum_packet_size, CONNECT_BYTES_MAX)
-        self._packets = PacketSlices(*sizes, self._on_packets, gateway.turns, lambda: self.party)
+        self._packets = PacketSlices(
+            *(*sizes, self._on_packets, gateway.turns, lambda: self.party, lambda: self._later is not None)
+        )
         self._parsed = ParsedFilters(gateway.tests)
         self._session = MqttSession(gateway.settings, parse=self._parsed.parse)
         self._is_open = True  # the client is there
@@ -115,10 +117,12 @@ class MqttConnection:
             self.gateway.memory.on_partial(self, partial, is_new=bool(packets))
             if not self._is_open:
                 return
-        if self._later is not None:  # rule 5
-            self._later = ([*self._later[0], *packets], self._later[1] or fault)
-        else:
+        try:
             self._take(packets, fault)
+        except BaseException:  # an error of this program: nobody else ends the connection between turns of the loop
+            self._packets.close()
+            self._close()
+            raise
         if self.rate is not None:
             work = 0 if self._wishes is None else self._wishes.taken_work()
             if (wait_s := self.rate.take(len(packets), size, work, self._loop.time())) > 0:
@@ -163,6 +167,8 @@ class MqttConnection:
         later, self._later = self._later, None
         if later is not None:
             self._take(*later)
+        if self._later is None:
+            self._packets.wake()
         self._go_on()
 
     def _go_on(self) -> None:

@@ -9,6 +9,8 @@ send at the same time, they take turns (`party_turns.py`).
    (`mqtt_connection.py`, rule 5).
 2. `has_more`: packets will follow without further bytes. Until then the client is not read.
 3. The connections of one user wait for each other, and not those of other users for all of them.
+4. Nothing is decoded while the connection handles what came before (`is_held`), until `wake` is called: else thousands
+   of packets would pile up behind a large document, to be handled at once.
 """
 
 from collections.abc import Callable
@@ -33,11 +35,13 @@ class PacketSlices:
         take: Callable[[list[Any], MqttFault | None, int], None],
         turns: PartyTurns | None = None,
         party: Callable[[], str] = str,
+        is_held: Callable[[], bool] = bool,
     ) -> None:
         self._decoder = Decoder(size_max=size_max, first_size_max=first_size_max)
         self._take: Callable[[list[Any], MqttFault | None, int], None] | None = take
         self._turns = PartyTurns() if turns is None else turns
-        self._party = party
+        self._party, self._is_held = party, is_held
+        self._is_asleep = False  # until `wake` (rule 4)
         self._received: list[bytes] = []  # and not decoded
         self.has_more = False  # (rule 2)
 
@@ -45,6 +49,11 @@ class PacketSlices:
     def pending(self) -> int:
         """How many bytes of an incomplete packet are kept."""
         return self._decoder.pending
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes came that are not decoded yet, beside these."""
+        return self._decoder.undecoded + sum(map(len, self._received))
 
     def feed(self, data: bytes) -> None:
         """Bytes have come: they are decoded now, or in one of the next turns."""
@@ -55,14 +64,23 @@ class PacketSlices:
             self.has_more = True
             self._turns.call(self._party(), self._next)
 
+    def wake(self) -> None:
+        """Continue, after `is_held`. (rule 4)"""
+        if self._is_asleep:
+            self._is_asleep = False
+            self._turns.soon(self._party(), self._next)
+
     def close(self) -> None:
         """Take nothing more, and release the connection: a reference back to it would keep both in memory."""
-        self._take, self._party, self.has_more = None, str, False
+        self._take, self._party, self._is_held, self.has_more = None, str, bool, False
         self._received.clear()
 
     def _next(self) -> None:
         take = self._take
         if take is None:
+            return
+        if self._is_held():
+            self._is_asleep = True
             return
         data = b"".join(self._received)
         self._received.clear()
