@@ -16,6 +16,8 @@ UPGRADE = (
     b"GET /ws HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
     b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
 )
+CLOSING = b"\x03\xf0"  # the code of a refusal
+CLOSED = b"\x88\x82" + bytes(4) + CLOSING
 PING, PONG = b"\x89\x80\0\0\0\0", b"\x8a\0"
 
 
@@ -71,6 +73,30 @@ def test_thousands_of_pings_are_answered_a_few_bytes_at_a_time(monkeypatch: pyte
             writer.write(PING * 20_000)
             assert await reader.readexactly(2 * 20_000) == PONG * 20_000
             assert max(sizes) <= SLICE_BYTES
+            writer.close()
+
+    run(scene)
+
+
+def text_frame(text: bytes) -> bytes:
+    return b"\x81" + bytes([0x80 | len(text)]) + bytes(4) + text
+
+
+def test_a_websocket_that_the_broker_closes_ends_at_once_though_messages_of_its_client_wait() -> None:
+    async def scene() -> None:
+        async with broker() as (running, _):
+            reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
+            writer.write(UPGRADE)
+            assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+            writer.write(text_frame(b"nonsense") * (20_000 // 14))
+            came = bytearray()
+            while CLOSING not in came:
+                came += await reader.read(1_000)
+            [connection] = running.http.connections
+            writer.write(CLOSED)
+            while await reader.read(1_000):
+                pass
+            assert connection.close_timer is None  # it has not ended by that
             writer.close()
 
     run(scene)

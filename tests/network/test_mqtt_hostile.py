@@ -16,7 +16,7 @@ from godwit.errors import BadEvent
 from godwit.languages.event_documents import Document
 from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Decoder, Disconnect, MqttSettings, Pingreq, Publish, Subscribe, Subscription, encode
-from godwit.mqtt.packets import FROM_SERVER
+from godwit.mqtt.packets import FROM_SERVER, Will
 from godwit.runtime.document_helper import SMALL_BYTES
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_gateway import MqttGateway
@@ -145,12 +145,14 @@ def test_all_of_a_long_read_is_published_though_its_client_has_gone_at_once():
 
 
 @asynccontextmanager
-async def connected(**carrier: Any) -> AsyncIterator[tuple[MqttGateway, MqttConnection, bytearray]]:
+async def connected(
+    keep_alive: int = 0, **carrier: Any
+) -> AsyncIterator[tuple[MqttGateway, MqttConnection, bytearray]]:
     """A gateway, a client that is connected to it without a socket, and what that client gets."""
     node = Node(lambda: mobile_broker("b1", {}, BrokerConfig()))
     gateway, out = MqttGateway(node), bytearray()
     client = gateway.open(out.extend, carrier.pop("close", lambda: None), "127.0.0.1", **carrier)
-    client.data_received(encode(Connect("client", 5), 5))
+    client.data_received(encode(Connect("client", 5, keep_alive=keep_alive), 5))
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
     await node.quiet()
     yield gateway, client, out
@@ -170,6 +172,55 @@ def test_nothing_is_decoded_or_counted_after_a_client_has_disconnected():
             await a_turn()
             assert not client._packets.has_more
             assert gateway.memory.partial_bytes == 0
+
+    run(scene)
+
+
+def test_a_client_that_disconnects_and_is_back_at_once_loses_nothing_and_no_will_is_published() -> None:
+    async def scene() -> None:
+        async with connected() as (gateway, listener, heard):
+            listener.data_received(encode(Subscribe(1, (Subscription("#", 0),)), 5))
+            will = Will("will", b"gone", 0, False)
+            first, later = (gateway.open(lambda data: None, lambda: None, "127.0.0.1") for _ in range(2))
+            first.data_received(encode(Connect("c", 5, will=will, properties={"session_expiry_interval": 9}), 5))
+            await settled(gateway.node, first)
+            many = 5 * PACKETS_AT_ONCE_MAX
+            sent = b"".join(encode(Publish("t", b"%d" % number), 5) for number in range(many))
+            first.data_received(sent + encode(Disconnect(), 5))
+            later.data_received(encode(Connect("c", 5, properties={"session_expiry_interval": 9}), 5))
+            await settled(gateway.node, later)
+            later.data_received(encode(Publish("t", b"later"), 5))
+            decoder, came = Decoder(5, FROM_SERVER), list[Publish]()
+
+            def all_came() -> bool:
+                came.extend(packet for packet in decoder.feed(bytes(heard)) if isinstance(packet, Publish))
+                heard.clear()
+                return bool(came) and came[-1].payload == b"later"
+
+            await until(all_came)
+            assert [packet.payload for packet in came] == [*(b"%d" % number for number in range(many)), b"later"]
+            for each in (first, later):
+                each.connection_lost()
+
+    run(scene)
+
+
+def test_a_client_that_is_not_read_is_not_closed_for_its_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        async with connected(keep_alive=1) as (gateway, client, _):
+            now, moment, reading = gateway.now(), 0.0, client._reading
+            monkeypatch.setattr(gateway, "now", lambda: now + moment)
+            monkeypatch.setattr(reading, "_clock", lambda: asyncio.get_running_loop().time() + moment)
+            reading.hold_back(True)
+            moment = 10.0
+            client._on_timer(("keep alive",))
+            assert client.closed_because == ""
+            client.data_received(encode(Pingreq(), 5))
+            reading.hold_back(False)
+            client._on_timer(("keep alive",))
+            moment = 20.0
+            client._on_timer(("keep alive",))
+            assert client.closed_because == "no packet was received for too long"
 
     run(scene)
 

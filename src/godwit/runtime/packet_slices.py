@@ -11,6 +11,8 @@ send at the same time, they take turns (`party_turns.py`).
 3. The connections of one user wait for each other, and not those of other users for all of them.
 4. Nothing is decoded while the connection handles what came before (`is_held`), until `wake` is called: else thousands
    of packets would pile up behind a large document, to be handled at once.
+5. When an error of this program ends the handling of packets, the connection is closed (`fail`): between turns of the
+   loop nobody else does it.
 """
 
 from collections.abc import Callable
@@ -20,9 +22,16 @@ from godwit.errors import MqttFault
 from godwit.mqtt import Decoder
 from godwit.runtime.party_turns import PartyTurns
 
-__all__ = ["PACKETS_AT_ONCE_MAX", "PacketSlices"]
+__all__ = ["PACKETS_AT_ONCE_MAX", "Backlog", "PacketSlices"]
 
 PACKETS_AT_ONCE_MAX = 256
+
+
+class Backlog:
+    """What waits of several connections."""
+
+    def __init__(self) -> None:
+        self.size = 0  # bytes that came and are not decoded yet
 
 
 class PacketSlices:
@@ -36,11 +45,14 @@ class PacketSlices:
         turns: PartyTurns | None = None,
         party: Callable[[], str] = str,
         is_held: Callable[[], bool] = bool,
+        fail: Callable[[], None] = lambda: None,
+        backlog: Backlog | None = None,
     ) -> None:
         self._decoder = Decoder(size_max=size_max, first_size_max=first_size_max)
         self._take: Callable[[list[Any], MqttFault | None, int], None] | None = take
         self._turns = PartyTurns() if turns is None else turns
-        self._party, self._is_held = party, is_held
+        self._party, self._is_held, self._fail = party, is_held, fail
+        self._backlog, self._counted = backlog or Backlog(), 0  # of which so many bytes are of this connection
         self._is_asleep = False  # until `wake` (rule 4)
         self._received: list[bytes] = []  # and not decoded
         self.has_more = False  # (rule 2)
@@ -50,10 +62,11 @@ class PacketSlices:
         """How many bytes of an incomplete packet are kept."""
         return self._decoder.pending
 
-    @property
-    def waiting(self) -> int:
-        """How many bytes came that are not decoded yet, beside these."""
-        return self._decoder.undecoded + sum(map(len, self._received))
+    def _count(self) -> None:
+        """Count what waits, beside an incomplete packet."""
+        size = self._decoder.undecoded + sum(map(len, self._received)) if self.has_more else 0
+        self._backlog.size += size - self._counted
+        self._counted = size
 
     def feed(self, data: bytes) -> None:
         """Bytes have come: they are decoded now, or in one of the next turns."""
@@ -63,6 +76,8 @@ class PacketSlices:
         if not self.has_more:
             self.has_more = True
             self._turns.call(self._party(), self._next)
+        if self.has_more:
+            self._count()
 
     def wake(self) -> None:
         """Continue, after `is_held`. (rule 4)"""
@@ -72,8 +87,9 @@ class PacketSlices:
 
     def close(self) -> None:
         """Take nothing more, and release the connection: a reference back to it would keep both in memory."""
-        self._take, self._party, self._is_held, self.has_more = None, str, bool, False
+        self._take, self._party, self._is_held, self._fail, self.has_more = None, str, bool, _nothing, False
         self._received.clear()
+        self._count()
 
     def _next(self) -> None:
         take = self._take
@@ -92,4 +108,16 @@ class PacketSlices:
         self.has_more = self._decoder.has_more
         if self.has_more:
             self._turns.soon(self._party(), self._next)
-        take(packets, fault, len(data))
+        if self.has_more or self._counted:
+            self._count()
+        try:
+            take(packets, fault, len(data))
+        except BaseException:  # rule 5
+            fail = self._fail
+            self.close()
+            fail()
+            raise
+
+
+def _nothing() -> None:
+    """For a connection that is closed."""

@@ -1,8 +1,8 @@
 """Bytes of HTTP connections, parsed a few at a time: others have their turn in between.
 
 *Theory.* One read brings up to 256 KiB, which may be 50,000 chunks of one byte, or as many empty frames of a WebSocket.
-Parsing takes 10 microseconds for each. So a read is parsed in slices. All connections together have `TURN_S` in one turn
-of the event loop; what is left waits for the next turns, and its connection is not read.
+Parsing takes 10 microseconds for each. So a read is parsed in slices. All connections together have `TURN_S` in one
+turn of the event loop; what is left waits for the next turns, and its connection is not read.
 
 A slice has `SLICE_BYTES`, or up to `LONG_SLICE_BYTES` if its connection finds that these are parsed as fast: each slice
 is passed to the application, so a large body in slices of 4 KiB would take twice the time.

@@ -91,7 +91,7 @@ class SlowFrames:
 
     def stop(self) -> None:
         """The connection is closed. (rule 3)"""
-        self._pause, self._go_on, self._party = _nothing, _nothing, str  # breaks the reference cycle with the connection
+        self._pause, self._go_on, self._party = _nothing, _nothing, str  # breaks a reference cycle
         if self._task is not None:
             self._task.cancel()
             self._task = None

@@ -82,9 +82,8 @@ class NativeConnection(asyncio.Protocol):
         self._is_crowded = False  # that line is long
         self._pause: asyncio.TimerHandle | None = None  # while it rests
         self._end: asyncio.TimerHandle | None = None
-        self._is_counted = self._is_full = self._is_stuffed = (
-            False  # by host; the peer does not read; nor does it read the answers to its messages
-        )
+        self._is_counted = self._is_full = False  # by host; the peer does not read
+        self._is_stuffed = False  # nor does it read the answers to its messages
         self._transport: asyncio.Transport | None = None
         frames = Frames(server.frame_bytes_max, in_steps=True)
         self._frames = SlowFrames(frames, server.slow_work, self.read_no_more, self._go_on, lambda: self.party)
@@ -475,11 +474,8 @@ class NativeServer:
         self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
-        self.slow_work, self.closings, self.readings = (
-            LongWork(),
-            Pacer(),
-            Pacer(2),
-        )  # the last: of frames that wait: never within the machine's turn
+        self.slow_work, self.closings = LongWork(), Pacer()
+        self.readings = Pacer(2)  # of frames that wait: never within the machine's turn
         self._made, self._life = 0, token_hex(4)  # names of connections must not repeat after a restart
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)
         self._beating: asyncio.Task[None] | None = None

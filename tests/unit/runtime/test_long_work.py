@@ -25,9 +25,7 @@ class Clock:
         return self.now
 
 
-async def work(
-    name: str, steps: int, long_work: LongWork, clock: Clock, done: list[str], party: str = "ann"
-) -> None:
+async def work(name: str, steps: int, long_work: LongWork, clock: Clock, done: list[str], party: str = "ann") -> None:
     """Steps that take a slice each."""
     async with long_work.task(party) as step:
         for _ in range(steps):
