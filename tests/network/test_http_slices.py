@@ -1,15 +1,17 @@
 """What comes over HTTP in very many pieces is parsed a few bytes at a time, so that others are served in between."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from godwit.runtime.http_protocols import SocketProtocol
 from godwit.runtime.read_slices import SLICE_BYTES
 from tests.network.http_broker import broker
-from tests.network.waiting import run
+from tests.network.waiting import run, until
 
 HEAD = b"POST /events HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
 UPGRADE = (
@@ -96,7 +98,33 @@ def test_a_websocket_that_the_broker_closes_ends_at_once_though_messages_of_its_
             writer.write(CLOSED)
             while await reader.read(1_000):
                 pass
-            assert connection.close_timer is None  # it has not ended by that
+            assert connection.conn.close_rcvd is not None  # it has not ended because that did not come in time
+            writer.close()
+
+    run(scene)
+
+
+def test_bytes_that_are_no_frame_before_the_handshake_is_answered_close_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene() -> None:
+        errors: list[Any] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, told: errors.append(told))
+        connect = SocketProtocol.handle_connect
+
+        def followed(self: Any, event: Any) -> None:
+            connect(self, event)
+            self.data_received(b"\xff\xff")
+
+        monkeypatch.setattr(SocketProtocol, "handle_connect", followed)
+        async with broker() as (running, _):
+            reader, writer = await asyncio.open_connection(running.web.host, running.web.port)
+            writer.write(UPGRADE)
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+            await until(lambda: not running.http.connections)
+            assert errors == []
             writer.close()
 
     run(scene)

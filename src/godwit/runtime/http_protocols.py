@@ -341,6 +341,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             is_new, self._held, self._is_new = self._is_new, held, False
             self._memory.on_partial(self, held, is_new=is_new)
 
+    def handle_parser_exception(self) -> None:
+        if self.conn.close_sent is None:  # a frame that is not valid, before the handshake is answered (rule 4)
+            self.transport.abort()
+        else:
+            super().handle_parser_exception()
+
     def handle_text(self, event: Any) -> None:
         self._fragments = len(event.data) + FRAGMENT_BYTES
         super().handle_text(event)

@@ -224,3 +224,21 @@ def test_small_documents_that_come_at_the_same_time_are_read_a_few_in_each_turn(
         await helper.close()
 
     asyncio.run(scene())
+
+
+def test_an_error_of_this_program_in_a_later_turn_reaches_the_one_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*said: object) -> list[Document]:
+        raise AssertionError("planted")
+
+    async def scene() -> None:
+        helper = DocumentHelper()
+        helper._turns = PartyTurns(lambda: float("inf"))  # there is never time at once
+        monkeypatch.setattr(document_helper, "read_document", broken)
+        reading = asyncio.create_task(helper.read("ann", "xml", b"<a/>", "application/xml", {}, "http"))
+        await a_turn()
+        helper._turns._clock = lambda: 0.0
+        with pytest.raises(AssertionError, match="planted"):
+            await reading
+        await helper.close()
+
+    asyncio.run(scene())
