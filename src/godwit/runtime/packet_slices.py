@@ -98,7 +98,7 @@ class PacketSlices:
         if self._is_held():
             self._is_asleep = True
             return
-        data = b"".join(self._received)
+        data = self._received[0] if len(self._received) == 1 else b"".join(self._received)
         self._received.clear()
         fault: MqttFault | None = None
         try:

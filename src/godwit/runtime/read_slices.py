@@ -149,7 +149,8 @@ class ReadSlices:
                 self._held[reader] = data
                 continue
             self._parse_some(reader, data)
-            if reader not in self and not reader.is_held and not reader.transport.is_closing():
+            is_done = reader not in self and not reader.is_held
+            if is_done and not reader.transport.is_closing():
                 reader.transport.resume_reading()
 
     def _parse_some(self, reader: SlicedReader, data: memoryview) -> None:
