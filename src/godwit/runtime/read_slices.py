@@ -9,12 +9,13 @@ is passed to the application, so a large body in slices of 4 KiB would take twic
 
 *Rules.*
 1. The bytes of a connection are parsed in order.
-2. In one turn of the loop, no slice begins later than `TURN_S` after the first one.
+2. In one turn of the loop, no slice begins after others have taken `TURN_S`.
 3. Parties (users, or hosts before authentication) take turns: one with many connections waits for itself. Of the
    connections of a party, one that has had a slice goes behind those that wait for their first one.
 4. Nothing is parsed while the application does not take what was parsed before (`is_held`), until `wake` is called.
 5. A connection whose bytes cannot be parsed because of an error of this program is closed, as the event loop closes it
    when the error comes while bytes are received.
+6. The end of a turn of the loop is only looked for after slices have taken `LITTLE_S`, as in `party_turns.py`.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ __all__ = ["LONG_SLICE_BYTES", "SLICE_BYTES", "ReadSlices", "SlicedReader"]
 SLICE_BYTES = 4_096
 LONG_SLICE_BYTES = 65_536
 TURN_S = 0.003
+LITTLE_S = 0.001
 
 
 class SlicedReader(Protocol):
@@ -74,7 +76,7 @@ class ReadSlices:
         self._waiting: dict[SlicedReader, memoryview] = {}  # each is in a line
         self._lines: dict[str, _Line] = {}  # by party; of a closed connection, until its turn
         self._held: dict[SlicedReader, memoryview] = {}  # (rule 4)
-        self._until = 0.0  # slices of this turn of the loop may begin
+        self._spent = 0.0  # time of the slices of this turn of the loop, and of a few before it (rule 6)
         self._is_due = False
 
     def __contains__(self, reader: SlicedReader) -> bool:
@@ -92,13 +94,14 @@ class ReadSlices:
                 waiting[reader] = memoryview(bytes(waiting[reader]) + data)
                 reader.transport.pause_reading()
                 return
-        is_alone = not self._lines
-        self._begin()
-        if is_alone and not reader.is_held and self._clock() < self._until:
-            self._parse_some(reader, memoryview(data))
-            self._go_on()
+        if not self._lines and self._spent < TURN_S and not reader.is_held:
+            self._parse_some(reader, data)
+            if self._lines:
+                self._go_on()
         else:
             self._wait(reader, memoryview(data), is_new=True)
+        if self._lines or self._spent >= LITTLE_S:
+            self._begin()
         if reader in self:
             reader.transport.pause_reading()
 
@@ -122,21 +125,22 @@ class ReadSlices:
         (line.new if is_new else line.busy)[reader] = None
 
     def _begin(self) -> None:
-        """This turn of the loop has `TURN_S` from now on, if there was no slice in it."""
+        """The slices have `TURN_S` again in the next turn of the loop."""
         if not self._is_due:
             self._is_due = True
-            self._until = self._clock() + TURN_S
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         """The next turn of the loop."""
-        self._is_due = False
-        if self._lines:
-            self._begin()
+        self._is_due, self._spent = False, 0.0
+        try:
             self._go_on()
+        finally:
+            if self._lines or self._spent >= LITTLE_S:
+                self._begin()
 
     def _go_on(self) -> None:
-        while self._lines and self._clock() < self._until:
+        while self._lines and self._spent < TURN_S:
             party = next(iter(self._lines))
             line = self._lines.pop(party)
             reader = line.next()
@@ -153,17 +157,21 @@ class ReadSlices:
             if is_done and not reader.transport.is_closing():
                 reader.transport.resume_reading()
 
-    def _parse_some(self, reader: SlicedReader, data: memoryview) -> None:
-        size = len(data)
-        if size > SLICE_BYTES:
+    def _parse_some(self, reader: SlicedReader, data: bytes | memoryview) -> None:
+        if len(data) > SLICE_BYTES:
             size = reader.slice_of(bytes(data[:LONG_SLICE_BYTES]))
             if size < len(data):
+                data = memoryview(data)
                 self._wait(reader, data[size:], is_new=False)
+                data = data[:size]
+        began = self._clock()
         try:
-            reader.parse(bytes(data[:size]))
+            reader.parse(bytes(data))
         except BaseException:  # rule 5
             self.forget(reader)
             reader.transport.abort()
             raise
+        finally:
+            self._spent += self._clock() - began
         if reader.transport.is_closing():
             self.forget(reader)
