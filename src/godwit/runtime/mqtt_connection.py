@@ -172,7 +172,8 @@ class MqttConnection:
         """Continue with what had to wait."""
         if self._is_lost and self._later is None:
             self.connection_lost()
-        self.read_on()
+        if self._reading.is_paused:
+            self.read_on()
         self._flush()
 
     def connection_lost(self) -> None:

@@ -75,7 +75,7 @@ class PacketSlices:
         self._received.append(data)
         if not self.has_more:
             self.has_more = True
-            self._turns.call(self._party(), self._next)
+            self._turns.call(self._party, self._next)
         if self.has_more:
             self._count()
 

@@ -34,10 +34,10 @@ class PartyTurns:
         self._spent = 0.0  # time of the calls of this turn of the loop, and of a few before it (rule 4)
         self._is_due = False
 
-    def call(self, party: str, call: Callable[[], None]) -> None:
-        """Make this call now, or in one of the next turns."""
+    def call(self, party: str | Callable[[], str], call: Callable[[], None]) -> None:
+        """Make this call now, or in one of the next turns; then the party is asked for."""
         if self._lines or self._spent >= TURN_S:
-            self._lines.setdefault(party, deque()).append(call)
+            self._lines.setdefault(party if isinstance(party, str) else party(), deque()).append(call)
             self._begin()
             return
         began = self._clock()
