@@ -35,7 +35,7 @@ def test_while_the_disk_fails_clients_are_not_read_and_nothing_is_lost(
         mine = station.gateway.clients["bob"]
         await until(lambda: station.node.trouble)
         bob.paho.publish("t", MORE, 0)  # something is read, and after that nothing more
-        await until(lambda: mine._is_paused)
+        await until(lambda: mine._reading.is_paused)
         assert mine._wishes is not None
         assert mine._wishes.requests.unanswered < UNANSWERED_MAX // 2  # it is the disk that holds it back
         journal.is_full = False

@@ -39,7 +39,7 @@ take the event that has this identifier 65,535 deliveries later for an old one.
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from math import ceil
 
 from msgspec import structs
@@ -248,10 +248,11 @@ class OutgoingDeliveries:
         """The deliveries that have not been sent on this connection, in order."""
         return self._waiting
 
-    def withhold(self, numbers: Container[int], now: float) -> list[Effect]:
+    def withhold(self, numbers: Iterable[int], now: float) -> list[Effect]:
         """Some of those that wait are for no subscription any more, and are done with in their turn. (rule 9)"""
+        gone = frozenset(numbers)
         self._waiting = deque(
-            structs.replace(each, subscriptions=(), payload=b"", event=None) if each.number in numbers else each
+            structs.replace(each, subscriptions=(), payload=b"", event=None) if each.number in gone else each
             for each in self._waiting
         )
         self._stuck = 0

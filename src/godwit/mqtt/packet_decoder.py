@@ -88,6 +88,11 @@ class Decoder:
         """How many bytes of an incomplete packet are kept."""
         return 0 if self.has_more else len(self._kept)
 
+    @property
+    def undecoded(self) -> int:
+        """How many bytes are kept that may have whole packets (`has_more`)."""
+        return len(self._kept) if self.has_more else 0
+
     def feed(self, chunk: bytes, count_max: int = EVERY_PACKET) -> list[Packet]:
         """The packets that are whole with these bytes, but no more than that many at once (`has_more`). Raises
         `MqttFault`, see rule 2."""

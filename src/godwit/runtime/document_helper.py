@@ -165,7 +165,7 @@ class DocumentHelper:
                 return
             try:
                 found.set_result(read())
-            except (BadEvent, RecursionError) as error:
+            except Exception as error:  # also of this program: the caller waits for it
                 found.set_exception(error)
 
         self._turns.call(party, read_now)

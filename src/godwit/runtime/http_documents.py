@@ -19,7 +19,7 @@ from godwit.filters.events import Event
 from godwit.languages.cloud_events import HTTP
 from godwit.languages.event_documents import Document, checked_attributes, mode_of
 from godwit.runtime.document_helper import SMALL_BYTES, DocumentHelper
-from godwit.runtime.http_events import EVENTS_MAX, BadBody, checked_separators, steps_through
+from godwit.runtime.http_events import EVENTS_MAX, BadBody, checked_separators, events_in, steps_through
 
 __all__ = ["posted_events"]
 
@@ -34,7 +34,9 @@ async def posted_events(
     content_type = headers.get("content-type")
     mode = mode_of(content_type, headers, HTTP)
     if not mode:
-        async with helper.long_work.task() as step:
+        if len(body) <= SMALL_BYTES:
+            return events_in(body, now)
+        async with helper.long_work.task(user) as step:
             events: list[Event] = []
             for event in steps_through(body, now):
                 if event is not None:
@@ -55,7 +57,7 @@ async def posted_events(
 
 async def _batch(body: bytes, content_type: str | None, now: float, helper: DocumentHelper, user: str) -> list[Event]:
     """The events of a large batch of CloudEvents. (rule 3)"""
-    async with helper.long_work.task() as step:
+    async with helper.long_work.task(user) as step:
         for _ in checked_separators(body):
             await step()
     try:

@@ -39,7 +39,7 @@ from godwit.runtime.authentication import Principal
 from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.http_listening import Listener, Listening, WrittenDeliveries
 from godwit.runtime.in_process_client import InProcessClient
-from godwit.runtime.message_items import separators
+from godwit.runtime.message_items import SMALL_BYTES, separators
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import FILTER_WORK, LITERAL_WORK
 from godwit.runtime.server_sent_events import ServerSentEvents
@@ -90,7 +90,8 @@ def events_in(body: bytes, now: float) -> list[Event]:
 
 def steps_through(body: bytes, now: float) -> Iterator[Event | None]:
     """The events in a body, one at a time; or None after a step without one. In a long body, others may go between."""
-    yield from checked_separators(body)
+    if len(body) > SMALL_BYTES:
+        yield from checked_separators(body)
     known = ParsedTexts(CLIENT_TEXT_BYTES_MAX, TO_TEXTS_BYTES_MAX)
     try:
         whole: Any = msgspec.json.decode(body)

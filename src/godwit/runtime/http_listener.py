@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from godwit.runtime.http_protocols import HEAD_S, SLICES, HttpProtocol
+from godwit.runtime.http_protocols import HEAD_S, MEMORY, SLICES, HttpProtocol
 from godwit.runtime.read_slices import ReadSlices
 from godwit.runtime.tcp import Address
 
@@ -26,7 +26,9 @@ class HttpListener:
 
     def __init__(self, application: Any, bounds: Mapping[str, Any], **sockets: Any) -> None:
         self.listening: list[Address] = []
-        self._bounds = {**bounds, SLICES: ReadSlices()}
+        slices = ReadSlices()
+        self._bounds = {**bounds, SLICES: slices}
+        bounds[MEMORY].undecoded.append(lambda: slices.size)
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
         self._config = uvicorn.Config(

@@ -30,7 +30,7 @@ from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.memory_account import TOO_SLOW, MemoryAccount
 from godwit.runtime.peer_identity import certificate_names, host_of
 from godwit.runtime.rate_limits import HostConnections
-from godwit.runtime.read_slices import ReadSlices
+from godwit.runtime.read_slices import LONG_SLICE_BYTES, SLICE_BYTES, ReadSlices
 from godwit.runtime.security_log import SecurityLog
 
 __all__ = [
@@ -55,9 +55,11 @@ CLOSE_S = 5.0
 REFUSED = 1008  # the code that closes a WebSocket
 REASON_BYTES_MAX = 120  # a close frame takes 123
 FRAGMENT_BYTES = 64
+LINES_MAX = 64  # in bytes that are parsed at once: each head and each chunk has an end of line
 CERTIFICATE, HOSTS, ENTERED, PLACES, PLACE = "certificate", "hosts", "entered", "places", "place"
 MEMORY, PEER, CLOSINGS, AUDIT, SLICES = "memory", "peer", "closings", "audit", "slices"
 LISTENER = "http"
+CLOSE = "websocket.close"
 
 
 class Place:
@@ -170,6 +172,10 @@ class HttpProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._slices.feed(self, data)
+
+    def slice_of(self, data: bytes) -> int:
+        """How many of these bytes to parse at once: most of a body, in which there is little to parse."""
+        return min(len(data), LONG_SLICE_BYTES) if data.count(b"\n") <= LINES_MAX else SLICE_BYTES
 
     def parse(self, data: bytes) -> None:
         """Parse received bytes. (rule 8)"""
@@ -314,6 +320,16 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._slices.wake(self)
         return message
 
+    async def send(self, message: Any) -> None:
+        """Send a message of the application. After a close it takes no more, but the client's answer must be parsed."""
+        await super().send(message)
+        if message["type"] == CLOSE:
+            self._slices.wake(self)
+
+    def slice_of(self, data: bytes) -> int:
+        """How many of these bytes to parse at once: all could be empty frames."""
+        return SLICE_BYTES
+
     def data_received(self, data: bytes) -> None:
         self._slices.feed(self, data)
 
@@ -324,6 +340,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if held or self._held:
             is_new, self._held, self._is_new = self._is_new, held, False
             self._memory.on_partial(self, held, is_new=is_new)
+
+    def handle_parser_exception(self) -> None:
+        if self.conn.close_sent is None:  # a frame that is not valid, before the handshake is answered (rule 4)
+            self.transport.abort()
+        else:
+            super().handle_parser_exception()
 
     def handle_text(self, event: Any) -> None:
         self._fragments = len(event.data) + FRAGMENT_BYTES

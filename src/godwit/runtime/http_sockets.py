@@ -208,7 +208,7 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
     def may_have(event: Event) -> bool:
         return inner is None or inner.principal.may_have(event)
 
-    queries = SocketQueries(host.tests, say, write, may_have)
+    queries = SocketQueries(host.tests, say, write, may_have, lambda: "" if inner is None else inner.principal.user)
 
     def refuse(reason: str) -> None:
         if inner is not None and inner.principal.ended_because:

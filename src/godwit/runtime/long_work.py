@@ -4,9 +4,12 @@
 1. A task pauses after each `SLICE_S`. Work that takes less is not interrupted.
 2. Of all tasks that have paused once, one runs at a time, each for a slice: many long tasks delay others by no more
    than one does.
+3. Parties (users, hosts, neighbours) take turns, and so do the tasks of a party: a task waits for one slice of each
+   other party, however many tasks that has.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
@@ -21,11 +24,12 @@ class LongWork:
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
-        self._turn = asyncio.Lock()  # first come, first served
+        self._is_taken = False  # a task has the turn
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # of tasks that wait for it, by party
 
     @asynccontextmanager
-    async def task(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """A task, which calls and awaits the given function after each of its steps."""
+    async def task(self, party: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """A task of a party, which calls and awaits the given function after each of its steps."""
         until, has_turn = self._clock() + SLICE_S, False
 
         async def step() -> None:
@@ -34,8 +38,8 @@ class LongWork:
                 return
             if has_turn:
                 has_turn = False
-                self._turn.release()
-            await self._turn.acquire()
+                self._pass_on(party)
+            await self._turn(party)
             has_turn = True
             await asyncio.sleep(0)  # with the turn, so that no other task has a slice at this time
             until = self._clock() + SLICE_S
@@ -44,4 +48,32 @@ class LongWork:
             yield step
         finally:
             if has_turn:
-                self._turn.release()
+                self._pass_on(party)
+
+    async def _turn(self, party: str) -> None:
+        """Wait for the turn."""
+        if not self._is_taken:
+            self._is_taken = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(party, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it has the turn already
+                self._pass_on(party)
+            raise
+
+    def _pass_on(self, party: str) -> None:
+        """Give the turn of a party to the next task. (rule 3)"""
+        self._is_taken = False
+        if (line := self._lines.pop(party, None)) is not None:
+            self._lines[party] = line  # behind all others
+        while self._lines and not self._is_taken:
+            following, line = next(iter(self._lines.items()))
+            turn = line.popleft()
+            if not line:
+                del self._lines[following]
+            if not turn.done():  # else it was cancelled
+                self._is_taken = True
+                turn.set_result(None)

@@ -56,6 +56,7 @@ class MemoryAccount:
         self.partial_bytes_max = partial_bytes_max
         self.frame_s = frame_s
         self.partial_bytes = 0
+        self.undecoded: list[Callable[[], int]] = []  # of listeners: bytes that came and wait for their turn
         self.shed = 0  # connections that were closed for their memory
         self.is_full = False  # the process uses too much: new connections are refused (`memory_guard.py`)
         self.held: Callable[[], dict[str, int]] = lambda: {"partial": self.partial_bytes}  # bytes by kind
@@ -79,6 +80,10 @@ class MemoryAccount:
             self.shed_partial(self.partial_bytes_max)
         if self._timer is None and self._partial:
             self._timer = loop.call_later(CHECK_S, self._check)
+
+    def undecoded_bytes(self) -> int:
+        """How many bytes wait for their turn to be decoded."""
+        return sum(count() for count in self.undecoded)
 
     def forget(self, holder: Holder) -> None:
         """A connection has closed."""

@@ -1,8 +1,8 @@
 """The memory limit of a broker's process, and the order in which load is shed when it is reached.
 
-*Theory.* Once in `CHECK_S` everything that grows with use is counted: incomplete messages, inputs that wait for their
-turn, unread bytes, queues, notes and filters of sessions, filters that neighbours have told, events that wait for
-neighbours or for arriving sessions, and retained events. An event in many queues counts in each, and filters are
+*Theory.* Once in `CHECK_S` everything that grows with use is counted: incomplete messages, inputs and bytes that wait
+for their turn, unread bytes, queues, notes and filters of sessions, filters that neighbours have told, events that wait
+for neighbours or for arriving sessions, and retained events. An event in many queues counts in each, and filters are
 estimated from above, so the sum is an upper bound. Beyond `memory_bytes_max` load is shed.
 
 *Rules.*
@@ -82,7 +82,7 @@ class MemoryGuard:
             queues += arrival.bytes + arrival.buffer_bytes
         return {
             "partial": self._account.partial_bytes,
-            "inputs": self._node.unhandled_bytes,
+            "inputs": self._node.unhandled_bytes + self._account.undecoded_bytes(),
             "unread": sum(each.unread for each in self._readers()),
             "queues": queues,
             "notes": notes,

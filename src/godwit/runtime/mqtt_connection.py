@@ -40,6 +40,7 @@ from godwit.runtime.loop_timers import LoopTimers
 from godwit.runtime.mqtt_admission import why_refused
 from godwit.runtime.mqtt_deliveries import MqttDeliveries
 from godwit.runtime.mqtt_events import NAMED, context_of_properties, mode_of, receipt_for
+from godwit.runtime.mqtt_reading import GRACE_S, Reading
 from godwit.runtime.mqtt_requests import Gate, code_of_end
 from godwit.runtime.mqtt_translation import MqttTranslator, ParsedFilters, credentials_of
 from godwit.runtime.node import client_line
@@ -53,8 +54,8 @@ __all__ = ["MqttConnection"]
 UNANSWERED_MAX = 1_024
 TOPICS_SHOWN = 200  # characters
 CONNECT_S = 10.0
-REST = ("rest",)
-KEEPING = (("will",), ("keep alive",))  # timers of this module; Godwit's session has its own expiry
+KEEP_ALIVE = ("keep alive",)
+KEEPING = (("will",), KEEP_ALIVE)  # timers of this module; Godwit's session has its own expiry
 BYE_FIRST_BYTE = 0xE0  # of DISCONNECT
 CONNECT_BYTES_MAX = 256 * 2**10  # of the first packet, before authentication
 
@@ -71,15 +72,16 @@ class MqttConnection:
         host: str,
         certificate: str = "",
     ) -> None:
-        self.gateway = gateway
-        self.name = gateway.new_name()
+        self.gateway, self.name = gateway, gateway.new_name()
         self.user: str | None = None  # once it is authenticated
         self.client = ""  # its name in Godwit, once it is authenticated
         self.closed_because = ""
-        self._write, self._close, self._pause = write, close, pause
+        self._write, self._close = write, close
         self.host, self._certificate = host, certificate
-        sizes = (gateway.settings.maximum_packet_size, CONNECT_BYTES_MAX)
-        self._packets = PacketSlices(*sizes, self._on_packets, gateway.turns, lambda: self.party)
+        self._packets = PacketSlices(
+            *(gateway.settings.maximum_packet_size, CONNECT_BYTES_MAX, self._on_packets, gateway.turns),
+            *(lambda: self.party, lambda: self._later is not None, close, gateway.backlog),
+        )
         self._parsed = ParsedFilters(gateway.tests)
         self._session = MqttSession(gateway.settings, parse=self._parsed.parse)
         self._is_open = True  # the client is there
@@ -90,6 +92,7 @@ class MqttConnection:
         self._accepted = 0  # requests that are sent after all others
         self._gate, self._loop = Gate(), asyncio.get_running_loop()
         self._timers = LoopTimers(self._loop)
+        self._reading = Reading(pause, self._timers, self._loop.time)
         self._greeting_timer = self._loop.call_later(CONNECT_S, self._drop, "no CONNECT came")
         self._attach: mqtt_effects.Attach | None = None
         self._admitting: asyncio.Task[None] | None = None
@@ -97,7 +100,7 @@ class MqttConnection:
         self._later: tuple[list[Any], MqttFault | None] | None = None  # received after a document being read
         self._is_lost = self._has_partial = False  # it is, with such a document to publish; a packet is not complete
         self._confirm = self._confirmed = 0  # deliveries up to here are done; and confirmed
-        self._is_full = self._is_paused = False  # the client does not read; reading is paused
+        self._is_full = False  # the client does not read
         self.rate: ClientRate | None = None  # once it is authenticated
 
     # ------------------------------------------------------------ from the carrier
@@ -106,7 +109,8 @@ class MqttConnection:
         """Bytes have come."""
         self.gateway.counts["bytes received"] += len(data)
         self._packets.feed(data)
-        self._hold_back(self._is_paused or self._packets.has_more)
+        if self._packets.has_more:
+            self._reading.hold_back(True)
 
     def _on_packets(self, packets: list[Any], fault: MqttFault | None, size: int) -> None:
         partial = self._packets.pending
@@ -115,14 +119,11 @@ class MqttConnection:
             self.gateway.memory.on_partial(self, partial, is_new=bool(packets))
             if not self._is_open:
                 return
-        if self._later is not None:  # rule 5
-            self._later = ([*self._later[0], *packets], self._later[1] or fault)
-        else:
-            self._take(packets, fault)
+        self._take(packets, fault)
         if self.rate is not None:
             work = 0 if self._wishes is None else self._wishes.taken_work()
             if (wait_s := self.rate.take(len(packets), size, work, self._loop.time())) > 0:
-                self._rest(wait_s)
+                self._reading.rest(wait_s, self.read_on)
         self._go_on()
 
     def _take(self, packets: list[Any], fault: MqttFault | None) -> None:
@@ -154,7 +155,7 @@ class MqttConnection:
         if acknowledged:
             self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
         if wishes is not None and (self.gateway.node.holds() or self._is_behind(wishes, UNANSWERED_MAX)):
-            self._hold_back(True)
+            self._reading.hold_back(True)
         if fault is not None and self._is_open:
             self._on_fault(fault)
 
@@ -163,21 +164,25 @@ class MqttConnection:
         later, self._later = self._later, None
         if later is not None:
             self._take(*later)
+        if self._later is None:
+            self._packets.wake()
         self._go_on()
 
     def _go_on(self) -> None:
         """Continue with what had to wait."""
         if self._is_lost and self._later is None:
             self.connection_lost()
-        self.read_on()
+        if self._reading.is_paused:
+            self.read_on()
         self._flush()
 
     def connection_lost(self) -> None:
         """The client has disconnected."""
-        if self._later is not None or self._packets.has_more:
+        if self.is_handling:
             self._is_lost = True
         elif self._is_open:
             self._is_open = False
+            self._reading.end()
             self._greeting_timer.cancel()
             self.gateway.leave(self)
             self._tell(mqtt_effects.Closed(self.name))
@@ -202,6 +207,11 @@ class MqttConnection:
             self._drop(reason)
 
     @property
+    def is_handling(self) -> bool:
+        """Whether something that the client has sent is not handled yet."""
+        return self._later is not None or self._packets.has_more
+
+    @property
     def party(self) -> str:
         """The user, or the host before authentication."""
         return self.host if self.user is None else self.user
@@ -215,30 +225,18 @@ class MqttConnection:
         """Close the connection because of its memory use."""
         self.stop(ReasonCode.QUOTA_EXCEEDED, reason)
 
-    def _hold_back(self, is_paused: bool) -> None:
-        """Pause or resume reading."""
-        if self._is_open and is_paused is not self._is_paused and REST not in self._timers:
-            self._is_paused = is_paused
-            self._pause(is_paused)
-
     def read_on(self) -> None:
         """Resume reading, if nothing prevents it. (rule 3)"""
-        if self._is_paused and not self._packets.has_more:
+        if self._reading.is_paused and not self._packets.has_more:
             if (wishes := self._wishes) is None:
-                self._hold_back(self._attach is not None)  # it is being authenticated
+                self._reading.hold_back(self._attach is not None)  # it is being authenticated
             elif not self._is_behind(wishes, UNANSWERED_MAX // 2 - 1):
-                self._hold_back(self.gateway.node.holds())
+                self._reading.hold_back(self.gateway.node.holds())
 
     def _is_behind(self, wishes: MqttTranslator, unanswered_max: int) -> bool:
         """Whether too many packets of this client wait at the broker."""
         is_long = self._packets.has_more or self.gateway.node.is_long(client_line(self.client))
         return wishes.is_reading or wishes.requests.unanswered > unanswered_max or is_long
-
-    def _rest(self, wait_s: float) -> None:
-        """The client is above its rate: pause reading."""
-        if REST not in self._timers:
-            self._hold_back(True)
-            self._timers.start(REST, wait_s, self.read_on)
 
     # ------------------------------------------------------------ coming in
 
@@ -266,15 +264,14 @@ class MqttConnection:
         """Authenticate the client."""
         self._attach = effect
         credentials = credentials_of(effect, self.host, self._certificate)
-        self._hold_back(True)
-        self._admitting = self._loop.create_task(self._admit(credentials))
+        self._reading.hold_back(True)
+        self._admitting = self._loop.create_task(self._admit(effect, credentials))
 
-    async def _admit(self, credentials: Credentials) -> None:
+    async def _admit(self, attach: mqtt_effects.Attach, credentials: Credentials) -> None:
         try:
             principal = await self.gateway.admit(self, credentials)
             if self._is_open:
-                self.gateway.enter(self, principal.user)
-                self.user = principal.user
+                self.user = await self.gateway.enter(self, principal, attach.client_id)
         except PeerFault as fault:
             self._refuse(ReasonCode.NOT_AUTHORIZED, str(fault))
         except Exception:
@@ -283,7 +280,7 @@ class MqttConnection:
         else:
             self._admitting = None
             self._let_in(principal)
-        self._hold_back(self._packets.has_more)
+        self._reading.hold_back(self._packets.has_more)
         self._flush()
 
     def _refuse(self, reason_code: int, reason: str) -> None:
@@ -483,6 +480,7 @@ class MqttConnection:
             if data := self._taken():
                 self._write(data)
             self._is_open = False
+            self._reading.end()
             self._packets.close()
             self._greeting_timer.cancel()
             self.closed_because = reason
@@ -509,9 +507,6 @@ class MqttConnection:
             self._deliveries.on_subscriptions_changed()
             self._wishes.unsubscribe(effect)
 
-    def _on_give_up(self, effect: mqtt_effects.DropDelivery) -> None:
-        self.gateway.counts["given up"] += 1
-
     def _on_keep(self, effect: mqtt_effects.StoreNote) -> None:
         if effect.value is None:  # its delivery is confirmed by now
             self._say_confirmed(even_if_full=True)
@@ -529,6 +524,9 @@ class MqttConnection:
         self._timers.stop(effect.key)
 
     def _on_timer(self, key: TimerKey) -> None:
+        if key == KEEP_ALIVE and not self._reading.is_silent():  # look again in a while
+            self._timers.start(key, GRACE_S, lambda: self._on_timer(key))
+            return
         self._tell(TimerDue(key))
         if self._is_over:  # the will is published: the session continues without this connection
             self._let_go()
@@ -594,7 +592,7 @@ _EFFECTS: dict[type, Callable[[MqttConnection, Any], None]] = {
     mqtt_effects.PublishWill: MqttConnection._on_publish_will,
     mqtt_effects.AddSubscriptions: MqttConnection._on_add,
     mqtt_effects.EndSubscriptions: MqttConnection._on_end_subscriptions,
-    mqtt_effects.DropDelivery: MqttConnection._on_give_up,
+    mqtt_effects.DropDelivery: lambda connection, effect: connection.gateway.counts.update(("given up",)),
     mqtt_effects.StoreNote: MqttConnection._on_keep,
     mqtt_effects.DiscardSession: MqttConnection._on_forget,
     StartTimer: MqttConnection._on_start_timer,

@@ -35,6 +35,7 @@ from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_events import Message, message_of
 from godwit.runtime.node import Node
 from godwit.runtime.pacing import Pacer
+from godwit.runtime.packet_slices import Backlog
 from godwit.runtime.party_turns import PartyTurns
 from godwit.runtime.peer_identity import certificate_names, host_of, keep_alive
 from godwit.runtime.rate_limits import HostConnections, TrafficLimits, UserConnections
@@ -51,6 +52,7 @@ MESSAGES_KEPT = 4_096
 MESSAGE_BYTES_KEPT = 8 * 2**20  # bytes of payloads: each is also in the packets made of it
 UNREAD_BYTES_MAX = 16 * 2**20
 TEXTS_BYTES_MAX = 2**20  # of all cached filters
+HANDLED_S, LOOK_S = 2.0, 0.01  # how long a connection waits for an earlier one of its client; how often it looks
 
 
 class MqttGateway:
@@ -83,6 +85,8 @@ class MqttGateway:
         self.users = UserConnections(self.traffic.connections_per_user_max)
         self.closings = Pacer()
         self.turns = PartyTurns()  # of connections, to decode and handle packets
+        self.backlog = Backlog()
+        self.memory.undecoded.append(lambda: self.backlog.size)
         self.connections: dict[MqttConnection, None] = {}
         self.clients: dict[str, MqttConnection] = {}  # by names in Godwit: connected, or with a pending will
         self.counts: Counter[str] = Counter()  # published, delivered, refused, given up, bytes received, bytes sent
@@ -136,13 +140,28 @@ class MqttGateway:
             self.audit.connection(LISTENER, connection.host, str(fault), "login", credentials.user)
             raise
 
-    def enter(self, connection: MqttConnection, user: str) -> None:
-        """A user has logged in over a connection. NotAdmitted if it has too many."""
-        try:
-            self.users.enter(user)
-        except NotAdmitted as fault:
-            self.audit.connection(LISTENER, connection.host, str(fault), fault.cause, user)
-            raise
+    async def _until_handled(self, client: str) -> None:
+        """Wait until what a client has sent over an earlier connection is handled, for a while at most.
+
+        Else one that disconnects and connects again at once would lose it, and its DISCONNECT, and so its will would be
+        published.
+        """
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + HANDLED_S
+        while (older := self.clients.get(client)) is not None and older.is_handling and loop.time() < ends_at:
+            await asyncio.sleep(LOOK_S)
+
+    async def enter(self, connection: MqttConnection, principal: Principal, client_id: str) -> str:
+        """A user has logged in over a connection; its name. NotAdmitted if it has too many."""
+        user = principal.user
+        await self._until_handled(principal.name_of(client_id))
+        if connection in self.connections:
+            try:
+                self.users.enter(user)
+            except NotAdmitted as fault:
+                self.audit.connection(LISTENER, connection.host, str(fault), fault.cause, user)
+                raise
+        return user
 
     def on_fault(self, connection: MqttConnection, reason: str) -> None:
         """A connection is closed because of invalid data."""

@@ -9,6 +9,10 @@ send at the same time, they take turns (`party_turns.py`).
    (`mqtt_connection.py`, rule 5).
 2. `has_more`: packets will follow without further bytes. Until then the client is not read.
 3. The connections of one user wait for each other, and not those of other users for all of them.
+4. Nothing is decoded while the connection handles what came before (`is_held`), until `wake` is called: else thousands
+   of packets would pile up behind a large document, to be handled at once.
+5. When an error of this program ends the handling of packets, the connection is closed (`fail`): between turns of the
+   loop nobody else does it.
 """
 
 from collections.abc import Callable
@@ -18,9 +22,16 @@ from godwit.errors import MqttFault
 from godwit.mqtt import Decoder
 from godwit.runtime.party_turns import PartyTurns
 
-__all__ = ["PACKETS_AT_ONCE_MAX", "PacketSlices"]
+__all__ = ["PACKETS_AT_ONCE_MAX", "Backlog", "PacketSlices"]
 
 PACKETS_AT_ONCE_MAX = 256
+
+
+class Backlog:
+    """What waits of several connections."""
+
+    def __init__(self) -> None:
+        self.size = 0  # bytes that came and are not decoded yet
 
 
 class PacketSlices:
@@ -33,11 +44,16 @@ class PacketSlices:
         take: Callable[[list[Any], MqttFault | None, int], None],
         turns: PartyTurns | None = None,
         party: Callable[[], str] = str,
+        is_held: Callable[[], bool] = bool,
+        fail: Callable[[], None] = lambda: None,
+        backlog: Backlog | None = None,
     ) -> None:
         self._decoder = Decoder(size_max=size_max, first_size_max=first_size_max)
         self._take: Callable[[list[Any], MqttFault | None, int], None] | None = take
         self._turns = PartyTurns() if turns is None else turns
-        self._party = party
+        self._party, self._is_held, self._fail = party, is_held, fail
+        self._backlog, self._counted = backlog or Backlog(), 0  # of which so many bytes are of this connection
+        self._is_asleep = False  # until `wake` (rule 4)
         self._received: list[bytes] = []  # and not decoded
         self.has_more = False  # (rule 2)
 
@@ -46,6 +62,12 @@ class PacketSlices:
         """How many bytes of an incomplete packet are kept."""
         return self._decoder.pending
 
+    def _count(self) -> None:
+        """Count what waits, beside an incomplete packet."""
+        size = self._decoder.undecoded + sum(map(len, self._received)) if self.has_more else 0
+        self._backlog.size += size - self._counted
+        self._counted = size
+
     def feed(self, data: bytes) -> None:
         """Bytes have come: they are decoded now, or in one of the next turns."""
         if self._take is None:
@@ -53,18 +75,30 @@ class PacketSlices:
         self._received.append(data)
         if not self.has_more:
             self.has_more = True
-            self._turns.call(self._party(), self._next)
+            self._turns.call(self._party, self._next)
+        if self.has_more:
+            self._count()
+
+    def wake(self) -> None:
+        """Continue, after `is_held`. (rule 4)"""
+        if self._is_asleep:
+            self._is_asleep = False
+            self._turns.soon(self._party(), self._next)
 
     def close(self) -> None:
         """Take nothing more, and release the connection: a reference back to it would keep both in memory."""
-        self._take, self._party, self.has_more = None, str, False
+        self._take, self._party, self._is_held, self._fail, self.has_more = None, str, bool, _nothing, False
         self._received.clear()
+        self._count()
 
     def _next(self) -> None:
         take = self._take
         if take is None:
             return
-        data = b"".join(self._received)
+        if self._is_held():
+            self._is_asleep = True
+            return
+        data = self._received[0] if len(self._received) == 1 else b"".join(self._received)
         self._received.clear()
         fault: MqttFault | None = None
         try:
@@ -74,4 +108,16 @@ class PacketSlices:
         self.has_more = self._decoder.has_more
         if self.has_more:
             self._turns.soon(self._party(), self._next)
-        take(packets, fault, len(data))
+        if self.has_more or self._counted:
+            self._count()
+        try:
+            take(packets, fault, len(data))
+        except BaseException:  # rule 5
+            fail = self._fail
+            self.close()
+            fail()
+            raise
+
+
+def _nothing() -> None:
+    """For a connection that is closed."""

@@ -7,8 +7,10 @@ waits for itself.
 
 *Rules.*
 1. Calls of one party are made in order.
-2. In one turn of the loop, no call begins later than `TURN_S` after the first one. The others wait for the next turns.
+2. In one turn of the loop, no call begins after others have taken `TURN_S`. It waits for the next turns.
 3. A call that is to come `soon` is never made in this turn.
+4. The end of a turn of the loop is only looked for after calls have taken `LITTLE_S`: at low rates that would cost more
+   than to find packets in what was received.
 """
 
 import asyncio
@@ -19,6 +21,7 @@ from time import perf_counter
 __all__ = ["TURN_S", "PartyTurns"]
 
 TURN_S = 0.004
+LITTLE_S = 0.001
 
 
 class PartyTurns:
@@ -28,17 +31,20 @@ class PartyTurns:
         self._clock = clock
         self._lines: dict[str, deque[Callable[[], None]]] = {}  # by party
         self._soon: list[tuple[str, Callable[[], None]]] = []  # for the next turn (rule 3)
-        self._until = 0.0  # calls of this turn of the loop may begin
+        self._spent = 0.0  # time of the calls of this turn of the loop, and of a few before it (rule 4)
         self._is_due = False
 
-    def call(self, party: str, call: Callable[[], None]) -> None:
-        """Make this call now, or in one of the next turns."""
-        is_alone = not self._lines
-        self._begin()
-        if is_alone and self._clock() < self._until:
-            call()
-        else:
-            self._lines.setdefault(party, deque()).append(call)
+    def call(self, party: str | Callable[[], str], call: Callable[[], None]) -> None:
+        """Make this call now, or in one of the next turns; then the party is asked for."""
+        if self._lines or self._spent >= TURN_S:
+            self._lines.setdefault(party if isinstance(party, str) else party(), deque()).append(call)
+            self._begin()
+            return
+        began = self._clock()
+        call()
+        self._spent += self._clock() - began
+        if self._spent >= LITTLE_S:
+            self._begin()
 
     def soon(self, party: str, call: Callable[[], None]) -> None:
         """Make this call in one of the next turns."""
@@ -46,24 +52,27 @@ class PartyTurns:
         self._soon.append((party, call))
 
     def _begin(self) -> None:
-        """This turn of the loop has `TURN_S` from now on, if no call was made in it."""
+        """The calls have `TURN_S` again in the next turn of the loop."""
         if not self._is_due:
             self._is_due = True
-            self._until = self._clock() + TURN_S
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         """The next turn of the loop."""
-        self._is_due = False
+        self._is_due, self._spent = False, 0.0
         soon, self._soon = self._soon, []
         for party, call in soon:
             self._lines.setdefault(party, deque()).append(call)
-        if self._lines:
-            self._begin()
-        while self._lines and self._clock() < self._until:
-            party = next(iter(self._lines))
-            line = self._lines.pop(party)
-            call = line.popleft()
-            if line:
-                self._lines[party] = line  # behind all others
-            call()
+        try:
+            while self._lines and self._spent < TURN_S:
+                party = next(iter(self._lines))
+                line = self._lines.pop(party)
+                call = line.popleft()
+                if line:
+                    self._lines[party] = line  # behind all others
+                began = self._clock()
+                call()
+                self._spent += self._clock() - began
+        finally:
+            if self._lines or self._spent >= LITTLE_S:
+                self._begin()

@@ -1,14 +1,21 @@
 """Bytes of HTTP connections, parsed a few at a time: others have their turn in between.
 
 *Theory.* One read brings up to 256 KiB, which may be 50,000 chunks of one byte, or as many empty frames of a WebSocket.
-Parsing takes 10 microseconds for each. So a read is parsed `SLICE_BYTES` at a time. All connections together have
-`TURN_S` in one turn of the event loop; what is left waits for the next turns, and its connection is not read.
+Parsing takes 10 microseconds for each. So a read is parsed in slices. All connections together have `TURN_S` in one
+turn of the event loop; what is left waits for the next turns, and its connection is not read.
+
+A slice has `SLICE_BYTES`, or up to `LONG_SLICE_BYTES` if its connection finds that these are parsed as fast: each slice
+is passed to the application, so a large body in slices of 4 KiB would take twice the time.
 
 *Rules.*
 1. The bytes of a connection are parsed in order.
-2. In one turn of the loop, no slice begins later than `TURN_S` after the first one.
-3. A connection that has had a slice goes behind those that wait for their first one.
+2. In one turn of the loop, no slice begins after others have taken `TURN_S`.
+3. Parties (users, or hosts before authentication) take turns: one with many connections waits for itself. Of the
+   connections of a party, one that has had a slice goes behind those that wait for their first one.
 4. Nothing is parsed while the application does not take what was parsed before (`is_held`), until `wake` is called.
+5. A connection whose bytes cannot be parsed because of an error of this program is closed, as the event loop closes it
+   when the error comes while bytes are received.
+6. The end of a turn of the loop is only looked for after slices have taken `LITTLE_S`, as in `party_turns.py`.
 """
 
 import asyncio
@@ -16,10 +23,12 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
-__all__ = ["SLICE_BYTES", "ReadSlices", "SlicedReader"]
+__all__ = ["LONG_SLICE_BYTES", "SLICE_BYTES", "ReadSlices", "SlicedReader"]
 
 SLICE_BYTES = 4_096
+LONG_SLICE_BYTES = 65_536
 TURN_S = 0.003
+LITTLE_S = 0.001
 
 
 class SlicedReader(Protocol):
@@ -28,11 +37,35 @@ class SlicedReader(Protocol):
     transport: Any
 
     @property
+    def party(self) -> str:
+        """The user, or the host before authentication."""
+
+    @property
     def is_held(self) -> bool:
         """Whether the application has not taken yet what was parsed."""
 
+    def slice_of(self, data: bytes) -> int:
+        """How many of these bytes to parse at once: `SLICE_BYTES`, or more."""
+
     def parse(self, data: bytes) -> None:
         """Parse bytes."""
+
+
+class _Line:
+    """The connections of a party that wait."""
+
+    __slots__ = ("busy", "new")
+
+    def __init__(self) -> None:
+        self.new: dict[SlicedReader, None] = {}  # without a slice yet
+        self.busy: dict[SlicedReader, None] = {}
+
+    def next(self) -> SlicedReader:
+        """Take the next one out. (rule 3)"""
+        readers = self.new or self.busy
+        reader = next(iter(readers))
+        del readers[reader]
+        return reader
 
 
 class ReadSlices:
@@ -40,27 +73,35 @@ class ReadSlices:
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
-        self._new: dict[SlicedReader, bytes] = {}  # without a slice yet (rule 3)
-        self._busy: dict[SlicedReader, bytes] = {}
-        self._held: dict[SlicedReader, bytes] = {}  # (rule 4)
-        self._until = 0.0  # slices of this turn of the loop may begin
+        self._waiting: dict[SlicedReader, memoryview] = {}  # each is in a line
+        self._lines: dict[str, _Line] = {}  # by party; of a closed connection, until its turn
+        self._held: dict[SlicedReader, memoryview] = {}  # (rule 4)
+        self._spent = 0.0  # time of the slices of this turn of the loop, and of a few before it (rule 6)
         self._is_due = False
 
     def __contains__(self, reader: SlicedReader) -> bool:
-        return reader in self._new or reader in self._busy or reader in self._held
+        return reader in self._waiting or reader in self._held
+
+    @property
+    def size(self) -> int:
+        """How many bytes wait."""
+        return sum(map(len, self._waiting.values())) + sum(map(len, self._held.values()))
 
     def feed(self, reader: SlicedReader, data: bytes) -> None:
         """Bytes have come: they are parsed now, or in one of the next turns."""
-        for waiting in (self._new, self._busy, self._held):
+        for waiting in (self._waiting, self._held):
             if reader in waiting:  # it was read before it could be paused
-                waiting[reader] += data
+                waiting[reader] = memoryview(bytes(waiting[reader]) + data)
                 reader.transport.pause_reading()
                 return
-        is_alone = not self._new and not self._busy
-        self._new[reader] = data
-        self._begin()
-        if is_alone:
-            self._go_on()
+        if not self._lines and self._spent < TURN_S and not reader.is_held:
+            self._parse_some(reader, data)
+            if self._lines:
+                self._go_on()
+        else:
+            self._wait(reader, memoryview(data), is_new=True)
+        if self._lines or self._spent >= LITTLE_S:
+            self._begin()
         if reader in self:
             reader.transport.pause_reading()
 
@@ -70,41 +111,67 @@ class ReadSlices:
             reader.transport.pause_reading()
         data = self._held.pop(reader, None)
         if data is not None:
-            self._busy[reader] = data
+            self._wait(reader, data, is_new=False)
             self._begin()
 
     def forget(self, reader: SlicedReader) -> None:
         """A connection has closed."""
-        for waiting in (self._new, self._busy, self._held):
-            waiting.pop(reader, None)
+        self._waiting.pop(reader, None)
+        self._held.pop(reader, None)
+
+    def _wait(self, reader: SlicedReader, data: memoryview, *, is_new: bool) -> None:
+        self._waiting[reader] = data
+        line = self._lines.setdefault(reader.party, _Line())
+        (line.new if is_new else line.busy)[reader] = None
 
     def _begin(self) -> None:
-        """This turn of the loop has `TURN_S` from now on, if there was no slice in it."""
+        """The slices have `TURN_S` again in the next turn of the loop."""
         if not self._is_due:
             self._is_due = True
-            self._until = self._clock() + TURN_S
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         """The next turn of the loop."""
-        self._is_due = False
-        if self._new or self._busy:
-            self._begin()
+        self._is_due, self._spent = False, 0.0
+        try:
             self._go_on()
+        finally:
+            if self._lines or self._spent >= LITTLE_S:
+                self._begin()
 
     def _go_on(self) -> None:
-        while (lines := self._new or self._busy) and self._clock() < self._until:
-            reader = next(iter(lines))
-            self._parse_some(reader, lines.pop(reader))
+        while self._lines and self._spent < TURN_S:
+            party = next(iter(self._lines))
+            line = self._lines.pop(party)
+            reader = line.next()
+            if line.new or line.busy:
+                self._lines[party] = line  # behind all others
+            data = self._waiting.pop(reader, None)
+            if data is None:  # it has closed
+                continue
+            if reader.is_held:
+                self._held[reader] = data
+                continue
+            self._parse_some(reader, data)
+            is_done = reader not in self and not reader.is_held
+            if is_done and not reader.transport.is_closing():
+                reader.transport.resume_reading()
 
-    def _parse_some(self, reader: SlicedReader, data: bytes) -> None:
-        if reader.is_held:
-            self._held[reader] = data
-            return
+    def _parse_some(self, reader: SlicedReader, data: bytes | memoryview) -> None:
         if len(data) > SLICE_BYTES:
-            self._busy[reader] = data[SLICE_BYTES:]
-        reader.parse(data[:SLICE_BYTES])
+            size = reader.slice_of(bytes(data[:LONG_SLICE_BYTES]))
+            if size < len(data):
+                data = memoryview(data)
+                self._wait(reader, data[size:], is_new=False)
+                data = data[:size]
+        began = self._clock()
+        try:
+            reader.parse(bytes(data))
+        except BaseException:  # rule 5
+            self.forget(reader)
+            reader.transport.abort()
+            raise
+        finally:
+            self._spent += self._clock() - began
         if reader.transport.is_closing():
             self.forget(reader)
-        elif reader not in self and not reader.is_held:
-            reader.transport.resume_reading()

@@ -6,8 +6,9 @@ is decoded in steps, by a task of its own (`LongWork`). Its connection is not re
 
 *Rules.*
 1. Messages of a connection come in the order of their frames. What is read while one is decoded is kept for later.
-2. Of all connections one decodes at a time, for a slice each.
+2. Of all connections one decodes at a time, for a slice each, and their parties take turns.
 3. A connection that is closed stops its task.
+4. A message counts as incomplete (`pending`) until it is decoded: it occupies memory.
 """
 
 import asyncio
@@ -24,8 +25,16 @@ __all__ = ["SlowFrames"]
 class SlowFrames:
     """`Frames` of one connection. `pause` is called when a task begins, `go_on` when there is more to `feed`."""
 
-    def __init__(self, frames: Frames, work: LongWork, pause: Callable[[], None], go_on: Callable[[], None]) -> None:
-        self._frames, self._work, self._pause, self._go_on = frames, work, pause, go_on
+    def __init__(
+        self,
+        frames: Frames,
+        work: LongWork,
+        pause: Callable[[], None],
+        go_on: Callable[[], None],
+        party: Callable[[], str],
+    ) -> None:
+        self._frames, self._work, self._pause, self._go_on, self._party = frames, work, pause, go_on, party
+        self._decoding = 0  # bytes of the message that is being decoded
         self._task: asyncio.Task[None] | None = None
         self._done: list[tuple[Any, bytes]] = []  # the message that was decoded last
         self._fault: PeerFault | None = None  # why there is none
@@ -42,8 +51,8 @@ class SlowFrames:
 
     @property
     def pending(self) -> int:
-        """The number of bytes of an incomplete frame."""
-        return self._frames.pending
+        """The number of bytes of an incomplete frame, and of a message that is being decoded. (rule 4)"""
+        return self._frames.pending + self._decoding
 
     def feed(self, data: bytes, count_max: int, *, counts_items: bool) -> list[tuple[Any, bytes]]:
         """As `Frames.feed`; nothing while a message is being decoded."""
@@ -56,6 +65,7 @@ class SlowFrames:
         came = self._frames.feed(data, count_max, counts_items=counts_items)
         if came and type(came[0][0]) is SlowMessage:
             self._pause()
+            self._decoding = len(came[0][1])
             self._task = asyncio.create_task(self._decode(*came[0]))
             return []
         return came
@@ -63,18 +73,25 @@ class SlowFrames:
     async def _decode(self, slow: SlowMessage, packed: bytes) -> None:
         done: list[tuple[Any, bytes]] = []
         try:
-            async with self._work.task() as step:
+            async with self._work.task(self._party()) as step:
                 for message in slow.steps:
                     done = [] if message is None else [(message, packed)]
                     await step()
         except PeerFault as fault:
             self._fault = fault
-        self._task, self._done = None, done
+        except Exception as error:  # of this program
+            self._fault = PeerFault(f"this message cannot be decoded: {error}")
+            self._end([])
+            raise
+        self._end(done)
+
+    def _end(self, done: list[tuple[Any, bytes]]) -> None:
+        self._task, self._done, self._decoding = None, done, 0
         self._go_on()
 
     def stop(self) -> None:
         """The connection is closed. (rule 3)"""
-        self._pause = self._go_on = _nothing  # breaks the reference cycle with the connection
+        self._pause, self._go_on, self._party = _nothing, _nothing, str  # breaks a reference cycle
         if self._task is not None:
             self._task.cancel()
             self._task = None

@@ -7,6 +7,7 @@
 *Rules.*
 1. Messages are written in the order in which they were sent.
 2. A connection that is closed stops its task. The link still has what was not acknowledged.
+3. An error of the program closes the connection: nothing may be left out.
 """
 
 import asyncio
@@ -26,8 +27,8 @@ LITERALS_MAX = 1_000  # that are encoded at once: 2 ms
 class SlowWrites:
     """The slow messages of one connection. `go_on` is called when there is more to be written."""
 
-    def __init__(self, work: LongWork, go_on: Callable[[], None]) -> None:
-        self._work, self._go_on = work, go_on
+    def __init__(self, work: LongWork, go_on: Callable[[], None], party: Callable[[], str]) -> None:
+        self._work, self._go_on, self._party = work, go_on, party
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -55,10 +56,14 @@ class SlowWrites:
 
     async def _encode(self, message: Any, transport: asyncio.Transport) -> None:
         data = b""
-        async with self._work.task() as step:
-            for part in NATIVE.encoding(message):
-                data = part or b""
-                await step()
+        try:
+            async with self._work.task(self._party()) as step:
+                for part in NATIVE.encoding(message):
+                    data = part or b""
+                    await step()
+        except Exception:  # of this program
+            transport.abort()
+            raise
         self._task = None
         if not transport.is_closing():
             transport.write(Frames.packed_data(data))
@@ -66,7 +71,7 @@ class SlowWrites:
 
     def stop(self) -> None:
         """The connection is closed. (rule 2)"""
-        self._go_on = _nothing  # breaks the reference cycle with the connection
+        self._go_on, self._party = _nothing, str  # breaks the reference cycle with the connection
         if self._task is not None:
             self._task.cancel()
             self._task = None

@@ -43,7 +43,7 @@ from godwit.languages import NATIVE, Query
 from godwit.languages.cloud_events import HTTP
 from godwit.languages.event_documents import checked_attributes, mode_of
 from godwit.runtime.edge_tests import EdgeTests, TestLine
-from godwit.runtime.message_items import refused_text, separators
+from godwit.runtime.message_items import SMALL_BYTES, refused_text, separators
 from godwit.runtime.socket_messages import message_of
 
 __all__ = ["SocketQueries"]
@@ -87,7 +87,8 @@ class Confirmations:
 
 
 class SocketQueries:
-    """One client. `say` sends to the machine, `write` to the client; `may_have`: whether its rights cover an event."""
+    """One client, of a user. `say` sends to the machine, `write` to the client; `may_have`: whether its rights cover an
+    event."""
 
     def __init__(
         self,
@@ -95,9 +96,10 @@ class SocketQueries:
         say: Callable[[Any], Any],
         write: Callable[[Any], None],
         may_have: Callable[[Event], bool] = lambda event: True,
+        user: Callable[[], str] = str,
     ) -> None:
         self._tests = tests
-        self._say, self._write, self._may_have = say, write, may_have
+        self._say, self._write, self._may_have, self._user = say, write, may_have, user
         self._line: TestLine | None = None
         self._is_replicated = False
         self._client = ""
@@ -110,6 +112,11 @@ class SocketQueries:
             self._line.close()
 
     # ------------------------------------------------------------ from the client
+
+    @property
+    def _party(self) -> str:
+        """Who waits for itself: the user with all its clients; without users, the client."""
+        return self._user() or self._client
 
     async def read(self, data: bytes) -> Any:
         """The client's message, as the machine gets it."""
@@ -132,7 +139,9 @@ class SocketQueries:
     async def _too_large(self, data: bytes) -> Request | None:
         """What is to be taken for a message of too many values. `PeerFault`: it is not a request."""
         count = 0
-        async with self._tests.helper.long_work.task() as step:
+        if len(data) <= SMALL_BYTES:
+            return None
+        async with self._tests.helper.long_work.task(self._party) as step:
             for so_far in separators(data):
                 count = so_far
                 await step()
@@ -190,7 +199,7 @@ class SocketQueries:
             return Query(NATIVE, to_text(routable), routable)
         text = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
         if not self._tests.is_quick(text, language):
-            await self._tests.prepare(text, language, self._client)
+            await self._tests.prepare(text, language, self._party)
         return self._tests.parse(text, language)
 
     def _note(self, message: Request) -> None:
@@ -219,7 +228,7 @@ class SocketQueries:
         try:
             if mode == "batch":
                 raise BadEvent(BATCH)
-            [document] = await self._tests.helper.read(self._client, *how)
+            [document] = await self._tests.helper.read(self._party, *how)
             attributes = checked_attributes({**event.attributes, **document.attributes})
         except BadEvent as error:
             return Request(message.number, Denied(str(error)[:REASON_CHARS_MAX]))

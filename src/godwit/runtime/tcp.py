@@ -88,8 +88,8 @@ class NativeConnection(asyncio.Protocol):
         self._is_stuffed = False  # nor does it read the answers to its messages
         self._transport: asyncio.Transport | None = None
         frames = Frames(server.frame_bytes_max, in_steps=True)
-        self._frames = SlowFrames(frames, server.slow_work, self.read_no_more, self._go_on)
-        self._writes = SlowWrites(server.slow_work, self.flush)
+        self._frames = SlowFrames(frames, server.slow_work, self.read_no_more, self._go_on, lambda: self.party)
+        self._writes = SlowWrites(server.slow_work, self.flush, lambda: self.party)
         self._frames_max, self._has_partial = FILTERS_AT_ONCE_MAX, False  # to be decoded next; a frame is incomplete
         self._unsent: list[Any] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -404,7 +404,7 @@ class NativeConnection(asyncio.Protocol):
 
     def beat(self, now: float) -> None:
         """Send a sign of life to a neighbour; close a silent connection. (rule 5)"""
-        is_read = not self.server.node.is_held and self._pause is None and not self._is_crowded
+        is_read = not (self.server.node.is_held or self._pause or self._is_crowded or self._frames.is_busy)
         if now - self.heard_at > SILENCE_S and is_read:
             self.close("no data was received for too long")
         elif self.is_link:

@@ -224,3 +224,19 @@ def test_small_documents_that_come_at_the_same_time_are_read_a_few_in_each_turn(
         await helper.close()
 
     asyncio.run(scene())
+
+
+def test_an_error_of_this_program_in_a_later_turn_reaches_the_one_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*said: object) -> list[Document]:
+        raise AssertionError("planted")
+
+    async def scene() -> None:
+        helper = DocumentHelper()
+        helper._turns._spent = 1.0  # there is no time in this turn
+        monkeypatch.setattr(document_helper, "read_document", broken)
+        reading = asyncio.create_task(helper.read("ann", "xml", b"<a/>", "application/xml", {}, "http"))
+        with pytest.raises(AssertionError, match="planted"):
+            await reading
+        await helper.close()
+
+    asyncio.run(scene())

@@ -25,9 +25,9 @@ class Clock:
         return self.now
 
 
-async def work(name: str, steps: int, long_work: LongWork, clock: Clock, done: list[str]) -> None:
+async def work(name: str, steps: int, long_work: LongWork, clock: Clock, done: list[str], party: str = "ann") -> None:
     """Steps that take a slice each."""
-    async with long_work.task() as step:
+    async with long_work.task(party) as step:
         for _ in range(steps):
             clock.now += SLICE_S
             done.append(name)
@@ -63,15 +63,44 @@ async def test_many_long_tasks_take_turns_and_others_wait_for_one_slice() -> Non
 
 
 @pytest.mark.anyio
+async def test_a_party_with_many_tasks_waits_for_itself() -> None:
+    clock, done = Clock(), list[str]()
+    long_work = LongWork(clock)
+    tasks = [asyncio.create_task(work("mallory", 9, long_work, clock, done, "mallory")) for _ in range(30)]
+    tasks.append(asyncio.create_task(work("ann", 9, long_work, clock, done)))
+    await tasks[-1]
+    assert done[:31] == ["mallory"] * 30 + ["ann"]
+    assert done[31:].count("ann") == 8
+    assert len(done) <= 31 + 2 * 9
+    await asyncio.gather(*tasks)
+
+
+@pytest.mark.anyio
+async def test_tasks_that_are_cancelled_while_they_wait_or_as_they_get_the_turn_do_not_keep_it() -> None:
+    clock, done = Clock(), list[str]()
+    long_work = LongWork(clock)
+    tasks = [asyncio.create_task(work(str(number), 3, long_work, clock, [])) for number in range(6)]
+    await Turn()
+    tasks[2].cancel()  # it waits
+    for _ in range(9):
+        await Turn()
+        for task in tasks[:2]:
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await work("next", 3, long_work, clock, done)
+    assert done == ["next"] * 3
+
+
+@pytest.mark.anyio
 async def test_short_work_is_not_interrupted() -> None:
-    async with LongWork(Clock()).task() as step:
+    async with LongWork(Clock()).task("ann") as step:
         awaited = step()
         with pytest.raises(StopIteration):
             awaited.send(None)  # type: ignore[attr-defined]
 
 
 async def fail(long_work: LongWork, clock: Clock) -> None:
-    async with long_work.task() as step:
+    async with long_work.task("ann") as step:
         clock.now += SLICE_S
         await step()
         raise RuntimeError

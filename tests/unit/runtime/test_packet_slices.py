@@ -10,9 +10,9 @@ import pytest
 from godwit.errors import MqttFault
 from godwit.mqtt import encode
 from godwit.mqtt.packets import Connect, Pingreq, Publish
-from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, PacketSlices
+from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, Backlog, PacketSlices
 from godwit.runtime.party_turns import PartyTurns
-from tests.network.waiting import run, until
+from tests.network.waiting import a_turn, run, until
 
 SIZE_MAX = 2**20
 MANY = 9 * PACKETS_AT_ONCE_MAX + 7
@@ -107,6 +107,46 @@ def test_a_closed_decoder_takes_nothing_more_and_releases_its_connection() -> No
         assert taken not in [getattr(each, "__self__", None) for each in gc.get_referents(taken.slices)]
 
     asyncio.run(scene())
+
+
+def test_nothing_is_decoded_while_the_connection_is_busy_with_what_came_before() -> None:
+    async def scene() -> None:
+        is_held, sizes = False, list[int]()
+        backlog = Backlog()
+        slices = PacketSlices(
+            SIZE_MAX,
+            SIZE_MAX,
+            lambda packets, *_: sizes.append(len(packets)),
+            is_held=lambda: is_held,
+            backlog=backlog,
+        )
+        slices.feed(encode(Connect("c", 5), 5) + stream(0, MANY))
+        is_held = True
+        for _ in range(5):
+            await a_turn()
+        assert sum(sizes) == PACKETS_AT_ONCE_MAX
+        assert slices.has_more
+        assert backlog.size == len(stream(PACKETS_AT_ONCE_MAX - 1, MANY))
+        slices.feed(encode(Pingreq(), 5))
+        assert backlog.size == len(stream(PACKETS_AT_ONCE_MAX - 1, MANY)) + 2
+        slices.wake()
+        await a_turn()
+        await a_turn()
+        assert sum(sizes) == PACKETS_AT_ONCE_MAX  # it was held again
+        is_held = False
+        slices.wake()
+        slices.wake()
+        await until(lambda: not slices.has_more)
+        assert sum(sizes) == MANY + 2
+        assert max(sizes) == PACKETS_AT_ONCE_MAX
+        assert backlog.size == 0
+        is_held = True
+        slices.feed(stream(0, 3))
+        assert backlog.size == len(stream(0, 3))
+        slices.close()
+        assert backlog.size == 0
+
+    run(scene)
 
 
 def test_connections_of_one_user_have_the_time_of_one_together() -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from godwit.runtime.party_turns import PartyTurns
+from godwit.runtime.party_turns import TURN_S, PartyTurns
 from tests.network.waiting import a_turn, run, until
 
 
@@ -82,5 +82,32 @@ def test_many_short_calls_are_made_in_one_turn() -> None:
             turns.call("ann", partial(made.append, number))
         assert made == list(range(100))
         await a_turn()
+
+    asyncio.run(scene())
+
+
+def test_calls_that_take_little_share_the_time_of_a_turn_and_a_call_that_fails_delays_no_other() -> None:
+    async def scene() -> None:
+        now, made, errors = 0.0, list[int](), list[str]()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, told: errors.append(str(told["exception"])))
+
+        def take(number: int) -> None:
+            nonlocal now
+            now += TURN_S / 8
+            made.append(number)
+
+        def fail() -> None:
+            raise ValueError("planted")
+
+        turns = PartyTurns(lambda: now)
+        for number in range(40):
+            turns.call("ann", partial(take, number))
+        assert 8 <= len(made) <= 9
+        turns.call("ann", fail)
+        turns.call("ann", partial(take, 40))
+        for _ in range(9):
+            await a_turn()
+        assert made == list(range(41))
+        assert errors == ["planted"]
 
     asyncio.run(scene())

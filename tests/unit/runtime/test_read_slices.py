@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from godwit.runtime.read_slices import SLICE_BYTES, ReadSlices
+import pytest
+
+from godwit.runtime.read_slices import LONG_SLICE_BYTES, SLICE_BYTES, ReadSlices
 from tests.network.waiting import a_turn
 
 
@@ -26,16 +28,25 @@ class Parsing:
 class Connection:
     """A connection and its transport."""
 
-    def __init__(self, name: str, parsing: Parsing) -> None:
-        self.name, self._parsing = name, parsing
+    def __init__(self, name: str, parsing: Parsing, party: str = "mallory", slice_bytes: int = SLICE_BYTES) -> None:
+        self.name, self._parsing, self.party, self._slice_bytes = name, parsing, party, slice_bytes
+        self.error: Exception | None = None
         self.bytes = b""
         self.is_held = self.is_paused = self.is_over = False
         self.transport = self
 
     def parse(self, data: bytes) -> None:
-        assert len(data) <= SLICE_BYTES
+        assert len(data) <= self._slice_bytes
+        if self.error is not None:
+            raise self.error
         self.bytes += data
         self._parsing.parse(self.name)
+
+    def slice_of(self, data: bytes) -> int:
+        return min(len(data), self._slice_bytes)
+
+    def abort(self) -> None:
+        self.is_over = True
 
     def is_closing(self) -> bool:
         return self.is_over
@@ -88,6 +99,55 @@ def test_connections_take_turns_and_a_new_one_goes_first() -> None:
         parsing.slices.feed(two, bytes(3 * SLICE_BYTES))
         await turns(6)
         assert parsing.parsed == ["one", "two", "one", "late", "two", "one", "two"]
+
+    asyncio.run(scene())
+
+
+def test_parties_take_turns_however_many_connections_one_has() -> None:
+    async def scene() -> None:
+        parsing = Parsing()
+        many = [Connection(f"m{number}", parsing) for number in range(20)]
+        for each in many:
+            parsing.slices.feed(each, b"GET")
+        parsing.slices.feed(Connection("ann", parsing, "ann"), b"GET")
+        await turns(2)
+        assert parsing.parsed[:3] == ["m0", "m1", "ann"]
+        await turns(18)
+        assert parsing.parsed[3:] == [f"m{number}" for number in range(2, 20)]
+
+    asyncio.run(scene())
+
+
+def test_a_connection_may_have_longer_slices() -> None:
+    async def scene() -> None:
+        parsing = Parsing()
+        one = Connection("one", parsing, slice_bytes=LONG_SLICE_BYTES)
+        data = bytes(range(250)) * 600
+        parsing.slices.feed(one, data)
+        await turns(2)
+        assert len(parsing.parsed) == 3
+        assert one.bytes == data
+        assert parsing.slices.size == 0
+
+    asyncio.run(scene())
+
+
+def test_a_connection_whose_bytes_cannot_be_parsed_is_closed_and_others_go_on() -> None:
+    async def scene() -> None:
+        parsing, errors = Parsing(), list[str]()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, told: errors.append(str(told["exception"])))
+        bad, good = Connection("bad", parsing), Connection("good", parsing)
+        parsing.slices.feed(good, bytes(3 * SLICE_BYTES))
+        parsing.slices.feed(bad, bytes(3 * SLICE_BYTES))
+        bad.error = ValueError("planted")
+        await turns(6)
+        assert errors == ["planted"]
+        assert bad.is_over
+        assert bad not in parsing.slices
+        assert parsing.parsed == ["good"] * 3
+        bad.is_over = False
+        with pytest.raises(ValueError, match="planted"):  # which closes the connection, too
+            parsing.slices.feed(bad, b"GET")
 
     asyncio.run(scene())
 

@@ -92,7 +92,7 @@ class Reading:
         self.came: list[Any] = []
         self.is_read = True
         self.faults: list[str] = []
-        self.frames = SlowFrames(Frames(in_steps=True), LongWork(self.clock), self.pause, self.go_on)
+        self.frames = SlowFrames(Frames(in_steps=True), LongWork(self.clock), self.pause, self.go_on, lambda: "ann")
         self.now = 0.0
 
     def clock(self) -> float:
@@ -148,6 +148,33 @@ async def test_a_fault_in_such_a_message_comes_with_the_next_feed_and_nothing_af
     await turns_until(reading)
     assert len(reading.faults) == 1
     assert reading.came == []
+
+
+@pytest.mark.anyio
+async def test_an_error_of_this_program_ends_the_connection_and_does_not_leave_it_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(tree: Any) -> Any:
+        raise AssertionError("planted")
+
+    monkeypatch.setattr(message_codec, "filter_of", broken)
+    reading = Reading()
+    reading.feed(Frames.packed([GREETING]))
+    task = reading.frames._task
+    await turns_until(reading)
+    assert reading.faults == ["this message cannot be decoded: planted"]
+    assert task is not None
+    assert isinstance(task.exception(), AssertionError)  # which asyncio reports
+
+
+@pytest.mark.anyio
+async def test_a_message_counts_as_incomplete_until_it_is_decoded() -> None:
+    reading = Reading()
+    data = Frames.packed([GREETING])
+    reading.feed(data)
+    assert reading.frames.pending == len(data) - 4
+    await turns_until(reading)
+    assert reading.frames.pending == 0
 
 
 @pytest.mark.anyio

@@ -32,7 +32,7 @@ class Connection:
     """What is sent is written as `NativeConnection` does it."""
 
     def __init__(self) -> None:
-        self.writes = SlowWrites(LongWork(), self.flush)
+        self.writes = SlowWrites(LongWork(), self.flush, lambda: "n")
         self.unsent: list[Any] = []
         self.written: list[bytes] = []
         self.is_closed = False
@@ -42,6 +42,9 @@ class Connection:
 
     def is_closing(self) -> bool:
         return self.is_closed
+
+    def abort(self) -> None:
+        self.is_closed = True
 
     def flush(self) -> None:
         if not self.writes.is_busy and self.unsent:
@@ -101,3 +104,21 @@ async def test_nothing_is_written_to_a_connection_that_is_closed_meanwhile() -> 
     for _ in range(30):
         await Turn()
     assert connection.written == []
+
+
+@pytest.mark.anyio
+async def test_an_error_of_the_program_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: object, message: Any) -> Generator[None, None, None]:
+        yield
+        raise AssertionError("planted")
+
+    monkeypatch.setattr(type(NATIVE), "encoding", failing)
+    connection = Connection()
+    connection.unsent = [SESSION]
+    connection.flush()
+    task = connection.writes._task
+    assert task is not None
+    for _ in range(5):
+        await Turn()
+    assert (connection.is_closed, connection.written) == (True, [])
+    assert isinstance(task.exception(), AssertionError)  # which asyncio reports
