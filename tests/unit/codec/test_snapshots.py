@@ -39,13 +39,13 @@ def test_a_snapshot_names_its_format_its_kinds_and_its_fields() -> None:
     assert (data["format"], data["version"]) == (FORMAT, 1)
     assert data["kinds"] == {
         "BrokerState": 3,
-        "TreeState": 4,
+        "TreeState": 5,
         "CoveringState": 1,
         "FollowedFiltersState": 2,
         "GroupsState": 1,
         "QuenchingState": 1,
         "OverlayRoutesState": 2,
-        "RelocationState": 3,
+        "RelocationState": 4,
         "CarryState": 1,
         "PresubscribeState": 1,
         "PublisherPresenceState": 3,
