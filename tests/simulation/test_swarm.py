@@ -66,7 +66,7 @@ def test_a_scenario_that_once_broke_holds(seed: int, number: int) -> None:
 
 
 def test_a_rare_scenario_that_once_broke_holds() -> None:
-    """A question for a session that had died with a disk went round between two brokers for ever."""
+    """A question for a session that had died with a disk went round between two brokers without end."""
     scenario, run_seed = widely_drawn(1_041, 192)
     assert run(scenario, run_seed).violations == ()
 

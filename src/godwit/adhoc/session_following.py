@@ -24,7 +24,7 @@ hands it on to its clients and neighbours.
 4. Of several holders the one that answers first is listened to. The others offer theirs later.
 5. All tables are bounded by the members of an event broker and by the leaders that it knows of.
 6. An offered session is taken when its client has subscribed here, so that later events are routed here. In the same
-   way, a client that was let in without its session before, and has not subscribed yet, is let in again without it.
+   way, a client that was attached without its session before, and has not subscribed yet, is so again.
    What is kept for this island is fetched at once: the question follows what is wanted here over the same trunks.
 
 *Paper.* [mobile §3.1] "both could operate in a coordinated fashion as discussed in Section 4"; [mobile §4.3] hand-off

@@ -22,7 +22,7 @@ that moves waits here, on its way to a neighbour, for all that this neighbour ha
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 from godwit.broker.effects import StartTimer
 from godwit.broker.messages import Advertise, EntryId, Message, NodeId, Subscribe, Unadvertise, Unsubscribe
@@ -213,7 +213,8 @@ class Reviews:
             review.later_withdrawn = dict.fromkeys(each.later_withdrawn)
             review.left = {source: list(reversed(ids)) for source, ids in each.left.items()}
             review.comparing, review.placing = Effort(each.comparing_left), Effort(each.placing_left)
-            review.following, review.later_following = list(each.following), list(each.later_following)
+            review.following = list(cast(tuple[Message, ...], each.following))
+            review.later_following = list(cast(tuple[Message, ...], each.later_following))
 
 
 def _followers(review: Review) -> list[Message]:

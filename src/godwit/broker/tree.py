@@ -383,8 +383,8 @@ class TreeRouting:
                 for id, filter in self.in_subs[source].items():
                     if self.concerns(filter, n, effort):
                         self.out_subs[n].add((source, id), id, filter, effort)
-        told = [answer for n in self.neighbours for answer in self.on_peer_forgot(n, undelivered.get(n, ()), now)]
-        return told + following
+        again = [answer for n in self.neighbours for answer in self.on_peer_forgot(n, undelivered.get(n, ()), now)]
+        return again + following
 
     def _known_from(self, peer: NodeId) -> list[tuple[str, EntryId]]:
         """All that `peer` has told us."""

@@ -133,7 +133,7 @@ class TreeBarrier:
     """On a tree a question pushes before it all that was sent to the old place. Nothing is kept.
 
     A question follows where a session went from broker to broker, each time for a later attempt of its client. Where it
-    meets an earlier one again, the session was lost with a disk: otherwise the question would go round for ever.
+    meets an earlier one again, the session was lost with a disk: otherwise the question would go round without end.
     """
 
     label = "transfer barrier"
