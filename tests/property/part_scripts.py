@@ -244,13 +244,12 @@ REVIEWED = Script(
         )
     ]
     + [
-        ("on_message", ("n", message, 0.0))
-        for message in (
-            Advertise(("pat", "first"), parse("ALL x = -5000")),
-            Advertise(("pat", "many"), parse("ALL x >= 0")),  # of which some are told
-            Unadvertise(("pat", "first")),
-            Advertise(("pat", "later"), parse("ALL x < -310 AND ALL x > -400")),
-        )
+        ("on_message", ("n", Advertise(("pat", "first"), parse("ALL x = -5000")), 0.0)),
+        ("on_message", ("n", Advertise(("pat", "many"), parse("ALL x >= 0")), 0.0)),  # of which some are told
+        ("follow", ("n", SessionUnknown("ann", "n", 1))),
+        ("on_message", ("n", Unadvertise(("pat", "first")), 0.0)),
+        ("on_message", ("n", Advertise(("pat", "later"), parse("ALL x < -310 AND ALL x > -400")), 0.0)),
+        ("follow", ("n", SessionUnknown("ann", "n", 2))),
     ],
     [("on_timer_due", (("review", "n"), 0.0))] * 5,
 )
@@ -265,6 +264,8 @@ SCRIPTS: dict[str, Script] = {
     "ReviewState.left": REVIEWED,
     "ReviewState.comparing_left": REVIEWED,
     "ReviewState.placing_left": REVIEWED,
+    "ReviewState.following": REVIEWED,
+    "ReviewState.later_following": REVIEWED,
     "RetainedState.rests": IN_SLICES,
     "ArrivalState.unplaced": BRINGING,
     "ArrivalState.asks_later": BRINGING,

@@ -185,6 +185,26 @@ def test_trunks_that_break_all_the_time_lose_nothing_that_an_event_broker_accept
     assert summary.islands["coordinated"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "more"),
+    [
+        # a session was fetched before its client had subscribed
+        (5_084, ["run.duration_s=110", "run.settle_s=80", "radio.speed_mps=25", "radio.lease_s=8", "radio.move_s=110"]),
+        # what a client had received before it crashed was forgotten by the checker
+        (
+            6_149,
+            [
+                *("run.duration_s=60", "run.settle_s=300", "radio.speed_mps=40", "radio.devices=20"),
+                *("radio.lease_s=60", "radio.crashes_per_s=0.1", "radio.keeps_disk=true"),
+            ],
+        ),
+    ],
+)
+def test_a_run_that_once_broke_holds(seed, more):
+    assert run(with_changes(named("adhoc"), ["radio.meeting=coordinate", *more]), seed).violations == ()
+
+
 def test_event_brokers_that_keep_nothing_for_each_other_are_seen(monkeypatch):
     monkeypatch.setattr(EventBroker, "_keep", lambda self, island, wanted, events, until, now: [])
     changes = ["run.duration_s=110", "run.settle_s=80", "radio.speed_mps=25", "radio.meeting=coordinate"]

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from godwit.mobility.arrival_entries import ArrivalEntries
 from godwit.mobility.attach_policies.carry import CarryPolicy
 from godwit.mobility.modes import MODES
 from godwit.mobility.relocation import Relocation
@@ -158,7 +159,7 @@ def forgets_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asks_for_the_session_before_it_subscribes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Relocation, "expect", lambda *_: None)
+    monkeypatch.setattr(ArrivalEntries, "expect", lambda *_, **__: None)
 
 
 def never_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from godwit.mobility.arrival_entries import ArrivalEntries
 from godwit.mobility.attach_policies.presubscribe import PresubscribePolicy
-from godwit.mobility.relocation import Relocation
 from godwit.simulator.run import Simulation, run
 from godwit.simulator.scenario import Scenario, with_changes
 from tests.seeds import few
@@ -58,7 +58,7 @@ def test_a_broker_ahead_that_asks_before_it_subscribes_is_seen_to_lose(monkeypat
 
     def careless(policy, peer, message, now):
         with monkeypatch.context() as patched:
-            patched.setattr(Relocation, "expect", lambda *_, **__: None)
+            patched.setattr(ArrivalEntries, "expect", lambda *_, **__: None)
             return ahead(policy, peer, message, now)
 
     monkeypatch.setattr(PresubscribePolicy, "on_presubscribe", careless)

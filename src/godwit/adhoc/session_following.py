@@ -23,8 +23,9 @@ hands it on to its clients and neighbours.
 3. A client that waits, waits for `fetch_s` at most. Nothing it says is handled before its session is there.
 4. Of several holders the one that answers first is listened to. The others offer theirs later.
 5. All tables are bounded by the members of an event broker and by the leaders that it knows of.
-6. An offered session is taken when its client has subscribed here, so that later events are routed here. What is kept
-   for this island is fetched at once: the question follows what is wanted here over the same trunks.
+6. An offered session is taken when its client has subscribed here, so that later events are routed here. In the same
+   way, a client that was attached without its session before, and has not subscribed yet, is so again.
+   What is kept for this island is fetched at once: the question follows what is wanted here over the same trunks.
 
 *Paper.* [mobile §3.1] "both could operate in a coordinated fashion as discussed in Section 4"; [mobile §4.3] hand-off
 between brokers. The barrier is that of [rebeca §4]: subscribe, then fetch along the same way.
@@ -148,7 +149,11 @@ class SessionFollowing:
         device, client = self._device, parts[0].client
         assert device.broker is not None
         if fetch.part == "state":
-            fetch.part, fetch.is_new = "queue", device.broker.sessions.session(client) is None
+            session, state = device.broker.sessions.session(client), parts[0].state
+            if session is not None and not session.subscriptions and state is not None and state.subscriptions:
+                self._finish(client, now)  # rule 6
+                return
+            fetch.part, fetch.is_new = "queue", session is None
             if fetch.is_new:
                 device.let("broker", device.broker.take(parts, lease_s, now))
             self._ask(client, fetch, "queue", now)  # behind the subscriptions

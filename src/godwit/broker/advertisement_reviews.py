@@ -6,6 +6,10 @@ goes on when its timer is due, and what others send passes in between. A review 
 that are there when the pass begins. A pass is for filters that were added, and compares the subscriptions that the
 neighbour does not have with them; or for filters that were withdrawn, and compares those that it has.
 
+A publisher that moves publishes again when its session has come, since on every link the session follows the
+subscriptions that its advertisement has called to the new place (`mobility/relocation.py`). So a message about a client
+that moves waits here, on its way to a neighbour, for all that this neighbour has called by then.
+
 *Rules.*
 1. At its end the neighbour is told what it would have been told at once. A subscription that comes, changes or goes
    meanwhile is compared with all advertisements when that happens, and need not wait for the review.
@@ -13,13 +17,15 @@ neighbour does not have with them; or for filters that were withdrawn, and compa
    so that what both attract stays told.
 3. A neighbour has not been told all while a review is under way: `Synced` waits for its end.
 4. Between two parts of a review its state is in snapshots: a replay sends the same messages.
+5. Messages that follow a review stay in their order. Each waits for the end of the pass that looks for what was added
+   before it came, however much is added later. If there are more than `FOLLOWING_MAX`, all of them go at once.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 from godwit.broker.effects import StartTimer
-from godwit.broker.messages import Advertise, EntryId, NodeId, Subscribe, Unadvertise, Unsubscribe
+from godwit.broker.messages import Advertise, EntryId, Message, NodeId, Subscribe, Unadvertise, Unsubscribe
 from godwit.broker.placements import Change
 from godwit.broker.reductions import Outgoing, intersects
 from godwit.broker.routing import Answer, Forward
@@ -38,6 +44,7 @@ STEPS_OF_CHANGE = 50  # to place a filter and to send it
 COMPARING_EFFORT_MAX = 200_000  # steps of a pass, and for each subscription:
 COMPARING_EFFORT_EACH = 20
 PLACING_EFFORT_MAX = 200_000  # steps of all that is placed in a pass
+FOLLOWING_MAX = 10_000  # messages
 WITHDRAWN_MAX = 64  # filters in a pass; of more, each subscription is compared with what is advertised still
 
 
@@ -59,13 +66,18 @@ class ReviewedTables(Protocol):
 class Review:
     """Of one neighbour: what has changed, and the subscriptions of this pass that are left, the next one last."""
 
-    __slots__ = ("changed", "comparing", "is_adding", "later_added", "later_withdrawn", "left", "placing")
+    __slots__ = (
+        "changed", "comparing", "following", "is_adding", "later_added", "later_following", "later_withdrawn", "left",
+        "placing",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.changed: dict[Filter, None] = {}
         self.is_adding = True
         self.later_added: dict[Filter, None] = {}
         self.later_withdrawn: dict[Filter, None] = {}
+        self.following: list[Message] = []  # which go when this pass ends
+        self.later_following: list[Message] = []  # or the next one
         self.left: dict[NodeId, list[EntryId]] = {}
         self.comparing = self.placing = Effort(0)
 
@@ -79,6 +91,7 @@ class Review:
         self.left = {
             source: list(entries)[::-1] for source, entries in in_subs.items() if entries and source != neighbour
         }
+        self.following, self.later_following = self.later_following, []
         count = sum(map(len, self.left.values()))
         self.comparing = Effort(COMPARING_EFFORT_MAX + COMPARING_EFFORT_EACH * count)
         self.placing = Effort(PLACING_EFFORT_MAX)
@@ -98,9 +111,27 @@ class Reviews:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def clear(self) -> None:
-        """All neighbours have been told what concerns them."""
+    def clear(self) -> list[Answer]:
+        """All neighbours have been told what concerns them. What follows the reviews goes now."""
+        answers = [Forward(n, message) for n, each in self._under_way.items() for message in _followers(each)]
         self._under_way.clear()
+        return list[Answer](answers)
+
+    def following(self) -> list[Message]:
+        """The messages that wait here."""
+        return [message for each in self._under_way.values() for message in _followers(each)]
+
+    def follow(self, neighbour: NodeId, message: Message) -> list[Answer]:
+        """Send a message behind the subscriptions that this neighbour has called, now or later. (rule 5)"""
+        review = self._under_way.get(neighbour)
+        if review is None or not (review.is_adding or review.later_added):
+            return [Forward(neighbour, message)]
+        (review.later_following if review.later_added else review.following).append(message)
+        if len(_followers(review)) <= FOLLOWING_MAX:
+            return []
+        released = _followers(review)
+        review.following, review.later_following = [], []
+        return [Forward(neighbour, each) for each in released]
 
     def note(self, neighbour: NodeId, added: Filter | None, withdrawn: Filter | None) -> None:
         """A neighbour advertises this, or does so no longer. The caller begins the review."""
@@ -136,6 +167,7 @@ class Reviews:
                 steps += 1 + before - (review.comparing.left + review.placing.left) + STEPS_OF_CHANGE * len(changes)
                 if not ids:
                     del review.left[source]
+            answers += [Forward(neighbour, message) for message in review.following]
             if not review.later_added and not review.later_withdrawn:
                 del self._under_way[neighbour]
                 break
@@ -166,6 +198,8 @@ class Reviews:
                 {source: tuple(reversed(ids)) for source, ids in each.left.items()},
                 each.comparing.left,
                 each.placing.left,
+                tuple(each.following),
+                tuple(each.later_following),
             )
             for neighbour, each in self._under_way.items()
         }
@@ -179,6 +213,12 @@ class Reviews:
             review.later_withdrawn = dict.fromkeys(each.later_withdrawn)
             review.left = {source: list(reversed(ids)) for source, ids in each.left.items()}
             review.comparing, review.placing = Effort(each.comparing_left), Effort(each.placing_left)
+            review.following = list(cast(tuple[Message, ...], each.following))
+            review.later_following = list(cast(tuple[Message, ...], each.later_following))
+
+
+def _followers(review: Review) -> list[Message]:
+    return [*review.following, *review.later_following]
 
 
 def tell_changes(

@@ -242,6 +242,10 @@ class TreeRouting:
             answers += self.reviews.begin(source, now)
         return answers + self.further.on_advertised(source, common or Effort(ADVERTISING_EFFORT_MAX))
 
+    def follow(self, neighbour: NodeId, message: Message) -> list[Answer]:
+        """Send a message behind the subscriptions that a neighbour has called. (rule 5 of the reviews)"""
+        return self.reviews.follow(neighbour, message)
+
     # ------------------------------------------------------------ events
 
     def set_context(self, client: NodeId, context: Attributes | None, now: float) -> list[Answer]:
@@ -377,7 +381,7 @@ class TreeRouting:
         self.awaiting[ADVERTISEMENTS] = dict.fromkeys(self.neighbours if self.advertised else ())
         for told in self.told_all.values():
             told.clear()
-        self.reviews.clear()
+        following = self.reviews.clear()
         for n in self.neighbours:
             self.out_ads[n], self.out_subs[n] = self.new_outgoing(), self.new_outgoing()
             effort = self._telling_effort()
@@ -387,7 +391,8 @@ class TreeRouting:
                 for id, filter in self.in_subs[source].items():
                     if self.concerns(filter, n, effort):
                         self.out_subs[n].add((source, id), id, filter, effort)
-        return [answer for n in self.neighbours for answer in self.on_peer_forgot(n, undelivered.get(n, ()), now)]
+        again = [answer for n in self.neighbours for answer in self.on_peer_forgot(n, undelivered.get(n, ()), now)]
+        return again + following
 
     def _known_from(self, peer: NodeId) -> list[tuple[str, EntryId]]:
         """All that `peer` has told us."""
@@ -513,8 +518,8 @@ class TreeRouting:
         return list(wanted)
 
     def held_back(self) -> list[Message]:
-        """Messages that wait here for this broker's tables to be whole."""
-        return [Publish(event) for _, event in self.held]
+        """Messages that wait here for this broker's tables to be whole, or for what a neighbour must hear first."""
+        return [*(Publish(event) for _, event in self.held), *self.reviews.following()]
 
     def is_whole(self) -> bool:
         return not self.held and not any(self.awaiting.values())

@@ -5,7 +5,7 @@ from typing import ClassVar
 import msgspec
 
 from godwit.broker.messages import EntryId, NodeId
-from godwit.broker.state_types import AnyState
+from godwit.broker.state_types import AnyMessage, AnyState
 from godwit.filters.events import Event
 from godwit.filters.filters import Filter
 
@@ -22,12 +22,14 @@ class ReviewState(msgspec.Struct, frozen=True):
     left: dict[NodeId, tuple[EntryId, ...]]  # by source
     comparing_left: int  # steps
     placing_left: int
+    following: tuple[AnyMessage, ...] = ()  # messages that go at the end of this pass
+    later_following: tuple[AnyMessage, ...] = ()  # or of the next one
 
 
 class TreeState(msgspec.Struct, frozen=True, tag=True):
     """The tables of one broker. The matcher follows from them."""
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     in_subs: dict[NodeId, dict[EntryId, Filter]]  # by source: this broker's own clients, then every neighbour
     in_ads: dict[NodeId, dict[EntryId, Filter]]
     out_subs: dict[NodeId, AnyState]  # of the reduction, by neighbour

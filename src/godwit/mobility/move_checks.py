@@ -44,7 +44,9 @@ def check_move(message: Any) -> None:
     """`PeerFault` unless client, brokers, attempt and all it carries are what they must be."""
     if any(getattr(message, field, None) == "" for field in ("client", "home", "to", "via", "by")):
         raise PeerFault(f"{shown(message)}: clients and brokers have names")
-    if not all(is_whole(getattr(message, field, 0)) for field in ("attempt", "latest", "to_incarnation", "round")):
+    if not all(
+        is_whole(getattr(message, field, 0)) for field in ("attempt", "latest", "to_incarnation", "followed", "round")
+    ):
         raise PeerFault(f"{shown(message)}: attempts are whole numbers")
     if isinstance(message, Replay | Collected):
         _check_items(message)

@@ -62,6 +62,7 @@ class Relocate(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     to_incarnation: int = 1  # of `to`, which loses count of a session's numbers when it loses its memory
+    followed: int = -1  # tree family: for which attempt the session left the broker that has passed this on
 
 
 class Replay(msgspec.Struct, frozen=True, tag=True):
@@ -214,6 +215,7 @@ class AskInterests(msgspec.Struct, frozen=True, tag=True):
     home: NodeId
     to: NodeId
     attempt: int
+    followed: int = -1  # for which attempt the session left the broker that has passed this on
 
 
 class Interests(msgspec.Struct, frozen=True, tag=True):

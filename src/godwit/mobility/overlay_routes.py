@@ -9,6 +9,7 @@ declare the messages that travel so (`Handlers.relayed`), and which broker each 
 1. A broker whose tables are not whole yet holds these messages back as it holds events, for `HOLD_S` at most.
 2. A message to an unknown broker waits until somebody tells of that broker, for `UNSENT_S` at most: a client may have
    invented the name. `UNSENT_MAX` of them wait, `UNSENT_EACH_MAX` for one broker; what goes unsent is recorded.
+   On a tree they follow the subscriptions that the next broker has called (`broker/advertisement_reviews.py`).
 3. Names are gathered for `GATHER_S` before they are passed on: when a network of n brokers starts, each link bears a
    few messages of many names, and not n of one.
 4. What no honest broker sends is a `PeerFault`, before anything is changed.
@@ -26,6 +27,7 @@ from godwit.broker.graph import GraphRouting
 from godwit.broker.host import Host
 from godwit.broker.messages import NodeId
 from godwit.broker.state_types import AnyMessage
+from godwit.broker.tree import TreeRouting
 from godwit.errors import PeerFault
 from godwit.mobility.move_messages import Collected, ReachableBrokers, Replay
 from godwit.trace import Record
@@ -216,7 +218,7 @@ class OverlayRoutes:
         if self.graph is not None and self.knows(broker):
             effects += self.tell([broker], message, now)
         elif broker in self.routes:
-            self.host.send(self.routes[broker], message, effects, now)
+            self._send_over(self.routes[broker], message, effects, now)
         elif self.unsent_count < UNSENT_MAX and len(self.unsent.get(broker, ())) < UNSENT_EACH_MAX:
             if broker not in self.unsent:  # we have lost our memory, and will be told so by others
                 self.unsent[broker] = []
@@ -226,6 +228,13 @@ class OverlayRoutes:
         else:
             effects += self._not_sent(broker, message, NO_ROUTE)
         return effects
+
+    def _send_over(self, peer: NodeId, message: Any, effects: list[Effect], now: float) -> None:
+        routing = self.host.routing
+        if isinstance(routing, TreeRouting):
+            self.host.carry_out(routing.follow(peer, message), effects, now)
+        else:
+            self.host.send(peer, message, effects, now)
 
     def tell(self, targets: list[NodeId], message: Any, now: float) -> list[Effect]:
         """Graph family: send a message to several brokers that are known."""

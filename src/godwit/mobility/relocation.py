@@ -308,7 +308,7 @@ class Relocation:
         if session is not None and attempt > session.attempt:
             return self.barrier.depart(session, message, now)
         if arrival is not None and attempt > arrival.attach.attempt:
-            return self._give_when_it_comes(arrival, message, now)
+            return self._give_when_it_comes(arrival, structs.replace(message, followed=-1), now)
         if session is not None:
             return self.supersede(message, session.attempt, now)
         if arrival is not None:

@@ -61,6 +61,7 @@ class InTransit(Protocol):
     """The sessions that come and go, as a barrier sees them. (`relocation.py`)"""
 
     arrivals: dict[NodeId, Arrival]
+    moved: dict[NodeId, Relocate]
 
     def ask(self, arrival: Arrival, now: float) -> list[Effect]:
         """Ask for a session, and again after a while."""
@@ -129,7 +130,11 @@ class Barrier(Protocol):
 
 
 class TreeBarrier:
-    """On a tree a question pushes before it all that was sent to the old place. Nothing is kept."""
+    """On a tree a question pushes before it all that was sent to the old place. Nothing is kept.
+
+    A question follows where a session went from broker to broker, each time for a later attempt of its client. Where it
+    meets an earlier one again, the session was lost with a disk: otherwise the question would go round without end.
+    """
 
     label = "transfer barrier"
     transit: InTransit
@@ -158,9 +163,12 @@ class TreeBarrier:
     def refer(self, message: Relocate, home: NodeId, now: float) -> list[Effect]:
         """The question goes on."""
         client, to, attempt = message.client, message.to, message.attempt
-        if home in ("", to):  # nobody knows more, or the trail ends where it began
+        moved, followed = self.transit.moved.get(client), message.followed
+        if moved is not None and moved.to == home:
+            home, followed = ("" if moved.attempt <= followed else home), moved.attempt
+        if home in ("", to):  # nobody knows more, or the trail ends where it began, or leads back
             return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
-        return self.routes.send_to(home, Relocate(client, home, to, attempt, message.to_incarnation), now)
+        return self.routes.send_to(home, Relocate(client, home, to, attempt, message.to_incarnation, followed), now)
 
     def depart(self, session: Session, message: Relocate, now: float) -> list[Effect]:
         """The question has pushed everything before it."""
@@ -201,7 +209,7 @@ class TreeBarrier:
 class TransferBarrierState(msgspec.Struct, frozen=True, tag=True):
     """Sessions that go when everybody has flushed, which brokers have, and which are not waited for."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     departing: dict[NodeId, Relocate]
     flushed: dict[FlushKey, tuple[NodeId, ...]]
     absent: tuple[NodeId, ...]

@@ -478,7 +478,7 @@ class AdHocWorld:
         broker = self.node(leader).broker
         if broker is None or client not in self.configs or id in self.delivered[client]:
             return False
-        had = [*self.delivered[client], *queued_events(broker, client, id[0])]
+        had = [*self.delivered[client], *self._earlier[client], *queued_events(broker, client, id[0])]
         return any(publisher == id[0] and number >= id[1] + SEEN_WINDOW for publisher, number in had)
 
     def _may_be_overtaken(self, name: str, id: EventId) -> bool:

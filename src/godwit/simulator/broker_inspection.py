@@ -18,6 +18,7 @@ from godwit.broker.messages import Packet, Publish
 from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import ContextForwarding
 from godwit.broker.stream_messages import HopPacket, SentAgain, event_message
+from godwit.broker.tree import TreeRouting
 from godwit.client.client import Client
 from godwit.filters.contexts import may_match
 from godwit.filters.events import Event
@@ -163,7 +164,8 @@ def _replays(broker: Broker, others: Others) -> Iterator[Replay | Collected]:
     outboxes = (link.outbox for link in broker.links.values() if link.outbox)
     routes = broker.component(OverlayRoutes)
     held = (message for _, message in routes.held)
-    for message in chain(*outboxes, held, *routes.unsent.values()):
+    following = broker.routing.held_back() if isinstance(broker.routing, TreeRouting) else ()
+    for message in chain(*outboxes, held, *routes.unsent.values(), following):
         if type(message) is Replay or type(message) is Collected:
             yield message
     if isinstance(broker.routing, GraphRouting):

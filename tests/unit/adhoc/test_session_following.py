@@ -11,8 +11,8 @@ from godwit.adhoc.event_broker import EventBroker
 from godwit.adhoc.parted_islands import island_of
 from godwit.adhoc.radio_messages import HandSession, OfferSessions, WantSession, check_following
 from godwit.broker.broker_config import BrokerConfig
-from godwit.broker.effects import Heard
-from godwit.broker.messages import Publish, QueuedEvent, Request, Subscribe, Synced, Unsubscribe
+from godwit.broker.effects import Closed, Heard, Opened
+from godwit.broker.messages import Attach, Publish, QueuedEvent, Request, Subscribe, Synced, Unsubscribe
 from godwit.client.client import Client, ClientConfig
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
@@ -171,3 +171,27 @@ def test_an_event_broker_fetches_what_another_one_keeps_for_its_island_and_hands
     assert told(node, trunk) == [WantSession("here/", 1, "here", "done", "there")]
     assert broker.sessions.session("here/") is None
     assert len(node.following) == 0
+
+
+def test_a_client_that_was_let_in_without_its_session_and_has_not_subscribed_is_let_in_without_it_again() -> None:
+    """It gets its session when it has subscribed: what the holder accepts before that goes nowhere else."""
+    node, broker = holder()
+    trunk = trunked(node, "old")
+    broker.forget("ann", 1.0)
+    broker.handle(Opened("ann"), 1.0)
+    broker.handle(Heard("ann", Attach("ann", attempt=ATTEMPT - 1)), 1.0)
+    broker.handle(Closed("ann"), 1.0)
+    told(node, trunk)
+    circuit = Circuit(("ann", 1), "ann")
+    assert node.following.on_attach(circuit, Attach("ann", session="old/1/1", attempt=ATTEMPT, home="old"), 1.0)
+    assert told(node, trunk) == [WantSession("ann", ATTEMPT, "here", "state", "")]
+    [old] = handed_over("old", 2)
+    state = HandSession("old", "here", 30.0, "state", structs.replace(old, to="here", attempt=1, items=()))
+    node.following.on_message(trunk.name, state, 1.0)
+    assert not node.following.awaits(circuit)
+    assert told(node, trunk) == []
+    broker.handle(Opened("again"), 1.0)
+    broker.handle(Heard("again", Attach("ann", attempt=ATTEMPT)), 1.0)
+    broker.handle(Heard("again", Request(1, Subscribe(("ann", "s"), TRUE))), 1.0)
+    node.following.on_message(trunk.name, OfferSessions("old", {"ann": 1}), 1.0)
+    assert told(node, trunk) == [WantSession("ann", ATTEMPT, "here", "queue", "old")]

@@ -140,3 +140,54 @@ def test_after_many_withdrawals_subscriptions_are_compared_with_what_is_advertis
         routing.on_message("n", Unadvertise(("pat", f"{number}")), 0.0)
     parts(routing)
     assert len(routing.out_subs["n"].told) == 300 - 15
+
+
+def test_a_message_that_follows_the_tables_waits_for_what_the_neighbour_has_called_by_then() -> None:
+    """What is added later, and what is withdrawn, delays it no longer."""
+    routing = with_subscriptions()
+    message = Synced("advertisements")  # as any message
+    assert routing.follow("n", message) == [Forward("n", message)]
+    routing.on_message("n", Advertise(("pat", "a"), TRUE), 0.0)
+    assert routing.follow("m", message) == [Forward("m", message)]
+    assert routing.follow("n", ADS) == []
+    routing.on_message("n", Advertise(("pat", "b"), parse("y = 1")), 0.0)
+    assert routing.follow("n", SUBS) == []
+    assert routing.held_back() == [ADS, SUBS]
+    every = [told(part) for part in parts(routing)]
+    assert [part for part in every if ADS in part or SUBS in part] == [every[-1]]
+    assert every[-1][-2:] == [ADS, SUBS]
+    routing.on_message("n", Unadvertise(("pat", "a")), 0.0)
+    assert "n" in routing.reviews
+    assert routing.follow("n", message) == [Forward("n", message)]
+
+
+def test_a_message_does_not_wait_for_what_a_neighbour_calls_after_it() -> None:
+    routing = with_subscriptions()
+    routing.on_message("n", Advertise(("pat", "a"), parse("ALL x < 700")), 0.0)
+    assert routing.follow("n", ADS) == []
+    for number in range(700, MANY, 100):
+        routing.on_message(
+            "n", Advertise(("pat", f"{number}"), parse(f"ALL x BETWEEN {number} AND {number + 99}")), 0.0
+        )
+    every = [told(part) for part in parts(routing)]
+    at = [ADS in part for part in every].index(True)
+    assert 0 < at < len(every) - 1
+    assert sum(len(part) for part in every[at + 1 :]) > 0
+
+
+def test_of_many_messages_that_follow_a_review_all_go_at_once_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advertisement_reviews, "FOLLOWING_MAX", 2)
+    routing = with_subscriptions()
+    routing.on_message("n", Advertise(("pat", "a"), TRUE), 0.0)
+    assert [routing.follow("n", each) for each in (ADS, SUBS)] == [[], []]
+    assert routing.follow("n", ADS) == [Forward("n", each) for each in (ADS, SUBS, ADS)]
+    assert routing.held_back() == []
+
+
+def test_in_another_life_what_follows_a_review_goes_behind_all_that_is_told_again() -> None:
+    routing = with_subscriptions()
+    routing.on_message("n", Advertise(("pat", "a"), TRUE), 0.0)
+    routing.follow("n", ADS)
+    again = told(routing.begin_life(2, {}, 0.0))
+    assert again[-1] == ADS
+    assert len([each for each in again if isinstance(each, Subscribe)]) == MANY

@@ -39,7 +39,7 @@ def test_a_snapshot_names_its_format_its_kinds_and_its_fields() -> None:
     assert (data["format"], data["version"]) == (FORMAT, 1)
     assert data["kinds"] == {
         "BrokerState": 4,
-        "TreeState": 4,
+        "TreeState": 5,
         "CoveringState": 1,
         "FollowedFiltersState": 2,
         "GroupsState": 1,

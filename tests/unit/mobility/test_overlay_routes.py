@@ -9,9 +9,20 @@ import pytest
 from godwit.broker.component import Handlers, RelayedHandler
 from godwit.broker.effects import Effect
 from godwit.broker.host import Host
-from godwit.broker.messages import NodeId
+from godwit.broker.messages import (
+    Advertise,
+    Attach,
+    Attached,
+    Delivery,
+    NodeId,
+    Publish,
+    Request,
+    Subscribe,
+)
 from godwit.codec import register_messages
 from godwit.errors import PeerFault
+from godwit.filters.events import event
+from godwit.filters.language import parse
 from godwit.mobility import overlay_routes
 from godwit.mobility.extensions import register_component
 from godwit.mobility.move_messages import ReachableBrokers
@@ -136,3 +147,28 @@ def test_as_many_brokers_as_allowed_can_be_reached_and_no_more(monkeypatch: pyte
         routes.on_reachable_brokers("b", ReachableBrokers(("x", "y", "z")), 2.0)
     routes.on_reachable_brokers("b", ReachableBrokers(("x", "y")), 2.0)
     assert {"x", "y"} <= routes.routes.keys()
+
+
+@pytest.mark.parametrize("reduction", ["simple", "covering"])
+def test_a_publisher_that_moves_publishes_again_when_the_subscriptions_for_it_are_there(reduction: str) -> None:
+    """Broker b tells c of many subscriptions, a part at a time, and passes the session on behind them."""
+    subscriptions, everything = 1_000, parse("ALL x >= 0")
+    net = machines("a-b b-c", advertisements="required", reduction=reduction)
+    net.pass_time(1.0)
+    net.say("b", "s", Attach("ann"))
+    for number in range(subscriptions):
+        net.say("b", "s", Request(number + 1, Subscribe(("ann", f"s{number}"), parse(f"ALL x = {number}"))))
+    net.say("a", "p1", Attach("pub", attempt=1))
+    net.say("a", "p1", Request(1, Advertise(("pub", "all"), everything)))
+    net.pass_time(5.0)
+    [session] = [said.session for _, over, said in net.told if over == "p1" and isinstance(said, Attached)]
+    wanted = (Advertise(("pub", "all"), everything),)
+    net.say("c", "p2", Attach("pub", session=session, home="a", attempt=2, wanted=wanted))
+    while not any(over == "p2" and isinstance(said, Attached) for _, over, said in net.told):
+        net.pass_time(0.01)
+    published = range(1, 11)
+    for number in published:
+        said = event({"x": 100 * number - 1}, publisher="pub", sequence=number)
+        net.say("c", "p2", Request(number + 1, Publish(said)))
+    net.pass_time(1.0)
+    assert [said.event.sequence for _, _, said in net.told if isinstance(said, Delivery)] == list(published)

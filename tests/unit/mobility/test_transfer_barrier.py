@@ -3,7 +3,14 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from godwit.broker.messages import Attach, Attached
+from godwit.mobility.move_messages import Relocate
+from godwit.mobility.relocation import Relocation
 from godwit.mobility.transfer_barrier import GraphBarrier
+from godwit.testing import machines
+from tests.property.roaming_line import RoamingLine
 
 KEY = ("ann", 1, "n")
 
@@ -28,3 +35,36 @@ def test_who_cannot_be_reached_is_waited_for_once_and_who_can_be_is_waited_for_a
     hops["gone"] = "n"  # it is back
     assert not waiting.has_flushed(KEY)
     assert list(waiting.absent) == []
+
+
+@pytest.mark.parametrize(
+    ("family", "mode"), [("tree", "relocate"), ("tree", "ask"), ("tree", "named"), ("graph", "ask"), ("graph", "named")]
+)
+def test_a_question_for_a_session_that_died_with_a_disk_ends_where_it_was_before(family: str, mode: str) -> None:
+    """It was at c and at a in turn, and was lost; what both remember leads from one to the other."""
+    net = RoamingLine(family=family)
+    net.say("a", "c1", Attach("ann", mode=mode))
+    net.pass_time(1.0)
+    [session] = net.sessions_told()
+    net.brokers["a"].sessions.end("ann", net.now, "lost")
+    for name, to, attempt in (("a", "c", 12), ("c", "a", 13)):
+        net.brokers[name].component(Relocation).remember_moved(Relocate("ann", name, to, attempt))
+    net.say("b", "c2", Attach("ann", session=session, home="a", attempt=14, mode=mode))
+    net.pass_time(1.0)
+    assert net.is_attached("b", "c2")
+    assert all(not link.outbox for broker in net.brokers.values() for link in broker.links.values())
+
+
+@pytest.mark.parametrize("mode", ["relocate", "ask"])
+def test_a_question_follows_a_session_to_a_broker_where_it_was_before(mode: str) -> None:
+    net = machines("a-b b-c c-d")
+    net.pass_time(1.0)
+    net.say("a", "c1", Attach("ann", mode=mode))
+    [session] = [said.session for _, _, said in net.told if isinstance(said, Attached)]
+    for attempt, (before, name) in enumerate(
+        (("a", "b"), ("b", "a"), ("a", "c"), ("b", "d")), 2
+    ):  # with the last it has forgotten some
+        net.say(name, f"c{attempt}", Attach("ann", session=session, home=before, attempt=attempt, mode=mode))
+        assert [said.session for _, over, said in net.told if over == f"c{attempt}" and isinstance(said, Attached)] == [
+            session
+        ]

@@ -68,11 +68,12 @@ class AskPolicy:
             home = arrival.attach.home
             if home in ("", to, self.host.name) or arrival.is_coming:  # nobody else knows; it will ask again
                 return []
-            return self.routes.send_to(home, AskInterests(client, home, to, attempt), now)
+            return self.routes.send_to(home, AskInterests(client, home, to, attempt, message.followed), now)
         if moved is not None and moved.to != to:
-            if attempt > moved.attempt:
-                return self.routes.send_to(moved.to, AskInterests(client, moved.to, to, attempt), now)
-            return relocation.supersede(message, moved.attempt, now)
+            if attempt <= moved.attempt:
+                return relocation.supersede(message, moved.attempt, now)
+            if moved.attempt > message.followed:  # else it was here before: as in `TreeBarrier`
+                return self.routes.send_to(moved.to, AskInterests(client, moved.to, to, attempt, moved.attempt), now)
         return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
 
     def on_interests(self, peer: NodeId, message: Interests, now: float) -> list[Effect]:
