@@ -120,12 +120,13 @@ def _metadata(
 
 def _state(lay: Layout, slots: int) -> tuple[dict[str, int], dict[str, Array]]:
     """What a layout holds, numbers and arrays by name, but for what `_scratch` makes again."""
+    lay.growing_maps = None
     before = dict(vars(lay))
     lay._scratch(max(slots, len(lay.bin_rows)))
     scalars: dict[str, int] = {}
     arrays: dict[str, Array] = {}
     for name, value in before.items():
-        if value is not vars(lay)[name] or callable(value):
+        if value is not vars(lay)[name] or callable(value) or value is None:
             continue
         if isinstance(value, np.ndarray):
             arrays[f"layout.{name}"] = value

@@ -113,7 +113,7 @@ class IndexMatcher(Matcher):
         """Whether to place now what was compiled: the next event would otherwise wait for all of it."""
         rows, words = len(self._compiler.rows) // 4, len(self._compiler.tests)
         enough = self._layout.row_count // WAITING_SHARE
-        return rows > max(WAITING_ROWS // times_slower(), enough) or words > 3 * max(
+        return rows > max(min(WAITING_ROWS, self._layout.rows_at_a_time // 2) // times_slower(), enough) or words > 3 * max(
             WAITING_TESTS // times_slower(), enough
         )
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from godwit.matching import access_paths, kernels
+from godwit.matching.bitmaps import GrowingMaps, Maps, cleared, new_maps
 from godwit.matching.kernels import (
     ACCESS_BITMAP,
     ACCESS_MEMBERS_MAX,
@@ -83,13 +84,6 @@ def grown(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
         return array
     bigger = np.zeros((max(length, len(array) * 3 // 2 + 64), *array.shape[1:]), dtype=array.dtype)
     bigger[: len(array)] = array
-    return bigger
-
-
-def _with_words(maps: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint64]:
-    """A copy of bitmaps with room for more words. Memory that is not written yet is not touched."""
-    bigger = np.zeros((*maps.shape[:-1], words), dtype=np.uint64)
-    bigger[..., : maps.shape[-1]] = maps
     return bigger
 
 
@@ -259,8 +253,16 @@ class Layout:
         self.make_ready(len(slots))
         self._count_uses(self.placed, last)
         chosen = self._choose(self.placed, last)
+        in_maps = int(self.counts[2])
         self._fill(self.placed, last, self.placed, chosen)
+        self._grow_maps_ahead(int(self.counts[2]) - in_maps)
         self.placed = last
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """How many rows can be placed in a piece, about, for what was placed until now."""
+        in_maps = int(self.counts[2])
+        return PIECE_ROWS * max(1, self.placed) // max(1, self.placed + (RECORDS_OF_BITMAP - 1) * in_maps)
 
     def _move(
         self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int
@@ -322,8 +324,7 @@ class Layout:
             for span in spans:
                 self._choose_access(*span, chosen)
                 yield
-        self._make_maps(chosen.access)
-        yield
+        yield from self._make_maps(chosen.access, is_serving=rows is None)
         yield from self._make_buckets(spans, chosen.access)
         for first, end in _spans_by_cost(chosen.access, PIECE_RECORDS // times_slower() if rows is None else None):
             self._fill(first, end, 0, chosen)
@@ -331,7 +332,7 @@ class Layout:
         self.placed = self.laid_out = last
         self._scratch(len(slots))
         while self.placed < self.row_count:
-            self._place_rows(slots, min(self.placed + each, self.row_count))
+            self._place_rows(slots, min(self.placed + min(each, self.rows_at_a_time), self.row_count))
             yield
 
     def _make_bins(self, slots: list[Slot]) -> Iterator[None]:
@@ -414,14 +415,19 @@ class Layout:
             self.tests, self.bin_rows, self.bounds, self.bucket_percent / 100,
         )  # fmt: skip
 
-    def _make_maps(self, access: Ints) -> None:
+    def _make_maps(self, access: Ints, is_serving: bool) -> Iterator[None]:
         in_maps = np.flatnonzero(access == ACCESS_BITMAP)
         slot_use, node_use = np.zeros(len(self.bin_rows), dtype=np.int64), np.zeros(len(self.nodes), dtype=np.int64)
         access_paths.count_columns(in_maps, self.rows, self.tests, slot_use, node_use)
         slot_use[self.bin_rows < 0] = 0
         self.map_slots = _most_used(slot_use, 1, COLUMNS_MAX)
         self.map_nodes = _most_used(node_use, NODE_COLUMN_USES + len(in_maps) // NODE_COLUMN_SHARE, NODE_COLUMNS_MAX)
-        self._make_empty_maps(len(in_maps))
+        self._make_empty_maps(len(in_maps) * 5 // 4 if is_serving else len(in_maps))
+        yield from cleared(self._all_maps)
+
+    @property
+    def _all_maps(self) -> Maps:
+        return self.maps, self.sure_maps, self.node_maps
 
     def _make_empty_maps(self, rows: int) -> None:
         if not rows:
@@ -431,20 +437,28 @@ class Layout:
         while shift < SHIFT_MAX and 16 * (BINS >> shift) * words * len(self.map_slots) > budget:
             shift += 1
         self.counts[6] = shift
-        self.maps = np.zeros((len(self.map_slots) + 1, (BINS >> shift) + 2, words), dtype=np.uint64)
-        self.sure_maps = np.zeros_like(self.maps)
-        self.node_maps = np.zeros((len(self.map_nodes), words), dtype=np.uint64)
+        self.maps, self.sure_maps, self.node_maps = new_maps(
+            rows, len(self.map_slots), len(self.map_nodes), BINS >> shift
+        )
+        self.growing_maps: GrowingMaps | None = None
         self.map_conjunctions: Ints = np.zeros(words * 64, dtype=np.int32)
         self.map_subscriptions: Ints = np.zeros(words * 64, dtype=np.int32)
 
     def _grow_maps(self) -> None:
-        words = self.maps.shape[2]
-        more = words // 2 + 8
-        self.maps = _with_words(self.maps, words + more)
-        self.sure_maps = _with_words(self.sure_maps, words + more)
-        self.node_maps = _with_words(self.node_maps, words + more)
-        self.map_conjunctions = np.pad(self.map_conjunctions, (0, more * 64))
-        self.map_subscriptions = np.pad(self.map_subscriptions, (0, more * 64))
+        growing = self.growing_maps or GrowingMaps(self._all_maps, int(self.counts[2]))
+        self.maps, self.sure_maps, self.node_maps = growing.finish()
+        self.growing_maps = None
+        more = 64 * self.maps.shape[2] - len(self.map_conjunctions)
+        self.map_conjunctions = np.pad(self.map_conjunctions, (0, more))
+        self.map_subscriptions = np.pad(self.map_subscriptions, (0, more))
+
+    def _grow_maps_ahead(self, placed: int) -> None:
+        """Copy a part of nearly full bitmaps into larger ones, after so many rows were placed in them."""
+        used = int(self.counts[2])
+        if self.growing_maps is None and placed and GrowingMaps.is_time(self._all_maps, used):
+            self.growing_maps = GrowingMaps(self._all_maps, used)
+        if self.growing_maps is not None and placed:
+            self.growing_maps.go_on(used, placed)
 
     def _make_buckets(self, spans: list[tuple[int, int]], access: Ints) -> Iterator[None]:
         """Give every bucket exactly the room it needs now, side by side."""
