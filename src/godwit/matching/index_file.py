@@ -431,7 +431,7 @@ class Residuals(MutableMapping[int, tuple[Filter, ...]]):
         self._read[row] = parts
 
     def __delitem__(self, row: int) -> None:
-        raise TypeError("rows are forgotten all at once, by making another dict")
+        del self._read[row]  # of those added since: those of the file are forgotten all at once, by making another dict
 
     def __iter__(self) -> Iterator[int]:
         return iter(dict.fromkeys([*self._rows.tolist(), *self._read]))

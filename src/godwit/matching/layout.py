@@ -7,7 +7,7 @@ events have been seen to learn from; so its cost per change stays small. A large
 a `twin` is laid out in pieces (`pieces`) while this one serves, and then takes its place.
 
 *Rules.*
-1. A removed subscription is stamped `DEAD` and forgotten at the next `compact`; until then it costs only its place.
+1. A removed subscription is stamped `DEAD` and forgotten at the next `Rebuilding`; until then it costs only its place.
 2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 records in use, 4 records left behind, 5
    residual rows, 6 the shift from a bin to its row in the bitmaps, 7 what touching ahead folded up (scratch).
 3. A twin has its own `tests`, because laying out puts the tests of a row into another order, and records tell how many
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from godwit.matching import access_paths, kernels
+from godwit.matching import access_paths, kernels, rewriting
 from godwit.matching.bitmaps import GrowingMaps, Maps, cleared, new_maps
 from godwit.matching.kernels import (
     ACCESS_BITMAP,
@@ -28,7 +28,6 @@ from godwit.matching.kernels import (
     BINS,
     CHUNK,
     CODE,
-    DEAD,
     HULL_ABSENT,
     HULL_ANYTHING,
     LEVELS,
@@ -274,16 +273,8 @@ class Layout:
             old += [pair[0] for pair in pairs]
             new += [pair[1] for pair in pairs]
             starts[slot + 1] = starts[slot] + sum(len(pair[0]) for pair in pairs)
-        access_paths.move_labels(
-            self.rows,
-            rows_before,
-            self.nodes,
-            nodes_before,
-            self.tests,
-            starts,
-            np.concatenate(old),
-            np.concatenate(new),
-        )
+        for source, count in ((self.rows, rows_before), (self.nodes, nodes_before)):
+            rewriting.move_labels(0, count, source, self.tests, starts, np.concatenate(old), np.concatenate(new))
 
     # ------------------------------------------------------------ laying out
 
@@ -343,9 +334,8 @@ class Layout:
             if slot.of_pattern:
                 self.slot_constants[slot.number] = len(BOOLS)
                 continue
-            labels = np.sort(
-                np.concatenate([BOOLS] + [np.frombuffer(c.labels, dtype=np.int32) for c in slot.constants.values()])
-            )
+            kinds = sorted(slot.constants.values(), key=lambda each: each.low)
+            labels = np.concatenate([BOOLS] + [np.array(each.labels, dtype=np.int32) for each in kinds])
             self.slot_constants[slot.number] = len(labels)
             if len(labels) <= BOUNDS // 2:
                 edges = np.unique(np.concatenate((labels, labels + 1)))
@@ -501,68 +491,3 @@ class Layout:
                 self._grow_maps()
             else:
                 self.records = grown(self.records, len(self.records) + 1)
-
-    # ------------------------------------------------------------ forgetting the dead
-
-    def compact(self, slots: list[Slot]) -> tuple[Longs, Longs]:
-        """Forget dead rows and what only they used: tests, nodes, constants. Subscriptions are numbered again.
-
-        Returns for each row and node its new number, or -1. The caller lays out afterwards.
-        """
-        alive = np.flatnonzero(self.stamps != DEAD)
-        numbers = np.full(len(self.stamps), -1, dtype=np.int32)
-        numbers[alive] = np.arange(len(alive), dtype=np.int32)
-        rows = self.rows[: self.row_count]
-        kept = numbers[rows[:, 2]] >= 0
-        new_rows = np.where(kept, np.cumsum(kept) - 1, -1)
-        used = np.zeros(max(1, self.node_count), dtype=np.bool_)
-        access_paths.mark_nodes(rows, kept, self.nodes, self.node_count, self.tests, used)
-        used = used[: self.node_count]
-        new_nodes = np.where(used, np.cumsum(used) - 1, -1)
-        tests = np.empty(self.tests_count, dtype=np.int32)
-        self.tests_count = access_paths.copy_tests(
-            rows, kept, self.nodes, self.node_count, used, new_nodes, self.tests, tests
-        )
-        self.tests = tests[: self.tests_count].copy()
-        self.rows = rows[kept].copy()
-        self.rows[:, 2] = numbers[self.rows[:, 2]]
-        self.row_count = len(self.rows)
-        self.nodes = self.nodes[: self.node_count][used].copy()
-        self.node_count = len(self.nodes)
-        self.stamps = np.zeros(len(alive), dtype=np.int32)
-        self._forget_constants(slots)
-        return new_rows, new_nodes
-
-    def used_slots(self, slots: int) -> npt.NDArray[np.bool_]:
-        """Which slots tests are on."""
-        used = np.zeros(slots, dtype=np.bool_)
-        self._renumber_slots(used, NO_LABELS)
-        return used
-
-    def give_slots_numbers(self, new: Ints) -> None:
-        """Slot s is from now on slot new[s]."""
-        self._renumber_slots(np.zeros(len(new), dtype=np.bool_), new)
-
-    def _renumber_slots(self, used: npt.NDArray[np.bool_], new: Ints) -> None:
-        access_paths.renumber_slots(self.rows, self.row_count, self.nodes, self.node_count, self.tests, used, new)
-
-    def _forget_constants(self, slots: list[Slot]) -> None:
-        labels = access_paths.labels_in_use(self.rows, self.row_count, self.nodes, self.node_count, self.tests)
-        moves: dict[int, list[tuple[Ints, Ints]]] = {}
-        for slot in slots:
-            mine = np.unique(labels[labels >> 32 == slot.number] & 0xFFFFFFFF)
-            for constants in slot.constants.values():
-                old = np.array(constants.labels, dtype=np.int32)
-                if not len(old):
-                    continue
-                at = np.searchsorted(mine, old - 1)  # in use as itself, or as one below or above
-                wanted = (
-                    (at < len(mine)) & (mine[np.minimum(at, len(mine) - 1)] <= old + 1)
-                    if len(mine)
-                    else np.zeros(len(old), np.bool_)
-                )
-                constants.keep(wanted)
-                if wanted.any():
-                    moves.setdefault(slot.number, []).append((old[wanted], np.array(constants.labels, dtype=np.int32)))
-        if moves:
-            self._move(slots, moves, self.row_count, self.node_count)

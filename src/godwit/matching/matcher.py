@@ -217,3 +217,8 @@ def events_of(columns: Columns, length: int) -> Iterator[Event]:
     }
     for row in range(length):
         yield event({name: column[row] for name, column in plain.items()})
+
+
+def one_row(columns: Columns, row: int) -> Columns:
+    """One event of a batch, as a batch."""
+    return {name: column[row : row + 1] for name, column in columns.items()}
