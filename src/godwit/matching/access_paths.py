@@ -437,17 +437,18 @@ def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):
 
 
 @compiled
-def rehash(table, uses, new_table, new_uses):
-    """Put all of one table into a larger, empty one."""
+def rehash(first, last, table, uses, new_table, new_uses):
+    """Put the buckets first..last of one table into a larger one, which was empty."""
     mask = len(new_table) - 2
-    for old in range(len(table) - 1):
+    for old in range(first, min(last, len(table) - 1)):
         if table[old, CODE] != NO_CODE:
             at = hash_of(table[old, CODE]) & mask
             while new_table[at, CODE] != NO_CODE:
                 at = (at + 1) & mask
             new_table[at] = table[old]
             new_uses[at] = uses[old]
-    new_table[len(new_table) - 1] = table[len(table) - 1]
+    if last == len(table):
+        new_table[len(new_table) - 1] = table[len(table) - 1]
 
 
 @compiled

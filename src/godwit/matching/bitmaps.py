@@ -13,6 +13,7 @@ passes, and the last of it when the room runs out.
    too.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,9 +38,9 @@ def new_maps(rows: int, columns: int, nodes: int, bins: int) -> Maps:
     return np.empty(shape, np.uint64), np.empty(shape, np.uint64), np.empty((nodes, words), np.uint64)
 
 
-def cleared(maps: Maps) -> Iterator[None]:
-    """Clear new bitmaps, a piece of the work for each step."""
-    for each in maps:
+def cleared(arrays: tuple[Array, ...]) -> Iterator[None]:
+    """Clear new arrays, a piece of the work for each step."""
+    for each in arrays:
         flat, words = each.reshape(-1), PIECE_BYTES // each.itemsize
         for first in range(0, len(flat), words):
             flat[first : first + words] = 0
@@ -62,7 +63,7 @@ class GrowingMaps:
     @staticmethod
     def is_time(maps: Maps, used: int) -> bool:
         """Whether to begin, with so many conjunctions in them."""
-        return 4 * used >= 3 * 64 * maps[0].shape[-1]
+        return bool(4 * used >= 3 * 64 * maps[0].shape[-1])
 
     def go_on(self, used: int, placed: int) -> int:
         """Copy some more, after `placed` conjunctions were written and `used` are there in all. How many rows."""
@@ -94,4 +95,4 @@ class GrowingMaps:
 
 
 def _by_rows(maps: Array) -> Array:
-    return maps.reshape(-1, maps.shape[-1])
+    return maps.reshape(math.prod(maps.shape[:-1]), maps.shape[-1])

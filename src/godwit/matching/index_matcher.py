@@ -12,8 +12,11 @@ pieces, one with each match and one with each placing: no event and no subscript
 *Rules.*
 1. What the kernels find is exact but for rows marked residual, which are asked again here with the filter's own
    `holds`.
-2. A subscription's number never changes between two layouts; ids come back in the order the kernel finds them.
-3. While a layout is renewed, the one before serves, and whatever is appended is appended to both.
+2. A subscription's number never changes; ids come back in the order the kernel finds them, newcomers last.
+3. While a layout is renewed, the one before serves, and whatever is appended is appended to both. While the index is
+   made anew (`rebuilding.py`), nothing is appended: what comes meanwhile is in an index of its own (`newcomers.py`).
+4. What has no room between constants is compiled in vain, withdrawn, and put there, too. Room is made when enough
+   events and newcomers have come since it was last made.
 """
 
 import os
@@ -33,7 +36,7 @@ from godwit.matching.filter_compiler import Compiler
 from godwit.matching.kernels import COMPILED, DEAD
 from godwit.matching.layout import CODES_USUAL, Layout, grown, times_slower
 from godwit.matching.match_counter import MatchCounter
-from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of, one_row
+from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, array_of, events_of, one_row
 from godwit.matching.newcomers import Newcomers
 from godwit.matching.rebuilding import Rebuilding
 from godwit.matching.renewal import Renewal
@@ -127,7 +130,7 @@ class IndexMatcher(Matcher):
         ids = [id for id, _ in subscriptions]
         if self._ids.dtype != object and not all(type(id) is int and -LONG <= id < LONG for id in ids):
             self._ids = self._ids.astype(object)
-        self._ids[numbers] = _array_of(ids, self._ids.dtype)
+        self._ids[numbers] = array_of(ids, self._ids.dtype)
         self._layout.stamps[numbers] = 0
         own = self._ids[numbers].tolist()  # ints of our own lie together; the caller's would hold on to more memory
         self._numbers.update(zip(own, listed, strict=True))
@@ -307,17 +310,15 @@ class IndexMatcher(Matcher):
 
     def _ready(self, events: int, in_pieces: bool = False) -> None:
         """See to it that all is in place before the next events. In pieces, laying out again may take a while."""
+        buckets = len(self._layout.table)
         if self._changed:
             self._settle()
         self._calm = min(CALM_MAX, self._calm + events)
-        if (
-            self._renewal is None
-            and len(self._sample) == SAMPLE
-            and len(self._layout.sample[0]) <= SAMPLE
-            and self._layout.row_count > TUNED_FROM
-        ):
+        is_tuned = len(self._sample) < SAMPLE or len(self._layout.sample[0]) > SAMPLE
+        if self._renewal is None and not is_tuned and self._layout.row_count > TUNED_FROM:
             self._renew()  # for the first time it can be weighed what events really pass
-        self._go_on()
+        if len(self._layout.table) == buckets:  # otherwise this was enough for one event
+            self._go_on()
         while not in_pieces and (self._renewal is not None or self._newcomers is not None):
             self._calm = CALM_MAX
             self._go_on()
@@ -594,10 +595,3 @@ class IndexMatcher(Matcher):
         from godwit.matching import index_file
 
         return index_file.load(path, verify)
-
-
-def _array_of(ids: list[SubscriptionId], dtype: Any) -> npt.NDArray[Any]:
-    """Ids as an array with one element each, also where an id is a tuple."""
-    array: npt.NDArray[Any] = np.empty(len(ids), dtype=dtype)
-    array[:] = np.fromiter(ids, dtype=dtype, count=len(ids))
-    return array

@@ -18,7 +18,7 @@ that.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from itertools import compress
 from typing import Any
 
@@ -48,6 +48,10 @@ SOME_VALUE_HOLDS, EVERY_VALUE_HOLDS = 1, 2  # what the slot of a substring or to
 BELOW, EXACTLY, ABOVE, TWICE = 0, 1, 2, 3
 OFFSETS = (-1, 0, 1, 0)
 OFFSET_ARRAY = np.array(OFFSETS, dtype=np.int32)
+
+
+Joined = Generator[None, None, tuple[Any, npt.NDArray[np.bool_]]]
+"""Keys in order, and which of them were there."""
 
 
 def _is_beyond_floats(key: Any) -> bool:
@@ -198,7 +202,9 @@ class Constants:
         exact = isinstance(keys, array) and isinstance(self.keys, array)
         return old, self.labels_of(np.frombuffer(keys) if exact else list(keys))
 
-    def renewed(self, wanted: npt.NDArray[np.bool_], more: Sequence[Any]) -> Iterator[Any]:
+    def renewed(
+        self, wanted: npt.NDArray[np.bool_], more: Sequence[Any]
+    ) -> Generator[None, None, tuple["Constants", npt.NDArray[np.int32]]]:
         """Make others with the wanted constants and more, labels spread evenly, a piece of the work for each step.
 
         Returns them, and what the label of each constant here becomes; of one that is forgotten that of what is there.
@@ -221,7 +227,7 @@ class Constants:
         yield
         return made, given
 
-    def _joined_floats(self, wanted: npt.NDArray[np.bool_], more: Sequence[Any]) -> Iterator[Any]:
+    def _joined_floats(self, wanted: npt.NDArray[np.bool_], more: Sequence[Any]) -> Joined:
         """The wanted keys and more, in order, and which of them are the wanted ones."""
         kept, new = np.array(self.keys)[wanted], np.unique(np.array(more, dtype=np.float64))
         yield
@@ -235,7 +241,7 @@ class Constants:
         yield
         return keys, stays
 
-    def _joined_keys(self, wanted: npt.NDArray[np.bool_], more: Sequence[Any]) -> Iterator[Any]:
+    def _joined_keys(self, wanted: npt.NDArray[np.bool_], more: Sequence[Any]) -> Joined:
         """The same for keys in a list."""
         is_array, waiting = isinstance(self.keys, array), sorted(set(more))
         keys: list[Any] = []

@@ -27,7 +27,6 @@ from godwit.matching.kernels import (
     ACCESS_MEMBERS_MAX,
     BINS,
     CHUNK,
-    CODE,
     HULL_ABSENT,
     HULL_ANYTHING,
     LEVELS,
@@ -62,7 +61,10 @@ SPARE_ROWS = 64
 AT_ONCE_MAX = 1_024  # rows; more are laid out again in pieces: 1 ms, or 25 ms if all are in the bitmaps
 PIECE_ROWS = 4_096  # of which one piece counts or weighs the tests, about 3 ms
 PIECE_SLOTS = 256  # of which one piece makes the bins
+PIECE_BUCKETS = 1 << 16  # that one piece clears or gives their room, about 1 ms
+PIECE_REHASHED = 1 << 15  # that one piece puts into a larger table, about 2 ms
 PIECE_RECORDS = 4_096  # that one piece writes, about 3 ms
+COSTED = 1 << 16  # rows divided at a time
 RECORDS_OF_BITMAP = 8  # a row in the bitmaps takes as long to write as so many records
 PLAIN_FACTOR = 32  # without Numba, pieces are so many times smaller
 RANGES_PER_CODE = 1 + LEVELS
@@ -73,6 +75,7 @@ Longs = npt.NDArray[np.int64]
 
 BOOLS: Ints = np.array([LABEL_FALSE, LABEL_TRUE], dtype=np.int32)
 NO_STARTS: Longs = np.zeros(1, dtype=np.int64)
+EMPTY_BUCKET: Longs = np.array([NO_CODE, 0, 0, 0], dtype=np.int64)  # with its code first
 NO_LABELS: Ints = np.zeros(0, dtype=np.int32)
 NO_SAMPLE: tuple[Longs, Longs] = (NO_STARTS, np.zeros(0, dtype=np.int64))
 
@@ -89,8 +92,14 @@ def grown(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
 def empty_table(length: int) -> Longs:
     """A table of buckets with `length` rows, a power of two, and the one for what is always a candidate."""
     table = np.zeros((length + 1, 4), dtype=np.int64)
-    table[:, CODE] = NO_CODE
+    table[:] = EMPTY_BUCKET
     return table
+
+
+def at_once(pieces: Iterator[None]) -> None:
+    """Do all pieces of some work."""
+    for _ in pieces:
+        pass
 
 
 def _most_used(use: Longs, least: int, most: int) -> Ints:
@@ -123,9 +132,10 @@ def _spans_by_cost(access: Ints, cost_max: int | None) -> Iterator[tuple[int, in
     if cost_max is None:
         yield 0, len(access)
         return
-    costs = np.cumsum(np.where(access == ACCESS_BITMAP, RECORDS_OF_BITMAP, 1))
-    ends = [*(np.flatnonzero(np.diff(costs // cost_max)) + 1).tolist(), len(access)]
-    yield from zip([0, *ends[:-1]], ends, strict=True)
+    for start in range(0, len(access), COSTED):
+        costs = np.cumsum(np.where(access[start : start + COSTED] == ACCESS_BITMAP, RECORDS_OF_BITMAP, 1))
+        ends = [*(start + np.flatnonzero(np.diff(costs // cost_max)) + 1).tolist(), start + len(costs)]
+        yield from zip([start, *ends[:-1]], ends, strict=True)
 
 
 class Layout:
@@ -250,7 +260,7 @@ class Layout:
             self.bin_rows = np.concatenate((self.bin_rows, added))
             self.levels = grown(self.levels, more)
         self.make_ready(len(slots))
-        self._count_uses(self.placed, last)
+        at_once(self._count_uses(self.placed, last))
         chosen = self._choose(self.placed, last)
         in_maps = int(self.counts[2])
         self._fill(self.placed, last, self.placed, chosen)
@@ -280,8 +290,7 @@ class Layout:
 
     def lay_out(self, slots: list[Slot]) -> None:
         """Derive everything again from tests, rows and nodes."""
-        for _ in self.pieces(slots, max(1, self.row_count)):
-            pass
+        at_once(self.pieces(slots, max(1, self.row_count)))
 
     def twin(self) -> "Layout":
         """Another layout of the same rows, still to be laid out. It takes over the stamps when it is. (rule 3)"""
@@ -304,7 +313,7 @@ class Layout:
         yield from self._make_bins(slots)
         spans = [(first, min(first + each, last)) for first in range(0, last, each)]
         for span in spans:
-            self._count_uses(*span)
+            yield from self._count_uses(*span)
             yield
         chosen = Choice.empty(self.rows, last, self.tests_count)
         for span in spans:
@@ -351,22 +360,29 @@ class Layout:
         if rows:
             self.bounds = np.array(rows, dtype=np.int32)
 
-    def _count_uses(self, first: int, last: int) -> None:
-        """Count the equalities of rows first..last."""
+    def _count_uses(self, first: int, last: int) -> Iterator[None]:
+        """Count the equalities of rows first..last. A step for each piece of a table that must grow for that."""
         self.counts[5] += np.count_nonzero(self.rows[first:last, 3])
         while first < last:
             first = access_paths.count_uses(
                 first, last, self.rows, self.tests, self.table, self.uses, self.slot_uses, self.counts
             )
             if first < last:
-                self._grow_table(int(self.rows[first, 1]) * ACCESS_MEMBERS_MAX)
+                yield from self._grow_table(int(self.rows[first, 1]) * ACCESS_MEMBERS_MAX)
 
-    def _grow_table(self, more: int = ACCESS_MEMBERS_MAX) -> None:
+    def _grow_table(self, more: int = ACCESS_MEMBERS_MAX) -> Iterator[None]:
         length = 2 * len(self.table) - 2
         while 2 * (self.counts[0] + more) >= length:
             length *= 2
-        table, uses = empty_table(length), np.zeros(length + 1, dtype=np.int32)
-        access_paths.rehash(self.table, self.uses, table, uses)
+        table: Longs = np.empty((length + 1, 4), dtype=np.int64)
+        uses: Ints = np.empty(length + 1, dtype=np.int32)
+        for first in range(0, length + 1, PIECE_BUCKETS):
+            uses[first : first + PIECE_BUCKETS], table[first : first + PIECE_BUCKETS] = 0, EMPTY_BUCKET
+            yield
+        for first in range(0, len(self.table), PIECE_REHASHED):
+            last = min(first + PIECE_REHASHED, len(self.table))
+            access_paths.rehash(first, last, self.table, self.uses, table, uses)
+            yield
         self.table, self.uses = table, uses
 
     def _choose(self, first: int, last: int) -> "Choice":
@@ -465,13 +481,17 @@ class Layout:
                     break
             if done == len(access):
                 break
-            self._grow_table()
-        self.table[:, START] = np.cumsum(sizes) - sizes
-        self.table[:, ROOM] = sizes
-        self.counts[3] = sizes.sum()
+            yield from self._grow_table()
+        for start in range(0, len(sizes), PIECE_BUCKETS):
+            some = slice(start, start + PIECE_BUCKETS)
+            ends = np.cumsum(sizes[some]) + self.counts[3]
+            self.table[some, START], self.table[some, ROOM] = ends - sizes[some], sizes[some]
+            self.counts[3] = ends[-1]
+            yield
         wide = self.rows[: len(access), 1].mean() > TESTS_WIDE if len(access) else False
         length = int(self.counts[3]) * 17 // 16 + 64
-        self.records = np.zeros((length, WIDE if wide else NARROW), dtype=np.uint64)
+        self.records = np.empty((length, WIDE if wide else NARROW), dtype=np.uint64)
+        yield from cleared((self.records,))
 
     def _fill(self, first: int, last: int, origin: int, chosen: "Choice") -> None:
         """Write the records of rows first..last, making room as needed; the first one chosen for is `origin`."""
@@ -486,7 +506,7 @@ class Layout:
             if first >= last:
                 return
             if not access_paths.has_room(self.table, self.counts, ACCESS_MEMBERS_MAX):
-                self._grow_table()
+                at_once(self._grow_table())
             elif self.counts[2] >= len(self.map_conjunctions) and chosen.access[first - origin] == ACCESS_BITMAP:
                 self._grow_maps()
             else:

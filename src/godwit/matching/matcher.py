@@ -222,3 +222,10 @@ def events_of(columns: Columns, length: int) -> Iterator[Event]:
 def one_row(columns: Columns, row: int) -> Columns:
     """One event of a batch, as a batch."""
     return {name: column[row : row + 1] for name, column in columns.items()}
+
+
+def array_of(ids: list[SubscriptionId], dtype: Any) -> npt.NDArray[Any]:
+    """Ids as an array with one element each, also where an id is a tuple."""
+    array: npt.NDArray[Any] = np.empty(len(ids), dtype=dtype)
+    array[:] = np.fromiter(ids, dtype=dtype, count=len(ids))
+    return array

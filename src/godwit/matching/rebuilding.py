@@ -13,7 +13,7 @@ until `go_on` says that all is ready.
 3. A piece is bounded in rows, words of tests, constants and slots, whatever there is in all.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -25,7 +25,7 @@ from godwit.filters.values import Kind
 from godwit.matching import layout, rewriting
 from godwit.matching.kernels import DEAD
 from godwit.matching.labels import STRETCH, Constants, Slot
-from godwit.matching.layout import Layout, times_slower
+from godwit.matching.layout import Ints, Layout, Longs, times_slower
 
 __all__ = ["Rebuilding"]
 
@@ -118,7 +118,7 @@ class Rebuilding:
         yield from new.pieces(self.slots)
         new.take_sample = old.take_sample
 
-    def _constants(self) -> Iterator[Any]:
+    def _constants(self) -> Generator[None, None, tuple[Longs, Ints]]:
         """Where the constants of each slot start, and the labels of all."""
         starts = np.zeros(len(self._slots) + 1, dtype=np.int64)
         parts = [np.zeros(0, dtype=np.int32)]
@@ -133,7 +133,7 @@ class Rebuilding:
         yield
         return starts, labels
 
-    def _give_labels(self, starts: Any, wanted: Any) -> Iterator[Any]:
+    def _give_labels(self, starts: Longs, wanted: Any) -> Generator[None, None, Ints]:
         """Make the new constants of each slot. Returns what the label of each old one becomes."""
         given = np.zeros(len(wanted), dtype=np.int32)
         for number, slot in enumerate(self._slots):
