@@ -12,6 +12,7 @@ several points must lie in is residual only for events with several.
 *Rules.*
 1. Tests pass at least what the filter matches; without a residual mark, exactly that.
 2. Labels are not known here: a test waits for its labels (`labels.py`) until the next match.
+3. `withdraw` undoes all that was compiled since `taken`, but for slots and columns, which may stay without a use.
 """
 
 from array import array

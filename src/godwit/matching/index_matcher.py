@@ -113,7 +113,8 @@ class IndexMatcher(Matcher):
         self._put(subscriptions, are_many)
         if not are_many and self._too_many_wait():
             self._settle()
-            self._go_on()
+            if self._layout.growing_maps is None:
+                self._go_on()
 
     def _put(self, subscriptions: list[tuple[SubscriptionId, Filter]], are_many: bool = False) -> None:
         """Compile some, to be placed later."""
@@ -310,14 +311,15 @@ class IndexMatcher(Matcher):
 
     def _ready(self, events: int, in_pieces: bool = False) -> None:
         """See to it that all is in place before the next events. In pieces, laying out again may take a while."""
-        buckets = len(self._layout.table)
+        buckets, is_enough = len(self._layout.table), False
         if self._changed:
             self._settle()
+            is_enough = len(self._layout.table) != buckets or self._layout.growing_maps is not None
         self._calm = min(CALM_MAX, self._calm + events)
         is_tuned = len(self._sample) < SAMPLE or len(self._layout.sample[0]) > SAMPLE
         if self._renewal is None and not is_tuned and self._layout.row_count > TUNED_FROM:
             self._renew()  # for the first time it can be weighed what events really pass
-        if len(self._layout.table) == buckets:  # otherwise this was enough for one event
+        if not (in_pieces and is_enough):
             self._go_on()
         while not in_pieces and (self._renewal is not None or self._newcomers is not None):
             self._calm = CALM_MAX

@@ -64,6 +64,7 @@ PIECE_SLOTS = 256  # of which one piece makes the bins
 PIECE_BUCKETS = 1 << 16  # that one piece clears or gives their room, about 1 ms
 PIECE_REHASHED = 1 << 15  # that one piece puts into a larger table, about 2 ms
 PIECE_RECORDS = 4_096  # that one piece writes, about 3 ms
+GROWING_FACTOR = 4  # while bitmaps grow, so many times fewer rows are placed at a time
 COSTED = 1 << 16  # rows divided at a time
 RECORDS_OF_BITMAP = 8  # a row in the bitmaps takes as long to write as so many records
 PLAIN_FACTOR = 32  # without Numba, pieces are so many times smaller
@@ -271,7 +272,9 @@ class Layout:
     def rows_at_a_time(self) -> int:
         """How many rows can be placed in a piece, about, for what was placed until now."""
         in_maps = int(self.counts[2])
-        return PIECE_ROWS * max(1, self.placed) // max(1, self.placed + (RECORDS_OF_BITMAP - 1) * in_maps)
+        is_growing = in_maps > 0 and GrowingMaps.is_time(self._all_maps, in_maps)
+        each = PIECE_ROWS // GROWING_FACTOR if is_growing else PIECE_ROWS
+        return max(1, each * max(1, self.placed) // max(1, self.placed + (RECORDS_OF_BITMAP - 1) * in_maps))
 
     def _move(
         self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int

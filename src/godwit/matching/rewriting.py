@@ -26,8 +26,8 @@ def constant_of(label, slot, starts, old):
 @compiled
 def constant_near(label, slot, starts, old):
     """The number of the constant whose label a test has, or one above or below it; -1 when it is none's."""
-    found = constant_of(label + 1, slot, starts, old)
-    return found if found >= 0 and label - 1 <= old[found] else np.int64(-1)
+    found = constant_of(np.int64(label) + 1, slot, starts, old)
+    return found if found >= 0 and np.int64(label) - 1 <= old[found] else np.int64(-1)
 
 
 @compiled

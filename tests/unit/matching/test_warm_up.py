@@ -37,6 +37,7 @@ def live() -> None:
         if i % 41 == 0:
             several = [1, drawn.randrange(99)]
             matcher.match(event({"a": drawn.randrange(99), "b": several, "c": "x", "t": "x1zy", "d": 1.5}))
+    matcher.prepare()
 
 
 @pytest.mark.skipif(not kernels.COMPILED, reason="nothing is compiled")
