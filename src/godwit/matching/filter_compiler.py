@@ -142,7 +142,7 @@ class Compiler:
         self.waiting.clear()
 
     def rebuilt(self, made: Rebuilding) -> None:
-        """Take over what was made anew, and forget slots without a use, and columns that have no other."""
+        """Take over what was made again, and forget slots without a use, and columns that have no other."""
         self.nodes, self.residuals = made.nodes, made.residuals
         layout = made.layout
         self.tests_before, self.rows_before, self.nodes_before = layout.tests_count, layout.row_count, layout.node_count

@@ -14,7 +14,7 @@ pieces, one with each match and one with each placing: no event and no subscript
    `holds`.
 2. A subscription's number never changes; ids come back in the order the kernel finds them, newcomers last.
 3. While a layout is renewed, the one before serves, and whatever is appended is appended to both. While the index is
-   made anew (`rebuilding.py`), nothing is appended: what comes meanwhile is in an index of its own (`newcomers.py`).
+   made again (`rebuilding.py`), nothing is appended: what comes meanwhile is in an index of its own (`newcomers.py`).
 4. What has no room between constants is compiled in vain, withdrawn, and put there, too. Room is made when enough
    events and newcomers have come since it was last made.
 """
@@ -81,7 +81,7 @@ class IndexMatcher(Matcher):
         self._free: Longs = np.zeros(0, dtype=np.int64)  # numbers to be given again, taken from the end
         self._placeable: list[tuple[SubscriptionId, Filter, int]] | None = []  # those that wait; None: too many at once
         self._lacks_room = False  # between constants, for some of the newcomers
-        self._calm = CALM_MAX  # events and newcomers since the index was last made anew
+        self._calm = CALM_MAX  # events and newcomers since the index was last made again
         self._numbering: masks.Numbering | None = None
         self._sample: deque[Attributes] = deque(maxlen=SAMPLE)
         self._stamp = 0
@@ -264,7 +264,7 @@ class IndexMatcher(Matcher):
         return self._lacks_room and self._calm > self._layout.row_count // CALM_SHARE
 
     def _rebuild(self) -> None:
-        """Begin to make the index anew. Nothing may wait to be placed."""
+        """Begin to make the index again. Nothing may wait to be placed."""
         compiler = self._compiler
         waiting = (lambda slot: {}) if self._newcomers is None else self._newcomers.constants(compiler)
         self._renewal = Rebuilding(
@@ -276,7 +276,7 @@ class IndexMatcher(Matcher):
                 self._go_on()
 
     def _rebuilt(self, made: Rebuilding) -> None:
-        """Use what was made anew."""
+        """Use what was made again."""
         used = made.numbered | (self._layout.stamps != DEAD)
         self._given = int(np.flatnonzero(used[: self._given])[-1]) + 1 if used[: self._given].any() else 0
         if 2 * self._given < len(self._ids):

@@ -1,4 +1,4 @@
-"""Subscriptions beside an index that can take none now: it is being made anew, or has no room between its constants.
+"""Subscriptions beside an index that can take none now: it is being made again, or has no room between its constants.
 
 They have an index of their own, which is asked, too, and move into the other one as soon as that can take them. Their
 filters are kept until then.

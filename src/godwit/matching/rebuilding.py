@@ -1,4 +1,4 @@
-"""Makes an index anew in pieces, without the dead, and with room between its constants, while the old one serves.
+"""Makes an index again in pieces, without the dead, and with room between its constants, while the old one serves.
 
 *Theory.* All that is derived from labels is made again: first it is noted which rows, nodes, constants and slots are
 still asked for; then the constants that stay get labels evenly spread over their stretch, together with those that wait
@@ -9,7 +9,7 @@ until `go_on` says that all is ready.
 1. While this is under way nothing may be added to the layout and the compiler that serve. Subscriptions may be removed:
    they are stamped `DEAD` in what both share.
 2. Numbers of subscriptions and slots stay; those without a use are named, to be given again. Rows and nodes are
-   numbered anew.
+   numbered again.
 3. A piece is bounded in rows, words of tests, constants and slots, whatever there is in all.
 """
 

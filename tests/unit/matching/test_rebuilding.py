@@ -1,4 +1,4 @@
-"""An index is made anew in pieces while it serves: labels get room, the dead are forgotten, bitmaps grow."""
+"""An index is made again in pieces while it serves: labels get room, the dead are forgotten, bitmaps grow."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -70,7 +70,7 @@ def test_whatever_happens_while_an_index_is_made_anew_it_finds_what_the_naive_ma
     copied: list[int] = []
     go_on = GrowingMaps.go_on
     monkeypatch.setattr(GrowingMaps, "go_on", lambda *rest: copied.append(go_on(*rest)))
-    draw = Random(f"anew {seed}")
+    draw = Random(f"again {seed}")
     kinds: list[Callable[[], Filter]] = [
         between(draw).__next__,
         lambda: wide(draw),
