@@ -15,7 +15,7 @@ pieces, one with each match and one with each placing: no event and no subscript
 2. A subscription's number never changes; ids come back in the order the kernel finds them, newcomers last.
 3. While a layout is renewed, the one before serves, and whatever is appended is appended to both. While the index is
    made again (`rebuilding.py`), nothing is appended: what comes meanwhile is in an index of its own (`newcomers.py`).
-4. What has no room between constants is compiled in vain, withdrawn, and put there, too. Room is made when enough
+4. What has no room between constants is withdrawn after it was compiled, and put there, too. Room is made when enough
    events and newcomers have come since it was last made.
 """
 
