@@ -21,7 +21,7 @@ pieces, one with each match and one with each placing: no event and no subscript
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -34,7 +34,7 @@ from godwit.matching import batch_kernels, counting, kernel_cache, late_kernels,
 from godwit.matching.event_encoder import Batch, Encoder, multi_arrays
 from godwit.matching.filter_compiler import Compiler
 from godwit.matching.kernels import COMPILED, DEAD
-from godwit.matching.layout import CODES_USUAL, Layout, grown, times_slower
+from godwit.matching.layout import CODES_USUAL, PLAIN_FACTOR, Layout, grown, times_slower
 from godwit.matching.match_counter import MatchCounter
 from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, array_of, events_of, one_row
 from godwit.matching.newcomers import Newcomers
@@ -81,7 +81,7 @@ class IndexMatcher(Matcher):
         self._free: Longs = np.zeros(0, dtype=np.int64)  # numbers to be given again, taken from the end
         self._placeable: list[tuple[SubscriptionId, Filter, int]] | None = []  # those that wait; None: too many at once
         self._lacks_room = False  # between constants, for some of the newcomers
-        self._calm = CALM_MAX  # events and newcomers since the index was last made again
+        self._made_at = -CALM_MAX  # the stamp when the index was last made again, less the newcomers since then
         self._numbering: masks.Numbering | None = None
         self._sample: deque[Attributes] = deque(maxlen=SAMPLE)
         self._stamp = 0
@@ -102,6 +102,9 @@ class IndexMatcher(Matcher):
     def _insert(self, id: SubscriptionId, filter: Filter) -> None:
         self._insert_many([(id, filter)])
 
+    def _prepare(self) -> None:
+        self._ready(0)
+
     def _insert_many(self, subscriptions: list[tuple[SubscriptionId, Filter]]) -> None:
         are_many = len(subscriptions) > WAITING_ROWS
         self._forget_tallies()
@@ -120,9 +123,11 @@ class IndexMatcher(Matcher):
         """Compile some, to be placed later."""
         given_again = min(len(subscriptions), len(self._free))
         last = self._given + len(subscriptions) - given_again
-        numbers = np.concatenate((self._free[len(self._free) - given_again :], np.arange(self._given, last)))
-        self._free = self._free[: len(self._free) - given_again]
-        listed = numbers.tolist()
+        listed: Sequence[int] = range(self._given, last)
+        numbers: Any = slice(self._given, last)
+        if given_again:
+            listed = numbers = [*self._free[len(self._free) - given_again :].tolist(), *listed]
+            self._free = self._free[: len(self._free) - given_again]
         for number, (_, filter) in zip(listed, subscriptions, strict=True):
             self._compiler.compile(number, filter)
         if last > len(self._ids):
@@ -146,18 +151,20 @@ class IndexMatcher(Matcher):
 
     def _put_apart(self, subscriptions: list[tuple[SubscriptionId, Filter]]) -> None:
         """Let some wait until the index can take them."""
-        if self._newcomers is None:
-            index = IndexMatcher()
-            self._newcomers = Newcomers(index, index._compiler)
         for each in subscriptions:
+            if self._newcomers is None:  # also if those before were taken in just now
+                index = IndexMatcher()
+                self._newcomers = Newcomers(index, index._compiler)
             self._newcomers.add([each])
-            self._calm += 1
+            self._made_at -= 1
             if len(self._newcomers) % NEWCOMERS_PER_PIECE == 0:
                 self._go_on()
 
     def _too_many_wait(self) -> bool:
         """Whether to place now what was compiled: the next event would otherwise wait for all of it."""
         rows, words = len(self._compiler.rows) // 4, len(self._compiler.tests)
+        if rows < WAITING_ROWS // PLAIN_FACTOR and words < WAITING_TESTS // PLAIN_FACTOR:
+            return False
         enough = self._layout.row_count // WAITING_SHARE
         rows_max = min(WAITING_ROWS, self._layout.rows_at_a_time // 2) // times_slower()
         return rows > max(rows_max, enough) or words > 3 * max(WAITING_TESTS // times_slower(), enough)
@@ -234,7 +241,10 @@ class IndexMatcher(Matcher):
 
     def _go_on(self) -> None:
         """Do one more piece of what makes the next layout, and put it in place when it is ready; or begin with that."""
-        if not self._changed and not isinstance(self._renewal, Rebuilding) and self._must_be_rebuilt():
+        has_few_alive = self._given - len(self._free) > 2 * len(self._numbers) + DEAD_SPARE
+        if self._renewal is None and self._newcomers is None and not has_few_alive:
+            return
+        if not self._changed and not isinstance(self._renewal, Rebuilding) and (has_few_alive or self._room_is_due()):
             self._rebuild()
         if self._renewal is None:
             if self._newcomers is not None and not self._lacks_room:
@@ -257,11 +267,9 @@ class IndexMatcher(Matcher):
         if not newcomers:
             self._newcomers = None
 
-    def _must_be_rebuilt(self) -> bool:
-        """Whether half of the rows are dead, or some newcomers lack room and not all time goes into making room."""
-        if self._given - len(self._free) > 2 * len(self._numbers) + DEAD_SPARE:
-            return True
-        return self._lacks_room and self._calm > self._layout.row_count // CALM_SHARE
+    def _room_is_due(self) -> bool:
+        """Whether some newcomers lack room, and not all time goes into making room."""
+        return self._lacks_room and self._stamp - self._made_at > self._layout.row_count // CALM_SHARE
 
     def _rebuild(self) -> None:
         """Begin to make the index again. Nothing may wait to be placed."""
@@ -287,10 +295,7 @@ class IndexMatcher(Matcher):
         self._encoder.substrings.clear()
         self._encoder.changed()
         self._numbering = None
-        self._calm = 0
-
-    def _prepare(self) -> None:
-        self._ready(0)
+        self._made_at = self._stamp
 
     def _compact(self) -> None:
         """Forget what is dead, at once."""
@@ -300,29 +305,27 @@ class IndexMatcher(Matcher):
         self._ready(0)
 
     def _take_sample(self) -> tuple[Any, Any]:
-        """The codes of the last events, for weighing tests by how many events pass them.
-
-        Of several values only the first.
-        """
-        events = [self._encoder.encode(attributes) for attributes in self._sample]
-        codes = [codes + [slot << 32 | labels[0] for slot, labels in several] for codes, several in events]
-        starts = np.cumsum([0] + [len(each) for each in codes])
-        return starts, np.array([code for each in codes for code in each], dtype=np.int64)
+        """The codes of the last events, for weighing tests by how many events pass them."""
+        return self._encoder.sample(self._sample)
 
     def _ready(self, events: int, in_pieces: bool = False) -> None:
         """See to it that all is in place before the next events. In pieces, laying out again may take a while."""
-        buckets, is_enough = len(self._layout.table), False
+        is_enough = False  # for one event
         if self._changed:
+            buckets = len(self._layout.table)
             self._settle()
-            is_enough = len(self._layout.table) != buckets or self._layout.growing_maps is not None
-        self._calm = min(CALM_MAX, self._calm + events)
-        is_tuned = len(self._sample) < SAMPLE or len(self._layout.sample[0]) > SAMPLE
-        if self._renewal is None and not is_tuned and self._layout.row_count > TUNED_FROM:
+            is_enough = in_pieces and (len(self._layout.table) != buckets or self._layout.growing_maps is not None)
+        if (
+            self._renewal is None
+            and len(self._sample) == SAMPLE
+            and len(self._layout.sample[0]) <= SAMPLE
+            and self._layout.row_count > TUNED_FROM
+        ):
             self._renew()  # for the first time it can be weighed what events really pass
-        if not (in_pieces and is_enough):
+        if not is_enough:
             self._go_on()
         while not in_pieces and (self._renewal is not None or self._newcomers is not None):
-            self._calm = CALM_MAX
+            self._made_at = -CALM_MAX
             self._go_on()
             if self._changed:
                 self._settle()
@@ -332,6 +335,7 @@ class IndexMatcher(Matcher):
             stamps = self._layout.stamps
             stamps[stamps != DEAD] = 0
             self._layout.row_stamps[:] = 0
+            self._made_at -= self._stamp
             self._stamp = 0
 
     # ------------------------------------------------------------ matching

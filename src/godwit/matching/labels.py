@@ -167,9 +167,9 @@ class Constants:
             high = np.where(places == count, np.minimum(high, low + (crowd + 1) * END_STEP), high)
             low = np.where(places == 0, np.maximum(low, high - (crowd + 1) * END_STEP), low)
         step = (high - low) // (crowd + 1)
-        given = low + (np.arange(len(new)) - first + 1) * step
+        given = low + (np.arange(len(new)) - first + 1) * step if count else self._even(len(new))
         labels = np.insert(edges[1:-1], places, given)
-        are_moved = bool(step.min() < GAP_MIN)
+        are_moved = count > 0 and bool(step.min() < GAP_MIN)
         if are_moved:
             if not may_move:
                 return False

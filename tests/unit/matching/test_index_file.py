@@ -270,7 +270,7 @@ def test_nothing_was_added_to_the_index_that_is_not_saved() -> None:
     index = IndexMatcher()
     known = {
         index: "numbers ids given compiler encoder layout renewal numbering sample stamp changed expires due "
-        "due_number tallies tallies_weights rest rest_weights newcomers free placeable lacks_room calm",
+        "due_number tallies tallies_weights rest rest_weights newcomers free placeable lacks_room made_at",
         index._compiler: "columns waiting slots nodes residuals tests tests_before rows rows_before node_rows "
         "nodes_before members free_slots",
         index._encoder: "columns memo substrings numbers calm dictionaries",

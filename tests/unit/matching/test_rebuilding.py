@@ -206,3 +206,13 @@ def test_numbers_of_subscriptions_and_slots_are_given_again(small: None) -> None
     assert len(index._ids) < 600
     assert len(index._compiler.slots) < 600
     assert index.match(event({"kind": "k2999", "a2999": 2})) == [2999]
+
+
+def test_many_that_have_no_room_wait_although_room_is_made_between_two_of_them(small: None) -> None:
+    index, naive = IndexMatcher(), NaiveMatcher()
+    for first in range(0, 300, 5):
+        some_more = [(n, parse(f"n > {1 - 2.0**-n!r} AND n < {2 + 2.0**-n!r}")) for n in range(first, first + 5)]
+        for each in (index, naive):
+            each.add_many(some_more)
+        one = event({"n": 1.5})
+        assert set(index.match(one)) == set(naive.match(one))
