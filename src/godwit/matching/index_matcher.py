@@ -259,13 +259,10 @@ class IndexMatcher(Matcher):
 
     def _take_in(self, newcomers: Newcomers) -> None:
         """Let some newcomers in, to be placed before the next event."""
-        words = len(self._compiler.tests) + TAKEN_TESTS
-        for _ in range(min(len(newcomers), TAKEN)):
+        words, last = len(self._compiler.tests) + TAKEN_TESTS, max(0, len(newcomers) - TAKEN)
+        while len(newcomers) > last and len(self._compiler.tests) < words:
             self._put([newcomers.pop()])
-            if len(self._compiler.tests) > words:
-                break
-        if not newcomers:
-            self._newcomers = None
+        self._newcomers = newcomers or None
 
     def _room_is_due(self) -> bool:
         """Whether some newcomers lack room, and not all time goes into making room."""

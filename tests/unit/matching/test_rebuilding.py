@@ -106,7 +106,7 @@ def test_whatever_happens_while_an_index_is_made_anew_it_finds_what_the_naive_ma
         apart += index._newcomers is not None
         assert len(index) == len(naive)
         assert all(id in index for id in alive)
-    assert begun >= 3
+    assert begun >= 2
     assert under_way >= 100
     assert apart >= 20
     assert sum(copied) > 0
