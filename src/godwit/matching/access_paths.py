@@ -437,17 +437,18 @@ def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):
 
 
 @compiled
-def rehash(table, uses, new_table, new_uses):
-    """Put all of one table into a larger, empty one."""
+def rehash(first, last, table, uses, new_table, new_uses):
+    """Put the buckets first..last of one table into a larger one, which was empty."""
     mask = len(new_table) - 2
-    for old in range(len(table) - 1):
+    for old in range(first, min(last, len(table) - 1)):
         if table[old, CODE] != NO_CODE:
             at = hash_of(table[old, CODE]) & mask
             while new_table[at, CODE] != NO_CODE:
                 at = (at + 1) & mask
             new_table[at] = table[old]
             new_uses[at] = uses[old]
-    new_table[len(new_table) - 1] = table[len(table) - 1]
+    if last == len(table):
+        new_table[len(new_table) - 1] = table[len(table) - 1]
 
 
 @compiled
@@ -460,133 +461,3 @@ def count_columns(conjunctions, rows, tests, slot_use, node_use):
                 node_use[tests[at] & SLOT_MASK] += 1
             else:
                 slot_use[tests[at] & SLOT_MASK] += 1
-
-
-# ---------------------------------------------------------------- all tests gone through: labels move, the dead go
-#
-# Rows and nodes are numbered one after the other here, rows first.
-
-
-@compiled
-def span(number, rows, row_count, nodes):
-    """Where the tests of a row or node start, and how many they are."""
-    if number < row_count:
-        return rows[number, 0], rows[number, 1]
-    return nodes[number - row_count, 0], nodes[number - row_count, 1]
-
-
-@compiled
-def move_labels(rows, row_count, nodes, node_count, tests, slot_starts, old, new):
-    """Rewrite all tests after some slots gave their constants new labels.
-
-    Slot s has old[slot_starts[s]:slot_starts[s+1]], sorted.
-    """
-    for number in range(row_count + node_count):
-        start, count = span(number, rows, row_count, nodes)
-        for at in range(start, start + 3 * count, 3):
-            kind, slot = (tests[at] & KIND_MASK) >> KIND_SHIFT, tests[at] & SLOT_MASK
-            if kind == NODE or slot_starts[slot] == slot_starts[slot + 1]:
-                continue
-            first, last = at + 1, at + 3
-            if kind == MEMBER or kind == NO_MEMBER:
-                first, last = tests[at + 1], tests[at + 1] + tests[at + 2]
-            for place in range(first, last):
-                label = tests[place]
-                low, high = slot_starts[slot], slot_starts[slot + 1]
-                while low < high:
-                    middle = (low + high) >> 1
-                    if old[middle] - 1 <= label:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low > slot_starts[slot] and label - 1 <= old[low - 1]:
-                    tests[place] = new[low - 1] + (label - old[low - 1])
-
-
-@compiled
-def mark_nodes(rows, kept, nodes, node_count, tests, used):
-    """Mark the nodes that kept rows reach.
-
-    A node comes after its children, so one pass from the last to the first is enough.
-    """
-    for number in range(len(rows)):
-        if kept[number]:
-            _mark(rows[number, 0], rows[number, 1], tests, used)
-    for node in range(node_count - 1, -1, -1):
-        if used[node]:
-            _mark(nodes[node, 0], nodes[node, 1], tests, used)
-
-
-@compiled
-def _mark(start, count, tests, used):
-    for at in range(start, start + 3 * count, 3):
-        if (tests[at] & KIND_MASK) >> KIND_SHIFT == NODE:
-            used[tests[at] & SLOT_MASK] = True
-
-
-@compiled
-def copy_tests(rows, kept, nodes, node_count, used, new_nodes, tests, to):
-    """Copy the tests of kept rows and used nodes, with their lists, and write their new places.
-
-    Returns how many words.
-    """
-    end = 0
-    for number in range(len(rows) + node_count):
-        node = number - len(rows)
-        if not (kept[number] if node < 0 else used[node]):
-            continue
-        start, count = span(number, rows, len(rows), nodes)
-        begin = end
-        end += 3 * count
-        for at in range(count):
-            word, a, b = tests[start + 3 * at], tests[start + 3 * at + 1], tests[start + 3 * at + 2]
-            kind = (word & KIND_MASK) >> KIND_SHIFT
-            if kind == NODE:
-                word = (word & ~SLOT_MASK) | new_nodes[word & SLOT_MASK]
-            elif kind == MEMBER or kind == NO_MEMBER:
-                for member in range(b):
-                    to[end + member] = tests[a + member]
-                a = end
-                end += b
-            to[begin + 3 * at] = word
-            to[begin + 3 * at + 1] = a
-            to[begin + 3 * at + 2] = b
-        if node < 0:
-            rows[number, 0] = begin
-        else:
-            nodes[node, 0] = begin
-    return end
-
-
-@compiled
-def labels_in_use(rows, row_count, nodes, node_count, tests):
-    """Every label in every test, as slot << 32 | label."""
-    found = np.empty(len(tests), dtype=np.int64)
-    n = 0
-    for number in range(row_count + node_count):
-        start, count = span(number, rows, row_count, nodes)
-        for at in range(start, start + 3 * count, 3):
-            kind, slot = (tests[at] & KIND_MASK) >> KIND_SHIFT, np.int64(tests[at] & SLOT_MASK)
-            if kind == NODE:
-                continue
-            first, last = at + 1, at + 3
-            if kind == MEMBER or kind == NO_MEMBER:
-                first, last = tests[at + 1], tests[at + 1] + tests[at + 2]
-            for place in range(first, last):
-                if tests[place] >= 0:
-                    found[n] = slot << 32 | tests[place]
-                    n += 1
-    return found[:n]
-
-
-@compiled
-def renumber_slots(rows, row_count, nodes, node_count, tests, used, new):
-    """Mark the slots that tests are on in `used`; or, when `new` gives slots other numbers, write those."""
-    for number in range(row_count + node_count):
-        start, count = span(number, rows, row_count, nodes)
-        for at in range(start, start + 3 * count, 3):
-            if (tests[at] & KIND_MASK) >> KIND_SHIFT != NODE:
-                slot = tests[at] & SLOT_MASK
-                used[slot] = True
-                if len(new) > 0:
-                    tests[at] = (tests[at] & ~SLOT_MASK) | new[slot]

@@ -87,6 +87,13 @@ class Encoder:
                     codes[place] = self._encode_item(item, codes, several)
         return codes, several
 
+    def sample(self, events: Iterable[Any]) -> tuple[Longs, Longs]:
+        """The codes of some events: where those of each start, and all of them. Of several values only the first."""
+        encoded = [self.encode(attributes) for attributes in events]
+        codes = [codes + [slot << 32 | labels[0] for slot, labels in several] for codes, several in encoded]
+        starts = np.cumsum([0] + [len(each) for each in codes])
+        return starts, np.array([code for each in codes for code in each], dtype=np.int64)
+
     def _encode_item(self, item: tuple[str, Any], codes: list[int], several: list[tuple[int, list[int]]]) -> int:
         """The code of one attribute; further codes are appended. 0, which means nothing, when there is none."""
         name, value = item

@@ -12,6 +12,7 @@ several points must lie in is residual only for events with several.
 *Rules.*
 1. Tests pass at least what the filter matches; without a residual mark, exactly that.
 2. Labels are not known here: a test waits for its labels (`labels.py`) until the next match.
+3. `withdraw` undoes all that was compiled since `taken`, but for slots and columns, which may stay without a use.
 """
 
 from array import array
@@ -67,6 +68,7 @@ from godwit.matching.labels import (
     TWICE,
     Slot,
 )
+from godwit.matching.rebuilding import Rebuilding
 from godwit.matching.topic_shapes import TopicShapes
 
 CONJUNCTIONS_MAX = 8
@@ -106,6 +108,7 @@ class Compiler:
         self.columns: dict[str, IndexedAttribute] = {}
         self.waiting: list[Slot] = []  # slots in which constants wait for labels
         self.slots: list[Slot] = [Slot(0, self.waiting)]  # slot 0 is for attributes that no filter asks for
+        self.free_slots: list[int] = []  # numbers to be given again
         self.nodes: dict[Filter, int] = {}
         self.residuals: dict[int, tuple[Filter, ...]] = {}  # conjunction -> what must be asked exactly
         self.tests = array("i")
@@ -125,46 +128,59 @@ class Compiler:
         self.members.clear()
         self.waiting.clear()
 
-    def compacted(self, new_rows: Any, new_nodes: Any, tests: int, rows: int, nodes: int) -> None:
-        """Rows and nodes were numbered again (-1: forgotten), and so many of each are left."""
-        self.residuals = {int(new_rows[row]): parts for row, parts in self.residuals.items() if new_rows[row] >= 0}
-        self.nodes = {
-            filter: int(new_nodes[node >> 2]) << 2 | node & 3
-            for filter, node in self.nodes.items()
-            if new_nodes[node >> 2] >= 0
-        }
-        self.tests_before, self.rows_before, self.nodes_before = tests, rows, nodes
+    def withdraw(self) -> None:
+        """Forget what was compiled since `taken`. Slots and columns that it brought stay, without a use."""
+        for _ in range(len(self.node_rows) // 3):
+            self.nodes.popitem()  # the last ones: each row of a node brought one
+        for row in range(self.rows_before, self.rows_before + len(self.rows) // 4):
+            if row in self.residuals:
+                del self.residuals[row]
+        for slot in self.waiting:
+            slot.waiting.clear()
+        self.tests, self.rows, self.node_rows = array("i"), array("i"), array("i")
+        self.members.clear()
+        self.waiting.clear()
 
-    def forget_slots(self, used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-        """Forget slots that no test is on, and columns that have none left. Returns the new number of each slot."""
-        used[0] = True
+    def rebuilt(self, made: Rebuilding) -> None:
+        """Take over what was made again, and forget slots without a use, and columns that have no other."""
+        self.nodes, self.residuals = made.nodes, made.residuals
+        layout = made.layout
+        self.tests_before, self.rows_before, self.nodes_before = layout.tests_count, layout.row_count, layout.node_count
+        used = made.slots_used
         for name, column in list(self.columns.items()):
-            column.patterns = {text: slot for text, slot in column.patterns.items() if used[slot]}
-            if column.topics is not None:
-                column.topics = TopicShapes.of({text: slot for text, slot in column.topics.items() if used[slot]})
-            aspects = [slot for slot in (column.backwards, column.longitude, column.latitude) if slot is not None]
-            found = column.patterns or column.topics
-            if not found and not any(used[slot.number] for slot in (column.slot, *aspects)):
+            if not used[column.slot.number]:
                 del self.columns[name]
                 continue
-            used[column.slot.number] = True
+            if not all(used[slot] for slot in column.patterns.values()):
+                column.patterns = {text: slot for text, slot in column.patterns.items() if used[slot]}
+            if column.topics is not None and not all(used[slot] for _, slot in column.topics.items()):
+                column.topics = TopicShapes.of({text: slot for text, slot in column.topics.items() if used[slot]})
             if column.backwards is not None and not used[column.backwards.number]:
                 column.backwards = None
-            if column.longitude is not None and column.latitude is not None:
-                if used[column.longitude.number] or used[column.latitude.number]:
-                    used[column.longitude.number] = used[column.latitude.number] = True
-                else:
-                    column.longitude = column.latitude = None
+            if column.longitude is not None and not used[column.longitude.number]:
+                column.longitude = column.latitude = None
             column.plain = not column.has_aspects
-        new = (np.cumsum(used) - 1).astype(np.int32)
-        self.slots = [slot for slot in self.slots if used[slot.number]]
-        for slot in self.slots:
-            slot.number = int(new[slot.number])
+        last = int(np.flatnonzero(used)[-1])
+        self.slots = [
+            new if not is_used else old
+            for old, new, is_used in zip(self.slots[: last + 1], made.slots, used.tolist(), strict=False)
+        ]
+        for slot, new in zip(self.slots, made.slots, strict=False):
+            if slot is not new and not slot.of_pattern:
+                slot.constants = new.constants
+        self.free_slots = np.flatnonzero(~used[: last + 1]).tolist()
+
+    def keep_slots(self, used: npt.NDArray[np.bool_]) -> None:
+        """Mark the slots that stay although no test is on them: of columns, where another slot is used."""
+        used[0] = True
         for column in self.columns.values():
-            column.patterns = {text: int(new[slot]) for text, slot in column.patterns.items()}
-            if column.topics is not None:
-                column.topics = TopicShapes.of({text: int(new[slot]) for text, slot in column.topics.items()})
-        return new
+            if column.longitude is not None and column.latitude is not None:
+                is_asked = used[column.longitude.number] or used[column.latitude.number]
+                used[column.longitude.number] = used[column.latitude.number] = is_asked
+            aspects = [slot.number for slot in (column.backwards, column.longitude) if slot is not None]
+            topics = () if column.topics is None else (slot for _, slot in column.topics.items())
+            if any(used[slot] for slot in chain(aspects, column.patterns.values(), topics)):
+                used[column.slot.number] = True
 
     # ------------------------------------------------------------ conjunctions and nodes
 
@@ -394,6 +410,10 @@ class Compiler:
         return column
 
     def _new_slot(self, of_pattern: bool = False) -> Slot:
+        if self.free_slots:
+            number = self.free_slots.pop()
+            slot = self.slots[number] = Slot(number, self.waiting, of_pattern)
+            return slot
         slot = Slot(len(self.slots), self.waiting, of_pattern)
         self.slots.append(slot)
         return slot

@@ -120,12 +120,13 @@ def _metadata(
 
 def _state(lay: Layout, slots: int) -> tuple[dict[str, int], dict[str, Array]]:
     """What a layout holds, numbers and arrays by name, but for what `_scratch` makes again."""
+    lay.growing_maps = None
     before = dict(vars(lay))
     lay._scratch(max(slots, len(lay.bin_rows)))
     scalars: dict[str, int] = {}
     arrays: dict[str, Array] = {}
     for name, value in before.items():
-        if value is not vars(lay)[name] or callable(value):
+        if value is not vars(lay)[name] or callable(value) or value is None:
             continue
         if isinstance(value, np.ndarray):
             arrays[f"layout.{name}"] = value
@@ -430,7 +431,7 @@ class Residuals(MutableMapping[int, tuple[Filter, ...]]):
         self._read[row] = parts
 
     def __delitem__(self, row: int) -> None:
-        raise TypeError("rows are forgotten all at once, by making another dict")
+        del self._read[row]  # of those added since: those of the file are forgotten all at once, by making another dict
 
     def __iter__(self) -> Iterator[int]:
         return iter(dict.fromkeys([*self._rows.tolist(), *self._read]))

@@ -12,13 +12,16 @@ pieces, one with each match and one with each placing: no event and no subscript
 *Rules.*
 1. What the kernels find is exact but for rows marked residual, which are asked again here with the filter's own
    `holds`.
-2. A subscription's number never changes between two layouts; ids come back in the order the kernel finds them.
-3. While a layout is renewed, the one before serves, and whatever is appended is appended to both.
+2. A subscription's number never changes; ids come back in the order the kernel finds them, newcomers last.
+3. While a layout is renewed, the one before serves, and whatever is appended is appended to both. While the index is
+   made again (`rebuilding.py`), nothing is appended: what comes meanwhile is in an index of its own (`newcomers.py`).
+4. What has no room between constants is withdrawn after it was compiled, and put there, too. Room is made when enough
+   events and newcomers have come since it was last made.
 """
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -31,21 +34,24 @@ from godwit.matching import batch_kernels, counting, kernel_cache, late_kernels,
 from godwit.matching.event_encoder import Batch, Encoder, multi_arrays
 from godwit.matching.filter_compiler import Compiler
 from godwit.matching.kernels import COMPILED, DEAD
-from godwit.matching.layout import CODES_USUAL, Layout, grown, times_slower
+from godwit.matching.layout import CODES_USUAL, PLAIN_FACTOR, Layout, grown, times_slower
 from godwit.matching.match_counter import MatchCounter
-from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, events_of
+from godwit.matching.matcher import Columns, Matcher, Matches, SubscriptionId, array_of, events_of, one_row
+from godwit.matching.newcomers import Newcomers
+from godwit.matching.rebuilding import Rebuilding
 from godwit.matching.renewal import Renewal
 
-STAMP_MAX = 1 << 30
-DEAD_SPARE = 1_024
-LONG = 1 << 63
-OUT_LENGTH = 1 << 20
+STAMP_MAX, DEAD_SPARE = 1 << 30, 1_024
+LONG, OUT_LENGTH = 1 << 63, 1 << 20
 TALLIED_FROM = 64  # events in a batch; below, making tallies costs more than they save
 SAMPLE = 64  # of the last events are kept to learn from
 TUNED_FROM = 256  # rows; below, any layout is good enough
 WAITING_ROWS, WAITING_SHARE = 2_048, 128
 WAITING_TESTS = 16_384
 WAITING_SLOTS, WAITING_EACH = 256, 2  # of so many attributes no more constants each: 900 of 18 would take 40 ms
+NEWCOMERS_PER_PIECE = 16
+TAKEN, TAKEN_TESTS = 64, 3 * 1_024  # newcomers that are let in at a time, and words of their tests, more or less
+CALM_SHARE, CALM_MAX = 64, 1 << 40  # room is made again when so many have come as one in 64 rows, not all the time
 NO_MULTI = multi_arrays([])
 
 Longs = npt.NDArray[np.int64]
@@ -68,7 +74,12 @@ class IndexMatcher(Matcher):
         self._encoder = Encoder(self._compiler.columns)
         self._layout = Layout()
         self._layout.take_sample = self._take_sample
-        self._renewal: Renewal | None = None
+        self._renewal: Renewal | Rebuilding | None = None
+        self._newcomers: Newcomers | None = None
+        self._free: Longs = np.zeros(0, dtype=np.int64)  # numbers to be given again, taken from the end
+        self._placeable: list[tuple[SubscriptionId, Filter, int]] | None = []  # those that wait; None: too many at once
+        self._lacks_room = False  # between constants, for some of the newcomers
+        self._made_at = -CALM_MAX  # the stamp when the index was last made again, less the newcomers since then
         self._numbering: masks.Numbering | None = None
         self._sample: deque[Attributes] = deque(maxlen=SAMPLE)
         self._stamp = 0
@@ -81,17 +92,41 @@ class IndexMatcher(Matcher):
     # ------------------------------------------------------------ subscriptions
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._numbers) + (0 if self._newcomers is None else len(self._newcomers))
 
     def _known(self, id: SubscriptionId) -> bool:
-        return id in self._numbers
+        return id in self._numbers or (self._newcomers is not None and id in self._newcomers)
 
     def _insert(self, id: SubscriptionId, filter: Filter) -> None:
         self._insert_many([(id, filter)])
 
+    def _prepare(self) -> None:
+        self._ready(0)
+
     def _insert_many(self, subscriptions: list[tuple[SubscriptionId, Filter]]) -> None:
-        first, last = self._given, self._given + len(subscriptions)
-        for number, (_, filter) in enumerate(subscriptions, first):
+        are_many = len(subscriptions) > WAITING_ROWS
+        self._forget_tallies()
+        if isinstance(self._renewal, Rebuilding):
+            if not are_many:
+                self._put_apart(subscriptions)
+                return
+            self._ready(0)
+        self._put(subscriptions, are_many)
+        if not are_many and self._too_many_wait():
+            self._settle()
+            if self._layout.growing_maps is None:
+                self._go_on()
+
+    def _put(self, subscriptions: list[tuple[SubscriptionId, Filter]], are_many: bool = False) -> None:
+        """Compile some, to be placed later."""
+        given_again = min(len(subscriptions), len(self._free))
+        last = self._given + len(subscriptions) - given_again
+        listed: Sequence[int] = range(self._given, last)
+        numbers: Any = slice(self._given, last)
+        if given_again:
+            listed = numbers = [*self._free[len(self._free) - given_again :].tolist(), *listed]
+            self._free = self._free[: len(self._free) - given_again]
+        for number, (_, filter) in zip(listed, subscriptions, strict=True):
             self._compiler.compile(number, filter)
         if last > len(self._ids):
             self._ids = grown(self._ids, last)
@@ -99,29 +134,45 @@ class IndexMatcher(Matcher):
         ids = [id for id, _ in subscriptions]
         if self._ids.dtype != object and not all(type(id) is int and -LONG <= id < LONG for id in ids):
             self._ids = self._ids.astype(object)
-        self._ids[first:last] = _array_of(ids, self._ids.dtype)
-        self._layout.stamps[first:last] = 0
-        own = self._ids[first:last].tolist()  # ints of our own lie together; the caller's would hold on to more memory
-        self._numbers.update(zip(own, range(first, last), strict=True))
+        self._ids[numbers] = array_of(ids, self._ids.dtype)
+        self._layout.stamps[numbers] = 0
+        own = self._ids[numbers].tolist()  # ints of our own lie together; the caller's would hold on to more memory
+        self._numbers.update(zip(own, listed, strict=True))
         self._given = last
         self._changed = True
-        self._forget_tallies()
-        if len(subscriptions) <= WAITING_ROWS and self._too_many_wait():
-            self._settle()
-            self._go_on()
+        if are_many:
+            self._placeable = None
+        elif self._placeable is not None:
+            self._placeable += [
+                (id, filter, number) for number, (id, filter) in zip(listed, subscriptions, strict=True)
+            ]
+
+    def _put_apart(self, subscriptions: list[tuple[SubscriptionId, Filter]]) -> None:
+        """Let some wait until the index can take them."""
+        for each in subscriptions:
+            if self._newcomers is None:  # also if those before were taken in just now
+                index = IndexMatcher()
+                self._newcomers = Newcomers(index, index._compiler)
+            self._newcomers.add([each])
+            self._made_at -= 1
+            if len(self._newcomers) % NEWCOMERS_PER_PIECE == 0:
+                self._go_on()
 
     def _too_many_wait(self) -> bool:
         """Whether to place now what was compiled: the next event would otherwise wait for all of it."""
         rows, words = len(self._compiler.rows) // 4, len(self._compiler.tests)
+        if rows < WAITING_ROWS // PLAIN_FACTOR and words < WAITING_TESTS // PLAIN_FACTOR:
+            return False
         enough = self._layout.row_count // WAITING_SHARE
-        slots = len(self._compiler.waiting)
-        if slots > WAITING_SLOTS and words > 3 * WAITING_EACH * slots:
+        if (slots := len(self._compiler.waiting)) > WAITING_SLOTS and words > 3 * WAITING_EACH * slots:
             return True
-        return rows > max(WAITING_ROWS // times_slower(), enough) or words > 3 * max(
-            WAITING_TESTS // times_slower(), enough
-        )
+        rows_max = min(WAITING_ROWS, self._layout.rows_at_a_time // 2) // times_slower()
+        return rows > max(rows_max, enough) or words > 3 * max(WAITING_TESTS // times_slower(), enough)
 
     def _delete(self, id: SubscriptionId) -> None:
+        if self._newcomers is not None and id in self._newcomers:
+            self._newcomers.remove(id)
+            return
         number = self._numbers.pop(id)
         self._ids[number] = 0
         self._layout.stamps[number] = DEAD
@@ -133,7 +184,15 @@ class IndexMatcher(Matcher):
         """Place what was compiled since the last match."""
         compiler, layout = self._compiler, self._layout
         rows_before, nodes_before = layout.row_count, layout.node_count
-        moves = {slot.number: moved for slot in compiler.waiting if (moved := slot.settle())}
+        may_move = layout.is_small or self._placeable is None
+        moves = {}
+        for slot in compiler.waiting:
+            moved = slot.settle(may_move)
+            if moved is None:
+                self._withdraw()
+                return
+            if moved:
+                moves[slot.number] = moved
         rows = np.array(compiler.rows, dtype=np.int32).reshape(-1, 4)
         nodes = np.array(compiler.node_rows, dtype=np.int32).reshape(-1, 3)
         tests_before = layout.tests_count
@@ -156,6 +215,22 @@ class IndexMatcher(Matcher):
             self._renew()
         self._numbering = None
         self._changed = False
+        self._placeable = []
+
+    def _withdraw(self) -> None:
+        """What waits to be placed has no room between the constants there are: let it wait elsewhere."""
+        waiting, self._placeable = self._placeable or [], []
+        self._compiler.withdraw()
+        numbers = [number for _, _, number in waiting]
+        self._free = np.concatenate((self._free, np.array(numbers, dtype=np.int64)))
+        self._layout.stamps[numbers] = DEAD
+        self._ids[numbers] = 0
+        alive = [(id, filter) for id, filter, number in waiting if self._numbers.get(id) == number]
+        for id, _ in alive:
+            del self._numbers[id]
+        self._changed, self._lacks_room = False, True
+        self._encoder.changed()
+        self._put_apart(alive)
 
     def _renew(self) -> None:
         """Begin to lay out again, or do it, if that takes no longer than a piece."""
@@ -165,66 +240,99 @@ class IndexMatcher(Matcher):
             self._renewal = Renewal(self._layout, self._compiler.slots)
 
     def _go_on(self) -> None:
-        """Lay out one more piece of the next layout, and put it in place when it is ready."""
-        if self._renewal is not None and self._renewal.go_on():
-            layout = self._renewal.layout
-            layout.stamps = self._layout.stamps
-            layout.make_ready(len(self._compiler.slots))
-            self._layout, self._renewal = layout, None
+        """Do one more piece of what makes the next layout, and put it in place when it is ready; or begin with that."""
+        has_few_alive = self._given - len(self._free) > 2 * len(self._numbers) + DEAD_SPARE
+        if self._renewal is None and self._newcomers is None and not has_few_alive:
+            return
+        if not self._changed and not isinstance(self._renewal, Rebuilding) and (has_few_alive or self._room_is_due()):
+            self._rebuild()
+        if self._renewal is None:
+            if self._newcomers is not None and not self._lacks_room:
+                self._take_in(self._newcomers)
+        elif self._renewal.go_on():
+            before, made, self._renewal = self._layout, self._renewal, None
+            self._layout = made.layout
+            self._layout.stamps = before.stamps
+            if isinstance(made, Rebuilding):
+                self._rebuilt(made)
+            self._layout.make_ready(len(self._compiler.slots))
 
-    def _prepare(self) -> None:
-        self._ready(0)
+    def _take_in(self, newcomers: Newcomers) -> None:
+        """Let some newcomers in, to be placed before the next event."""
+        words, last = len(self._compiler.tests) + TAKEN_TESTS, max(0, len(newcomers) - TAKEN)
+        while len(newcomers) > last and len(self._compiler.tests) < words:
+            self._put([newcomers.pop()])
+        self._newcomers = newcomers or None
 
-    def _compact(self) -> None:
-        """Forget what is dead and number the rest again."""
-        if self._changed:
-            self._settle()
-        self._forget_tallies()
-        self._renewal = None
-        layout, compiler = self._layout, self._compiler
-        layout.stamps = layout.stamps[: self._given]
-        alive = np.flatnonzero(layout.stamps != DEAD)
-        new_rows, new_nodes = layout.compact(compiler.slots)
-        self._ids = self._ids[alive]
-        self._given = len(alive)
-        self._numbers = {id: number for number, id in enumerate(self._ids.tolist())}
-        compiler.compacted(new_rows, new_nodes, layout.tests_count, layout.row_count, layout.node_count)
-        layout.give_slots_numbers(compiler.forget_slots(layout.used_slots(len(compiler.slots))))
+    def _room_is_due(self) -> bool:
+        """Whether some newcomers lack room, and not all time goes into making room."""
+        return self._lacks_room and self._stamp - self._made_at > self._layout.row_count // CALM_SHARE
+
+    def _rebuild(self) -> None:
+        """Begin to make the index again. Nothing may wait to be placed."""
+        compiler = self._compiler
+        waiting = (lambda slot: {}) if self._newcomers is None else self._newcomers.constants(compiler)
+        self._renewal = Rebuilding(
+            self._layout, compiler.slots, compiler.nodes, compiler.residuals, compiler.keep_slots, waiting
+        )
+        self._lacks_room = False
+        if self._layout.is_small:
+            while self._renewal is not None:
+                self._go_on()
+
+    def _rebuilt(self, made: Rebuilding) -> None:
+        """Use what was made again."""
+        used = made.numbered | (self._layout.stamps != DEAD)
+        self._given = int(np.flatnonzero(used[: self._given])[-1]) + 1 if used[: self._given].any() else 0
+        if 2 * self._given < len(self._ids):
+            self._ids = self._ids[: self._given].copy()
+            self._layout.stamps = self._layout.stamps[: self._given].copy()
+        self._free = np.flatnonzero(~used[: self._given])[::-1]
+        self._compiler.rebuilt(made)
         self._encoder.substrings.clear()
         self._encoder.changed()
-        layout.lay_out(compiler.slots)
         self._numbering = None
-        self._stamp = 0
+        self._made_at = self._stamp
+
+    def _compact(self) -> None:
+        """Forget what is dead, at once."""
+        self._forget_tallies()
+        self._ready(0)
+        self._rebuild()
+        self._ready(0)
 
     def _take_sample(self) -> tuple[Any, Any]:
-        """The codes of the last events, for weighing tests by how many events pass them.
-
-        Of several values only the first.
-        """
-        events = [self._encoder.encode(attributes) for attributes in self._sample]
-        codes = [codes + [slot << 32 | labels[0] for slot, labels in several] for codes, several in events]
-        starts = np.cumsum([0] + [len(each) for each in codes])
-        return starts, np.array([code for each in codes for code in each], dtype=np.int64)
+        """The codes of the last events, for weighing tests by how many events pass them."""
+        return self._encoder.sample(self._sample)
 
     def _ready(self, events: int, in_pieces: bool = False) -> None:
         """See to it that all is in place before the next events. In pieces, laying out again may take a while."""
+        is_enough = False  # for one event
         if self._changed:
+            buckets = len(self._layout.table)
             self._settle()
-        if self._given > 2 * len(self._numbers) + DEAD_SPARE:
-            self._compact()
-        elif (
-            len(self._sample) == SAMPLE
+            is_enough = in_pieces and (len(self._layout.table) != buckets or self._layout.growing_maps is not None)
+        if (
+            self._renewal is None
+            and len(self._sample) == SAMPLE
             and len(self._layout.sample[0]) <= SAMPLE
             and self._layout.row_count > TUNED_FROM
         ):
             self._renew()  # for the first time it can be weighed what events really pass
-        self._go_on()
-        while self._renewal is not None and not in_pieces:
+        if not is_enough:
             self._go_on()
+        while not in_pieces and (self._renewal is not None or self._newcomers is not None):
+            self._made_at = -CALM_MAX
+            self._go_on()
+            if self._changed:
+                self._settle()
+        if self._changed:
+            self._settle()
         if self._stamp + events >= STAMP_MAX:
             stamps = self._layout.stamps
             stamps[stamps != DEAD] = 0
             self._layout.row_stamps[:] = 0
+            self._made_at -= self._stamp
             self._stamp = 0
 
     # ------------------------------------------------------------ matching
@@ -246,11 +354,12 @@ class IndexMatcher(Matcher):
             lay.stamps, lay.row_stamps, self._stamp, lay.out, lay.doubts, lay.counts,
         )  # fmt: skip
         numbers = lay.out[:found]
+        more = [] if self._newcomers is None else self._newcomers.match(event)
         if doubted:
             numbers = np.concatenate(
                 (numbers, self._undoubted(lay.doubts[:doubted].tolist(), event, set(numbers.tolist())))
             )
-        return self._ids.take(numbers).tolist()  # type: ignore[no-any-return]
+        return self._ids.take(numbers).tolist() + more  # type: ignore[no-any-return]
 
     def _undoubted(self, rows: list[int], event: Event, found: set[int]) -> "np.ndarray[Any, Any]":
         """Of rows in doubt the subscriptions that the exact filter confirms and that were not found otherwise."""
@@ -364,7 +473,7 @@ class IndexMatcher(Matcher):
                 self._rest, self._tallies = deepcopy(self), found
                 for id in self._ids[found.subscriptions].tolist():
                     self._rest.remove(id)
-                self._rest_weights = each[np.flatnonzero(self._rest._layout.stamps[: self._given] != DEAD)]
+                self._rest_weights = each
                 self._rest._compact()
         return self._tallies if self._tallies.worth else None
 
@@ -489,15 +598,3 @@ class IndexMatcher(Matcher):
         from godwit.matching import index_file
 
         return index_file.load(path, verify)
-
-
-def _array_of(ids: list[SubscriptionId], dtype: Any) -> npt.NDArray[Any]:
-    """Ids as an array with one element each, also where an id is a tuple."""
-    array: npt.NDArray[Any] = np.empty(len(ids), dtype=dtype)
-    array[:] = np.fromiter(ids, dtype=dtype, count=len(ids))
-    return array
-
-
-def one_row(columns: Columns, row: int) -> Columns:
-    """One event of a batch, as a batch."""
-    return {name: column[row : row + 1] for name, column in columns.items()}

@@ -7,7 +7,7 @@ events have been seen to learn from; so its cost per change stays small. A large
 a `twin` is laid out in pieces (`pieces`) while this one serves, and then takes its place.
 
 *Rules.*
-1. A removed subscription is stamped `DEAD` and forgotten at the next `compact`; until then it costs only its place.
+1. A removed subscription is stamped `DEAD` and forgotten at the next `Rebuilding`; until then it costs only its place.
 2. `counts`: 0 buckets, 1 nodes touched (scratch), 2 rows in bitmaps, 3 records in use, 4 records left behind, 5
    residual rows, 6 the shift from a bin to its row in the bitmaps, 7 what touching ahead folded up (scratch).
 3. A twin has its own `tests`, because laying out puts the tests of a row into another order, and records tell how many
@@ -20,14 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from godwit.matching import access_paths, kernels
+from godwit.matching import access_paths, kernels, rewriting
+from godwit.matching.bitmaps import GrowingMaps, Maps, cleared, new_maps
 from godwit.matching.kernels import (
     ACCESS_BITMAP,
     ACCESS_MEMBERS_MAX,
     BINS,
     CHUNK,
-    CODE,
-    DEAD,
     HULL_ABSENT,
     HULL_ANYTHING,
     LEVELS,
@@ -62,7 +61,11 @@ SPARE_ROWS = 64
 AT_ONCE_MAX = 1_024  # rows; more are laid out again in pieces: 1 ms, or 25 ms if all are in the bitmaps
 PIECE_ROWS = 4_096  # of which one piece counts or weighs the tests, about 3 ms
 PIECE_SLOTS = 256  # of which one piece makes the bins
+PIECE_BUCKETS = 1 << 16  # that one piece clears or gives their room, about 1 ms
+PIECE_REHASHED = 1 << 15  # that one piece puts into a larger table, about 2 ms
 PIECE_RECORDS = 4_096  # that one piece writes, about 3 ms
+GROWING_FACTOR = 4  # while bitmaps grow, so many times fewer rows are placed at a time
+COSTED = 1 << 16  # rows divided at a time
 RECORDS_OF_BITMAP = 8  # a row in the bitmaps takes as long to write as so many records
 PLAIN_FACTOR = 32  # without Numba, pieces are so many times smaller
 RANGES_PER_CODE = 1 + LEVELS
@@ -73,6 +76,7 @@ Longs = npt.NDArray[np.int64]
 
 BOOLS: Ints = np.array([LABEL_FALSE, LABEL_TRUE], dtype=np.int32)
 NO_STARTS: Longs = np.zeros(1, dtype=np.int64)
+EMPTY_BUCKET: Longs = np.array([NO_CODE, 0, 0, 0], dtype=np.int64)  # with its code first
 NO_LABELS: Ints = np.zeros(0, dtype=np.int32)
 NO_SAMPLE: tuple[Longs, Longs] = (NO_STARTS, np.zeros(0, dtype=np.int64))
 
@@ -86,18 +90,17 @@ def grown(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     return bigger
 
 
-def _with_words(maps: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint64]:
-    """A copy of bitmaps with room for more words. Memory that is not written yet is not touched."""
-    bigger = np.zeros((*maps.shape[:-1], words), dtype=np.uint64)
-    bigger[..., : maps.shape[-1]] = maps
-    return bigger
-
-
 def empty_table(length: int) -> Longs:
     """A table of buckets with `length` rows, a power of two, and the one for what is always a candidate."""
     table = np.zeros((length + 1, 4), dtype=np.int64)
-    table[:, CODE] = NO_CODE
+    table[:] = EMPTY_BUCKET
     return table
+
+
+def at_once(pieces: Iterator[None]) -> None:
+    """Do all pieces of some work."""
+    for _ in pieces:
+        pass
 
 
 def _most_used(use: Longs, least: int, most: int) -> Ints:
@@ -130,9 +133,10 @@ def _spans_by_cost(access: Ints, cost_max: int | None) -> Iterator[tuple[int, in
     if cost_max is None:
         yield 0, len(access)
         return
-    costs = np.cumsum(np.where(access == ACCESS_BITMAP, RECORDS_OF_BITMAP, 1))
-    ends = [*(np.flatnonzero(np.diff(costs // cost_max)) + 1).tolist(), len(access)]
-    yield from zip([0, *ends[:-1]], ends, strict=True)
+    for start in range(0, len(access), COSTED):
+        costs = np.cumsum(np.where(access[start : start + COSTED] == ACCESS_BITMAP, RECORDS_OF_BITMAP, 1))
+        ends = [*(start + np.flatnonzero(np.diff(costs // cost_max)) + 1).tolist(), start + len(costs)]
+        yield from zip([start, *ends[:-1]], ends, strict=True)
 
 
 class Layout:
@@ -257,10 +261,20 @@ class Layout:
             self.bin_rows = np.concatenate((self.bin_rows, added))
             self.levels = grown(self.levels, more)
         self.make_ready(len(slots))
-        self._count_uses(self.placed, last)
+        at_once(self._count_uses(self.placed, last))
         chosen = self._choose(self.placed, last)
+        in_maps = int(self.counts[2])
         self._fill(self.placed, last, self.placed, chosen)
+        self._grow_maps_ahead(int(self.counts[2]) - in_maps)
         self.placed = last
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """How many rows can be placed in a piece, about, for what was placed until now."""
+        in_maps = int(self.counts[2])
+        is_growing = in_maps > 0 and GrowingMaps.is_time(self._all_maps, in_maps)
+        each = PIECE_ROWS // GROWING_FACTOR if is_growing else PIECE_ROWS
+        return max(1, each * max(1, self.placed) // max(1, self.placed + (RECORDS_OF_BITMAP - 1) * in_maps))
 
     def _move(
         self, slots: list[Slot], moves: dict[int, list[tuple[Ints, Ints]]], rows_before: int, nodes_before: int
@@ -272,23 +286,14 @@ class Layout:
             old += [pair[0] for pair in pairs]
             new += [pair[1] for pair in pairs]
             starts[slot + 1] = starts[slot] + sum(len(pair[0]) for pair in pairs)
-        access_paths.move_labels(
-            self.rows,
-            rows_before,
-            self.nodes,
-            nodes_before,
-            self.tests,
-            starts,
-            np.concatenate(old),
-            np.concatenate(new),
-        )
+        for source, count in ((self.rows, rows_before), (self.nodes, nodes_before)):
+            rewriting.move_labels(0, count, source, self.tests, starts, np.concatenate(old), np.concatenate(new))
 
     # ------------------------------------------------------------ laying out
 
     def lay_out(self, slots: list[Slot]) -> None:
         """Derive everything again from tests, rows and nodes."""
-        for _ in self.pieces(slots, max(1, self.row_count)):
-            pass
+        at_once(self.pieces(slots, max(1, self.row_count)))
 
     def twin(self) -> "Layout":
         """Another layout of the same rows, still to be laid out. It takes over the stamps when it is. (rule 3)"""
@@ -311,7 +316,7 @@ class Layout:
         yield from self._make_bins(slots)
         spans = [(first, min(first + each, last)) for first in range(0, last, each)]
         for span in spans:
-            self._count_uses(*span)
+            yield from self._count_uses(*span)
             yield
         chosen = Choice.empty(self.rows, last, self.tests_count)
         for span in spans:
@@ -322,8 +327,7 @@ class Layout:
             for span in spans:
                 self._choose_access(*span, chosen)
                 yield
-        self._make_maps(chosen.access)
-        yield
+        yield from self._make_maps(chosen.access, is_serving=rows is None)
         yield from self._make_buckets(spans, chosen.access)
         for first, end in _spans_by_cost(chosen.access, PIECE_RECORDS // times_slower() if rows is None else None):
             self._fill(first, end, 0, chosen)
@@ -331,7 +335,7 @@ class Layout:
         self.placed = self.laid_out = last
         self._scratch(len(slots))
         while self.placed < self.row_count:
-            self._place_rows(slots, min(self.placed + each, self.row_count))
+            self._place_rows(slots, min(self.placed + min(each, self.rows_at_a_time), self.row_count))
             yield
 
     def _make_bins(self, slots: list[Slot]) -> Iterator[None]:
@@ -342,9 +346,8 @@ class Layout:
             if slot.of_pattern:
                 self.slot_constants[slot.number] = len(BOOLS)
                 continue
-            labels = np.sort(
-                np.concatenate([BOOLS] + [np.frombuffer(c.labels, dtype=np.int32) for c in slot.constants.values()])
-            )
+            kinds = sorted(slot.constants.values(), key=lambda each: each.low)
+            labels = np.concatenate([BOOLS] + [np.array(each.labels, dtype=np.int32) for each in kinds])
             self.slot_constants[slot.number] = len(labels)
             if len(labels) <= BOUNDS // 2:
                 edges = np.unique(np.concatenate((labels, labels + 1)))
@@ -360,22 +363,29 @@ class Layout:
         if rows:
             self.bounds = np.array(rows, dtype=np.int32)
 
-    def _count_uses(self, first: int, last: int) -> None:
-        """Count the equalities of rows first..last."""
+    def _count_uses(self, first: int, last: int) -> Iterator[None]:
+        """Count the equalities of rows first..last. A step for each piece of a table that must grow for that."""
         self.counts[5] += np.count_nonzero(self.rows[first:last, 3])
         while first < last:
             first = access_paths.count_uses(
                 first, last, self.rows, self.tests, self.table, self.uses, self.slot_uses, self.counts
             )
             if first < last:
-                self._grow_table(int(self.rows[first, 1]) * ACCESS_MEMBERS_MAX)
+                yield from self._grow_table(int(self.rows[first, 1]) * ACCESS_MEMBERS_MAX)
 
-    def _grow_table(self, more: int = ACCESS_MEMBERS_MAX) -> None:
+    def _grow_table(self, more: int = ACCESS_MEMBERS_MAX) -> Iterator[None]:
         length = 2 * len(self.table) - 2
         while 2 * (self.counts[0] + more) >= length:
             length *= 2
-        table, uses = empty_table(length), np.zeros(length + 1, dtype=np.int32)
-        access_paths.rehash(self.table, self.uses, table, uses)
+        table: Longs = np.empty((length + 1, 4), dtype=np.int64)
+        uses: Ints = np.empty(length + 1, dtype=np.int32)
+        for first in range(0, length + 1, PIECE_BUCKETS):
+            uses[first : first + PIECE_BUCKETS], table[first : first + PIECE_BUCKETS] = 0, EMPTY_BUCKET
+            yield
+        for first in range(0, len(self.table), PIECE_REHASHED):
+            last = min(first + PIECE_REHASHED, len(self.table))
+            access_paths.rehash(first, last, self.table, self.uses, table, uses)
+            yield
         self.table, self.uses = table, uses
 
     def _choose(self, first: int, last: int) -> "Choice":
@@ -414,14 +424,19 @@ class Layout:
             self.tests, self.bin_rows, self.bounds, self.bucket_percent / 100,
         )  # fmt: skip
 
-    def _make_maps(self, access: Ints) -> None:
+    def _make_maps(self, access: Ints, is_serving: bool) -> Iterator[None]:
         in_maps = np.flatnonzero(access == ACCESS_BITMAP)
         slot_use, node_use = np.zeros(len(self.bin_rows), dtype=np.int64), np.zeros(len(self.nodes), dtype=np.int64)
         access_paths.count_columns(in_maps, self.rows, self.tests, slot_use, node_use)
         slot_use[self.bin_rows < 0] = 0
         self.map_slots = _most_used(slot_use, 1, COLUMNS_MAX)
         self.map_nodes = _most_used(node_use, NODE_COLUMN_USES + len(in_maps) // NODE_COLUMN_SHARE, NODE_COLUMNS_MAX)
-        self._make_empty_maps(len(in_maps))
+        self._make_empty_maps(len(in_maps) * 5 // 4 if is_serving else len(in_maps))
+        yield from cleared(self._all_maps)
+
+    @property
+    def _all_maps(self) -> Maps:
+        return self.maps, self.sure_maps, self.node_maps
 
     def _make_empty_maps(self, rows: int) -> None:
         if not rows:
@@ -431,20 +446,28 @@ class Layout:
         while shift < SHIFT_MAX and 16 * (BINS >> shift) * words * len(self.map_slots) > budget:
             shift += 1
         self.counts[6] = shift
-        self.maps = np.zeros((len(self.map_slots) + 1, (BINS >> shift) + 2, words), dtype=np.uint64)
-        self.sure_maps = np.zeros_like(self.maps)
-        self.node_maps = np.zeros((len(self.map_nodes), words), dtype=np.uint64)
+        self.maps, self.sure_maps, self.node_maps = new_maps(
+            rows, len(self.map_slots), len(self.map_nodes), BINS >> shift
+        )
+        self.growing_maps: GrowingMaps | None = None
         self.map_conjunctions: Ints = np.zeros(words * 64, dtype=np.int32)
         self.map_subscriptions: Ints = np.zeros(words * 64, dtype=np.int32)
 
     def _grow_maps(self) -> None:
-        words = self.maps.shape[2]
-        more = words // 2 + 8
-        self.maps = _with_words(self.maps, words + more)
-        self.sure_maps = _with_words(self.sure_maps, words + more)
-        self.node_maps = _with_words(self.node_maps, words + more)
-        self.map_conjunctions = np.pad(self.map_conjunctions, (0, more * 64))
-        self.map_subscriptions = np.pad(self.map_subscriptions, (0, more * 64))
+        growing = self.growing_maps or GrowingMaps(self._all_maps, int(self.counts[2]))
+        self.maps, self.sure_maps, self.node_maps = growing.finish()
+        self.growing_maps = None
+        more = 64 * self.maps.shape[2] - len(self.map_conjunctions)
+        self.map_conjunctions = np.pad(self.map_conjunctions, (0, more))
+        self.map_subscriptions = np.pad(self.map_subscriptions, (0, more))
+
+    def _grow_maps_ahead(self, placed: int) -> None:
+        """Copy a part of nearly full bitmaps into larger ones, after so many rows were placed in them."""
+        used = int(self.counts[2])
+        if self.growing_maps is None and placed and GrowingMaps.is_time(self._all_maps, used):
+            self.growing_maps = GrowingMaps(self._all_maps, used)
+        if self.growing_maps is not None and placed:
+            self.growing_maps.go_on(used, placed)
 
     def _make_buckets(self, spans: list[tuple[int, int]], access: Ints) -> Iterator[None]:
         """Give every bucket exactly the room it needs now, side by side."""
@@ -461,13 +484,17 @@ class Layout:
                     break
             if done == len(access):
                 break
-            self._grow_table()
-        self.table[:, START] = np.cumsum(sizes) - sizes
-        self.table[:, ROOM] = sizes
-        self.counts[3] = sizes.sum()
+            yield from self._grow_table()
+        for start in range(0, len(sizes), PIECE_BUCKETS):
+            some = slice(start, start + PIECE_BUCKETS)
+            ends = np.cumsum(sizes[some]) + self.counts[3]
+            self.table[some, START], self.table[some, ROOM] = ends - sizes[some], sizes[some]
+            self.counts[3] = ends[-1]
+            yield
         wide = self.rows[: len(access), 1].mean() > TESTS_WIDE if len(access) else False
         length = int(self.counts[3]) * 17 // 16 + 64
-        self.records = np.zeros((length, WIDE if wide else NARROW), dtype=np.uint64)
+        self.records = np.empty((length, WIDE if wide else NARROW), dtype=np.uint64)
+        yield from cleared((self.records,))
 
     def _fill(self, first: int, last: int, origin: int, chosen: "Choice") -> None:
         """Write the records of rows first..last, making room as needed; the first one chosen for is `origin`."""
@@ -482,73 +509,8 @@ class Layout:
             if first >= last:
                 return
             if not access_paths.has_room(self.table, self.counts, ACCESS_MEMBERS_MAX):
-                self._grow_table()
+                at_once(self._grow_table())
             elif self.counts[2] >= len(self.map_conjunctions) and chosen.access[first - origin] == ACCESS_BITMAP:
                 self._grow_maps()
             else:
                 self.records = grown(self.records, len(self.records) + 1)
-
-    # ------------------------------------------------------------ forgetting the dead
-
-    def compact(self, slots: list[Slot]) -> tuple[Longs, Longs]:
-        """Forget dead rows and what only they used: tests, nodes, constants. Subscriptions are numbered again.
-
-        Returns for each row and node its new number, or -1. The caller lays out afterwards.
-        """
-        alive = np.flatnonzero(self.stamps != DEAD)
-        numbers = np.full(len(self.stamps), -1, dtype=np.int32)
-        numbers[alive] = np.arange(len(alive), dtype=np.int32)
-        rows = self.rows[: self.row_count]
-        kept = numbers[rows[:, 2]] >= 0
-        new_rows = np.where(kept, np.cumsum(kept) - 1, -1)
-        used = np.zeros(max(1, self.node_count), dtype=np.bool_)
-        access_paths.mark_nodes(rows, kept, self.nodes, self.node_count, self.tests, used)
-        used = used[: self.node_count]
-        new_nodes = np.where(used, np.cumsum(used) - 1, -1)
-        tests = np.empty(self.tests_count, dtype=np.int32)
-        self.tests_count = access_paths.copy_tests(
-            rows, kept, self.nodes, self.node_count, used, new_nodes, self.tests, tests
-        )
-        self.tests = tests[: self.tests_count].copy()
-        self.rows = rows[kept].copy()
-        self.rows[:, 2] = numbers[self.rows[:, 2]]
-        self.row_count = len(self.rows)
-        self.nodes = self.nodes[: self.node_count][used].copy()
-        self.node_count = len(self.nodes)
-        self.stamps = np.zeros(len(alive), dtype=np.int32)
-        self._forget_constants(slots)
-        return new_rows, new_nodes
-
-    def used_slots(self, slots: int) -> npt.NDArray[np.bool_]:
-        """Which slots tests are on."""
-        used = np.zeros(slots, dtype=np.bool_)
-        self._renumber_slots(used, NO_LABELS)
-        return used
-
-    def give_slots_numbers(self, new: Ints) -> None:
-        """Slot s is from now on slot new[s]."""
-        self._renumber_slots(np.zeros(len(new), dtype=np.bool_), new)
-
-    def _renumber_slots(self, used: npt.NDArray[np.bool_], new: Ints) -> None:
-        access_paths.renumber_slots(self.rows, self.row_count, self.nodes, self.node_count, self.tests, used, new)
-
-    def _forget_constants(self, slots: list[Slot]) -> None:
-        labels = access_paths.labels_in_use(self.rows, self.row_count, self.nodes, self.node_count, self.tests)
-        moves: dict[int, list[tuple[Ints, Ints]]] = {}
-        for slot in slots:
-            mine = np.unique(labels[labels >> 32 == slot.number] & 0xFFFFFFFF)
-            for constants in slot.constants.values():
-                old = np.array(constants.labels, dtype=np.int32)
-                if not len(old):
-                    continue
-                at = np.searchsorted(mine, old - 1)  # in use as itself, or as one below or above
-                wanted = (
-                    (at < len(mine)) & (mine[np.minimum(at, len(mine) - 1)] <= old + 1)
-                    if len(mine)
-                    else np.zeros(len(old), np.bool_)
-                )
-                constants.keep(wanted)
-                if wanted.any():
-                    moves.setdefault(slot.number, []).append((old[wanted], np.array(constants.labels, dtype=np.int32)))
-        if moves:
-            self._move(slots, moves, self.row_count, self.node_count)

@@ -217,3 +217,15 @@ def events_of(columns: Columns, length: int) -> Iterator[Event]:
     }
     for row in range(length):
         yield event({name: column[row] for name, column in plain.items()})
+
+
+def one_row(columns: Columns, row: int) -> Columns:
+    """One event of a batch, as a batch."""
+    return {name: column[row : row + 1] for name, column in columns.items()}
+
+
+def array_of(ids: list[SubscriptionId], dtype: Any) -> npt.NDArray[Any]:
+    """Ids as an array with one element each, also where an id is a tuple."""
+    array: npt.NDArray[Any] = np.empty(len(ids), dtype=dtype)
+    array[:] = np.fromiter(ids, dtype=dtype, count=len(ids))
+    return array

@@ -39,4 +39,5 @@ def warm_up() -> None:
         matcher.add(i, nothing)
     for i in range(2 * ROWS + DEAD_SPARE):
         matcher.remove(i)
+    matcher.prepare()
     matcher.match(one)

@@ -18,6 +18,7 @@ from godwit.matching import (
     kernels,
     masks,
     match_counter,
+    rewriting,
     substrings,
 )
 
@@ -33,6 +34,7 @@ MODULES = [
     kernels,
     masks,
     match_counter,
+    rewriting,
     substrings,
 ]
 

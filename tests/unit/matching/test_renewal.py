@@ -96,7 +96,7 @@ def test_events_between_two_pieces_find_what_the_naive_matcher_finds(
 ) -> None:
     fewer = {
         "AT_ONCE_MAX": 40,
-        "PIECE_ROWS": 17,
+        "PIECE_ROWS": 60,
         "PIECE_RECORDS": 11,
         "PIECE_SLOTS": 2,
         "PLAIN_FACTOR": 1,

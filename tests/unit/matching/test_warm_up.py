@@ -6,7 +6,7 @@ import pytest
 
 from godwit.filters.events import event
 from godwit.filters.language import parse
-from godwit.matching import access_paths, batch_kernels, kernels
+from godwit.matching import access_paths, batch_kernels, kernels, rewriting
 from godwit.matching.index_matcher import IndexMatcher
 from godwit.matching.warm_up import warm_up
 
@@ -22,7 +22,7 @@ FORMS = (
 
 def loaded() -> set[str]:
     """The kernels that were called from Python, with the types of their arguments."""
-    named = [named for module in (kernels, batch_kernels, access_paths) for named in vars(module).items()]
+    named = [named for module in (kernels, batch_kernels, access_paths, rewriting) for named in vars(module).items()]
     return {f"{name}{signature}" for name, kernel in named for signature in getattr(kernel, "signatures", ())}
 
 
@@ -37,6 +37,7 @@ def live() -> None:
         if i % 41 == 0:
             several = [1, drawn.randrange(99)]
             matcher.match(event({"a": drawn.randrange(99), "b": several, "c": "x", "t": "x1zy", "d": 1.5}))
+    matcher.prepare()
 
 
 @pytest.mark.skipif(not kernels.COMPILED, reason="nothing is compiled")
