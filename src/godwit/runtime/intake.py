@@ -1,22 +1,23 @@
-"""Queues of inputs for the machine, one for each link and client: the backlog of one client does not delay others.
+"""Queues of inputs for the machine, one for each link and client: the backlog of one does not delay others.
 
-*Theory.* Every link and every client has a line of its own, in which its inputs stay in order. Lines take turns, each
-for a slice of time. As in fair queueing (RFC 8290), a line that had nothing to do is *new* and is served before those
-that have used up a slice; when it is empty it goes behind those, so that a line which is always nearly empty does not
-hold up those that are busy. Where nobody is busy, it is forgotten at once.
+*Theory.* Every link and every client has a line of its own, in which its inputs stay in order. The lines of one user
+are a *party*; a link is one by itself. Parties take turns, each with a slice of time for its next line, so a user with
+many clients has no more than one with a single client. As in fair queueing (RFC 8290), a party that had nothing to do
+is *new* and is served before those that have used up a slice; when it is empty it goes behind those, so that one which
+is always nearly empty does not hold up those that are busy. Where nobody is busy, it is forgotten at once.
 
 *Rules.*
 1. Inputs of one line are handled in the order of arrival.
-2. Between two slices of a busy line every other busy line has had one.
+2. Between two slices of a busy party every other busy party has had one, and so have its own other lines.
 3. A transport stops filling a line that is too long (`is_long`), until it is short again (`when_short`).
 4. Inputs of a connection that the machine has closed are dropped. Its name is kept until the transport has closed the
    connection and nothing waits; names of connections are never reused.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable
 
 from godwit.broker.effects import Input
+from godwit.runtime.node_inputs import party_of
 
 __all__ = ["ClosedConnections", "Intake", "Line"]
 
@@ -27,13 +28,12 @@ BYTES_MAX = 2**20  # and their size
 class Line:
     """The inputs of one link or client."""
 
-    __slots__ = ("bytes", "has_backlog", "inputs", "name", "on_short")
+    __slots__ = ("bytes", "inputs", "name", "on_short")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[tuple[Input, bytes]] = []
         self.bytes = 0
-        self.has_backlog = False  # its last slice was not long enough
         self.on_short: tuple[Callable[[], None], ...] = ()
 
     @property
@@ -53,67 +53,84 @@ class Line:
             tell()
 
 
+class Party:
+    """The lines of one user, or one link, in which inputs wait."""
+
+    __slots__ = ("has_backlog", "lines", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines: dict[str, Line] = {}  # the next one first
+        self.has_backlog = False  # its last slice was not long enough
+
+
 class Intake:
     """All lines of a node."""
 
     def __init__(self) -> None:
-        self._new: dict[str, Line] = {}
-        self._busy: dict[str, Line] = {}
-        self.is_new = False  # the line that was returned last had been idle
+        self._lines: dict[str, Line] = {}
+        self._new: dict[str, Party] = {}
+        self._busy: dict[str, Party] = {}
+        self.is_new = False  # the party whose line was returned last had been idle
 
     def __len__(self) -> int:
-        return sum(len(line.inputs) for line in self._lines())
+        return sum(len(line.inputs) for line in self._lines.values())
 
     @property
     def size(self) -> int:
         """The bytes of all waiting inputs."""
-        return sum(line.bytes for line in self._lines())
-
-    def _lines(self) -> Iterator[Line]:
-        return chain(self._new.values(), self._busy.values())
+        return sum(line.bytes for line in self._lines.values())
 
     def __bool__(self) -> bool:
-        """Whether there is a line to serve; it may be empty."""
+        """Whether there is a party to serve; it may have nothing."""
         return bool(self._new or self._busy)
 
     def put(self, name: str, input: Input, packed: bytes) -> bool:
         """Add an input to the line of that name; returns whether the line is long now."""
-        line = self._new.get(name)
-        if line is None and (not self._busy or (line := self._busy.get(name)) is None):
-            line = self._new[name] = Line(name)
+        line = self._lines.get(name)
+        if line is None:
+            line = self._lines[name] = Line(name)
+            whose = party_of(name)
+            party = self._new.get(whose)
+            if party is None and (not self._busy or (party := self._busy.get(whose)) is None):
+                party = self._new[whose] = Party(whose)
+            party.lines[name] = line
         line.inputs.append((input, packed))
         line.bytes += len(packed)
         return line.bytes > BYTES_MAX or len(line.inputs) > COUNT_MAX
 
     def line(self, name: str) -> Line | None:
         """The line of that name, if there is one."""
-        return self._new.get(name) or self._busy.get(name)
+        return self._lines.get(name)
 
     def next(self, *, is_late: bool = False) -> Line | None:
-        """The next line; `put_back` must follow. None if nothing waits, or, with `is_late`, only lines with a
+        """The next line; `put_back` must follow. None if nothing waits, or, with `is_late`, only parties with a
         backlog."""
-        while lines := self._new or self._busy:
-            name = next(iter(lines))
-            line = lines[name]
-            if is_late and line.has_backlog:
+        while parties := self._new or self._busy:
+            party = next(iter(parties.values()))
+            if is_late and party.has_backlog:
                 return None
-            del lines[name]
-            if line.inputs:
-                self.is_new = lines is self._new
+            for line in party.lines.values():
+                self.is_new = parties is self._new
                 return line
-            line.tell_short()  # it was empty for a full round, and is forgotten
+            del parties[party.name]  # it had nothing for a full round, and is forgotten
         return None
 
     def put_back(self, line: Line) -> bool:
-        """A line has had its slice; returns whether there is a line to serve."""
-        if line.inputs or (self.is_new and self._busy):
-            line.has_backlog = bool(line.inputs)
-            self._busy[line.name] = line
-            if line.on_short and line.is_short:
-                line.tell_short()
-            return True
-        if line.on_short:
+        """A line has had its slice; returns whether there is a party to serve."""
+        parties = self._new if self.is_new else self._busy
+        party = parties.pop(party_of(line.name))
+        del party.lines[line.name]
+        if line.inputs:
+            party.lines[line.name] = line
+        else:
+            del self._lines[line.name]
+        if line.on_short and line.is_short:
             line.tell_short()
+        if party.lines or (self.is_new and self._busy):
+            party.has_backlog = bool(party.lines)
+            self._busy[party.name] = party
+            return True
         return bool(self._new or self._busy)
 
     def drop(self, name: str) -> None:
@@ -125,6 +142,7 @@ class Intake:
 
     def clear(self) -> None:
         """Forget everything."""
+        self._lines.clear()
         self._new.clear()
         self._busy.clear()
 

@@ -2,11 +2,11 @@
 safe.
 
 *Theory.* Frames, messages, timers and connections are inputs. Inputs wait in queues (lines), one for each link and
-client (`intake.py`). In a turn of the event loop lines are served one after the other, `LINE_S` each, until nothing
-waits or `TURN_S` is over. The handled inputs are written to the journal as one batch. While the disk works, the next
-turn collects the next batch: so under load batches grow, and the disk writes as often as it can. The effects of a batch
-are carried out when it is safe, and all messages to one peer are one write: to a neighbour at once, to a client with
-much traffic at the latest after a few turns (`write_pacing.py`).
+client; links and users take turns (`intake.py`). In a turn of the event loop lines are served one after the other,
+`LINE_S` each, until nothing waits or `TURN_S` is over. The handled inputs are written to the journal as one batch.
+While the disk works, the next turn collects the next batch: so under load batches grow, and the disk writes as often as
+it can. The effects of a batch are carried out when it is safe, and all messages to one peer are one write: to a
+neighbour at once, to a client with much traffic at the latest after a few turns (`write_pacing.py`).
 
 After a crash the machine is restored from its last snapshot (its state and that of this driver, by name:
 `codec/snapshots.py`) and the batches after it; then it is told that all links and connections that were open are
@@ -193,7 +193,7 @@ class Node:
                     has_more = bool(intake)
                     break
                 ends, waiting = at + LINE_S, line.inputs
-                if intake.is_new and len(waiting) <= LITTLE_MAX and not self._is_urgent:
+                if intake.is_new and 0 < len(waiting) <= LITTLE_MAX and not self._is_urgent:
                     self._is_urgent = is_request(waiting[0][0])
                 while waiting and (at < ends or (ends and is_note(input))):
                     if at >= ends:

@@ -3,7 +3,7 @@
 from godwit.broker.effects import Closed, Heard, Input, LinkDown, LinkUp, Opened
 from godwit.broker.messages import Note, Received, Request
 
-__all__ = ["TIMERS", "client_line", "is_note", "is_request", "note_open", "sender_of"]
+__all__ = ["TIMERS", "client_line", "is_note", "is_request", "note_open", "party_of", "sender_of"]
 
 TIMERS = ""  # the line of timers and of what concerns all
 
@@ -11,6 +11,11 @@ TIMERS = ""  # the line of timers and of what concerns all
 def client_line(client: str) -> str:
     """The line of a client: over all of its connections its inputs stay in order."""
     return f"@{client}"
+
+
+def party_of(line: str) -> str:
+    """Whose line it is: all clients of a user are one party, any other line is one of its own."""
+    return line.partition("/")[0] if line.startswith("@") else line
 
 
 def sender_of(input: Input | None) -> str:

@@ -9,7 +9,7 @@ from godwit.broker.messages import Note, Request, SetSessionExpiry
 from godwit.runtime.clock import SystemClock
 from godwit.runtime.intake import COUNT_MAX, Intake
 from godwit.runtime.node import LINE_S, TURN_S, Node
-from godwit.runtime.node_inputs import is_note
+from godwit.runtime.node_inputs import client_line, is_note
 from tests.network.waiting import a_turn, run, until
 
 INPUT_S = 0.001  # that the machine takes for one input, by the clock of these tests
@@ -107,6 +107,58 @@ def test_a_hundred_backlogs_do_not_hold_up_a_line_that_was_empty(machine: Machin
         assert machine.heard.index("timer") - before <= (TURN_S + LINE_S) / INPUT_S + 4
 
     run(scene)
+
+
+def test_a_user_with_many_clients_has_no_more_than_one_with_a_single_client() -> None:
+    intake, served = Intake(), list[str]()
+    for n in range(100):
+        for _ in range(4):
+            intake.put(client_line(f"eve/{n}"), said("eve"), b"")
+    for _ in range(4):
+        intake.put(client_line("ann/1"), said("ann"), b"")
+        intake.put("neighbour", said("neighbour"), b"")
+    while (line := intake.next()) is not None:
+        line.inputs.pop(0)
+        served.append(line.name)
+        intake.put_back(line)
+    first = served[:12]
+    assert first.count("@ann/1") == first.count("neighbour") == 4
+    assert len(served) == 408
+    # and each of the user's clients has its turn
+    assert sorted(served[12:112], key=served.index) == sorted(set(served[12:112]), key=served.index)
+    assert (len(intake), intake.size, bool(intake)) == (0, 0, False)
+
+
+def test_a_client_that_sends_again_waits_for_one_slice_of_a_user_with_many_busy_clients() -> None:
+    intake = Intake()
+    for n in range(50):
+        for _ in range(50):
+            intake.put(client_line(f"eve/{n}"), said("eve"), b"")
+    for _ in range(20):
+        intake.put(client_line("ann/1"), said("ann"), b"")
+        waited = 0
+        while (line := intake.next()) is not None and line.name != "@ann/1":
+            line.inputs.pop(0)
+            intake.put_back(line)
+            waited += 1
+        assert line is not None
+        assert waited <= 1
+        line.inputs.pop(0)
+        intake.put_back(line)
+
+
+def test_a_line_whose_inputs_were_dropped_is_passed_over() -> None:
+    intake = Intake()
+    for who in ("a", "b"):
+        intake.put(who, said(who), b"x")
+    intake.drop("a")
+    served = []
+    while (line := intake.next()) is not None:
+        served += [(line.name, len(line.inputs))]
+        line.inputs.clear()
+        intake.put_back(line)
+    assert served == [("a", 0), ("b", 1)]
+    assert intake.line("a") is None
 
 
 def test_a_line_that_is_new_again_and_again_does_not_hold_up_a_busy_one() -> None:
