@@ -61,7 +61,9 @@ def test_a_long_read_is_handled_in_turns_of_a_few_packets_and_in_order() -> None
         taken.slices.feed(encode(Connect("c", 5), 5))
         taken.slices.feed(stream(0, MANY))
         assert taken.slices.has_more
+        turns = len(taken.turns)
         taken.slices.feed(stream(MANY, MANY + 3))  # came before all was handled
+        assert len(taken.turns) == turns
         await taken.until_all()
         assert taken.topics == [f"t/{number}" for number in range(MANY + 3)]
         assert max(map(len, taken.turns)) == PACKETS_AT_ONCE_MAX
@@ -156,7 +158,8 @@ def test_a_connection_that_was_closed_while_it_was_held_stays_closed() -> None:
         assert slices.feed(stream(0, 3))
         slices.close()
         slices.wake()
-        assert not slices.feed(stream(0, 3))
+        assert not slices.feed(stream(0, 3) + b"\x30")
+        assert slices.pending == 0
         await a_turn()
         await a_turn()
         assert (sizes, slices.has_more, backlog.size) == ([1], False, 0)

@@ -91,6 +91,21 @@ def test_calls_that_are_made_elsewhere_while_there_is_time_take_from_it() -> Non
     asyncio.run(scene())
 
 
+def test_a_call_comes_behind_those_that_were_left_by_the_turn() -> None:
+    async def scene() -> None:
+        made, names = Made(), [f"m{number}" for number in range(9)]
+        for name in names[:8]:
+            made.call("mallory", name)
+        await a_turn()
+        turns = len(made.made)
+        made.call("mallory", names[8])
+        assert made.made == [[name] for name in names[:turns]]
+        await until(lambda: not made.made[-1])
+        assert made.made == [*([name] for name in names), []]
+
+    run(scene)
+
+
 def test_a_call_made_by_one_that_waited_comes_behind_all_that_wait() -> None:
     async def scene() -> None:
         made = list[str]()
