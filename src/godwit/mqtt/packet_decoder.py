@@ -59,7 +59,7 @@ EVERY_PACKET = SIZE_MAX  # no chunk has so many packets
 EVERY_TYPE = frozenset(range(1, 16))
 HEADER_MAX = 5
 FILTERS_MAX = 10_000  # topic filters of one packet: 30 ms
-PLAIN_PUBACK = b"\x40\x02"
+PUBACK = 0x40  # its first byte; with a length of 2 it has no more than an identifier
 
 
 class Decoder:
@@ -80,13 +80,9 @@ class Decoder:
         self._later_size_max = size_max
         self._kept = bytearray()
         self._needed = 0  # bytes before there is more to read
+        self.pending = 0  # how many bytes of an incomplete packet are kept
         self.has_more = False  # packets may be read without further bytes: `feed(b"")`
         self._fault: MqttFault | None = None
-
-    @property
-    def pending(self) -> int:
-        """How many bytes of an incomplete packet are kept."""
-        return 0 if self.has_more else len(self._kept)
 
     @property
     def undecoded(self) -> int:
@@ -96,15 +92,17 @@ class Decoder:
     def feed(self, chunk: bytes, count_max: int = EVERY_PACKET) -> list[Packet]:
         """The packets that are whole with these bytes, but no more than that many at once (`has_more`). Raises
         `MqttFault`, see rule 2."""
-        self.has_more = False
         if self._fault is not None:
             raise MqttFault(self._fault.reason_code, self._fault.text)
         if self._kept:
+            self.has_more = False
             self._kept += chunk
-            if len(self._kept) < self._needed:
+            self.pending = len(self._kept)
+            if self.pending < self._needed:
                 return []
             data = bytes(self._kept)
             self._kept.clear()
+            self.pending = 0
         else:
             data = bytes(chunk)
         packets: list[Packet] = []
@@ -116,16 +114,18 @@ class Decoder:
                     self._kept += data[at:]
                     self._needed, self.has_more = 0, True
                     break
-                if is_serving and data[at : at + 2] == PLAIN_PUBACK and at + 4 <= size:  # most of what a receiver says
+                first = data[at]
+                if (
+                    first == PUBACK and is_serving and at + 4 <= size and data[at + 1] == 2
+                ):  # most of what receivers say
                     packets.append(Puback(_packet_id(data[at + 2 : at + 4])))
                     at += 4
                     continue
                 start, end = self._frame(data, at, size)
                 if end > size:
                     self._kept += data[at:]
-                    self._needed = end - at
+                    self._needed, self.pending = end - at, size - at
                     break
-                first = data[at]
                 if first >> 4 == 3 and self.level is not None:
                     packets.append(_publish(first, data, start, end, self.level))
                 else:

@@ -80,7 +80,7 @@ class MqttConnection:
         self.host, self._certificate = host, certificate
         self._packets = PacketSlices(
             *(gateway.settings.maximum_packet_size, CONNECT_BYTES_MAX, self._on_packets, gateway.turns),
-            *(lambda: self.party, lambda: self._later is not None, close, gateway.backlog),
+            *(lambda: self.party, close, gateway.backlog),
         )
         self._parsed = ParsedFilters(gateway.tests)
         self._session = MqttSession(gateway.settings, parse=self._parsed.parse)
@@ -108,8 +108,7 @@ class MqttConnection:
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
         self.gateway.counts["bytes received"] += len(data)
-        self._packets.feed(data)
-        if self._packets.has_more:
+        if self._packets.feed(data):
             self._reading.hold_back(True)
 
     def _on_packets(self, packets: list[Any], fault: MqttFault | None, size: int) -> None:
@@ -120,9 +119,9 @@ class MqttConnection:
             if not self._is_open:
                 return
         self._take(packets, fault)
-        if self.rate is not None:
-            work = 0 if self._wishes is None else self._wishes.taken_work()
-            if (wait_s := self.rate.take(len(packets), size, work, self._loop.time())) > 0:
+        if (rate := self.rate) is not None:
+            work = 0 if (wishes := self._wishes) is None else wishes.taken_work()
+            if (wait_s := rate.take(len(packets), size, work, self._loop.time())) > 0:
                 self._reading.rest(wait_s, self.read_on)
         self._go_on()
 
@@ -141,9 +140,8 @@ class MqttConnection:
             if not self._is_open:
                 return
             if kind is Subscribe and wishes is not None and wishes.prepare(packet):
-                self._later, fault = (packets[at - 1 :], fault), None
-                break
-            if kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:
+                at -= 1  # it comes again
+            elif kind is Publish and wishes is not None and (number := session.quick(packet, now)) is not None:
                 wishes.publish(packet, number, now)
             elif self._has_said_connect:
                 self._tell(mqtt_effects.Heard(self.name, packet))
@@ -151,6 +149,7 @@ class MqttConnection:
                 self._on_connect(packet)
             if wishes is not None and wishes.is_reading:
                 self._later, fault = (packets[at:], fault), None
+                self._packets.hold()
                 break
         if acknowledged:
             self._tell(mqtt_effects.Acknowledged(self.name, acknowledged))
@@ -235,7 +234,7 @@ class MqttConnection:
 
     def _is_behind(self, wishes: MqttTranslator, unanswered_max: int) -> bool:
         """Whether too many packets of this client wait at the broker."""
-        is_long = self._packets.has_more or self.gateway.node.is_long(client_line(self.client))
+        is_long = (inner := self._inner) is not None and inner.node.is_long(inner.line)
         return wishes.is_reading or wishes.requests.unanswered > unanswered_max or is_long
 
     # ------------------------------------------------------------ coming in

@@ -190,7 +190,7 @@ class MqttTranslator:
             self._on_bad(number, error)
         else:
             self._ask_to_publish(event, wanted, on_answer)
-        if self._read_here > SMALL_BYTES:
+        if wanted.properties and self._read_here > SMALL_BYTES:
             self._read_here = 0
             self._go_on_after(0.0, lambda: None)
 

@@ -28,7 +28,8 @@ class PartyTurns:
     """The calls that wait."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
-        self._clock = clock
+        self.clock = clock
+        self.is_free = True  # a call may be made now: none waits, and there is time (rules 1 and 2)
         self._lines: dict[str, deque[Callable[[], None]]] = {}  # by party
         self._soon: list[tuple[str, Callable[[], None]]] = []  # for the next turn (rule 3)
         self._spent = 0.0  # time of the calls of this turn of the loop, and of a few before it (rule 4)
@@ -36,14 +37,19 @@ class PartyTurns:
 
     def call(self, party: str | Callable[[], str], call: Callable[[], None]) -> None:
         """Make this call now, or in one of the next turns; then the party is asked for."""
-        if self._lines or self._spent >= TURN_S:
+        if self.is_free:
+            began = self.clock()
+            call()
+            self.spend(began)
+        else:
             self._lines.setdefault(party if isinstance(party, str) else party(), deque()).append(call)
             self._begin()
-            return
-        began = self._clock()
-        call()
-        self._spent += self._clock() - began
-        if self._spent >= LITTLE_S:
+
+    def spend(self, began: float) -> None:
+        """A call was made, while they were free (`is_free`), that began at this time of their `clock`."""
+        self._spent = spent = self._spent + self.clock() - began
+        if spent >= LITTLE_S:
+            self.is_free = spent < TURN_S
             self._begin()
 
     def soon(self, party: str, call: Callable[[], None]) -> None:
@@ -59,7 +65,7 @@ class PartyTurns:
 
     def _turn(self) -> None:
         """The next turn of the loop."""
-        self._is_due, self._spent = False, 0.0
+        self._is_due, self._spent, self.is_free = False, 0.0, False  # what is called meanwhile waits behind others
         soon, self._soon = self._soon, []
         for party, call in soon:
             self._lines.setdefault(party, deque()).append(call)
@@ -70,9 +76,10 @@ class PartyTurns:
                 call = line.popleft()
                 if line:
                     self._lines[party] = line  # behind all others
-                began = self._clock()
+                began = self.clock()
                 call()
-                self._spent += self._clock() - began
+                self._spent += self.clock() - began
         finally:
+            self.is_free = not self._lines and self._spent < TURN_S
             if self._lines or self._spent >= LITTLE_S:
                 self._begin()

@@ -174,6 +174,8 @@ def test_a_servers_decoder_takes_its_level_from_connect_and_nothing_before_it():
     assert decoder.level == 5
     with pytest.raises(MqttFault):
         Decoder().feed(encode(Pingreq(), 4))
+    with pytest.raises(MqttFault):
+        Decoder().feed(encode(Puback(1), 4))
 
 
 @pytest.mark.parametrize("packet", [Connack(), Suback(1, (0,)), Unsuback(1, (0,)), Pingresp(), Auth()])

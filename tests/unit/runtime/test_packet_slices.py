@@ -11,7 +11,7 @@ from godwit.errors import MqttFault
 from godwit.mqtt import encode
 from godwit.mqtt.packets import Connect, Pingreq, Publish
 from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, Backlog, PacketSlices
-from godwit.runtime.party_turns import PartyTurns
+from godwit.runtime.party_turns import TURN_S, PartyTurns
 from tests.network.waiting import a_turn, run, until
 
 SIZE_MAX = 2**20
@@ -61,7 +61,9 @@ def test_a_long_read_is_handled_in_turns_of_a_few_packets_and_in_order() -> None
         taken.slices.feed(encode(Connect("c", 5), 5))
         taken.slices.feed(stream(0, MANY))
         assert taken.slices.has_more
+        turns = len(taken.turns)
         taken.slices.feed(stream(MANY, MANY + 3))  # came before all was handled
+        assert len(taken.turns) == turns
         await taken.until_all()
         assert taken.topics == [f"t/{number}" for number in range(MANY + 3)]
         assert max(map(len, taken.turns)) == PACKETS_AT_ONCE_MAX
@@ -111,17 +113,15 @@ def test_a_closed_decoder_takes_nothing_more_and_releases_its_connection() -> No
 
 def test_nothing_is_decoded_while_the_connection_is_busy_with_what_came_before() -> None:
     async def scene() -> None:
-        is_held, sizes = False, list[int]()
-        backlog = Backlog()
+        sizes, backlog = list[int](), Backlog()
         slices = PacketSlices(
             SIZE_MAX,
             SIZE_MAX,
             lambda packets, *_: sizes.append(len(packets)),
-            is_held=lambda: is_held,
             backlog=backlog,
         )
         slices.feed(encode(Connect("c", 5), 5) + stream(0, MANY))
-        is_held = True
+        slices.hold()
         for _ in range(5):
             await a_turn()
         assert sum(sizes) == PACKETS_AT_ONCE_MAX
@@ -130,21 +130,82 @@ def test_nothing_is_decoded_while_the_connection_is_busy_with_what_came_before()
         slices.feed(encode(Pingreq(), 5))
         assert backlog.size == len(stream(PACKETS_AT_ONCE_MAX - 1, MANY)) + 2
         slices.wake()
+        slices.hold()
         await a_turn()
         await a_turn()
         assert sum(sizes) == PACKETS_AT_ONCE_MAX  # it was held again
-        is_held = False
         slices.wake()
         slices.wake()
         await until(lambda: not slices.has_more)
         assert sum(sizes) == MANY + 2
         assert max(sizes) == PACKETS_AT_ONCE_MAX
         assert backlog.size == 0
-        is_held = True
+        slices.hold()
         slices.feed(stream(0, 3))
         assert backlog.size == len(stream(0, 3))
         slices.close()
         assert backlog.size == 0
+
+    run(scene)
+
+
+def test_a_connection_that_was_closed_while_it_was_held_stays_closed() -> None:
+    async def scene() -> None:
+        sizes, backlog = list[int](), Backlog()
+        slices = PacketSlices(SIZE_MAX, SIZE_MAX, lambda packets, *_: sizes.append(len(packets)), backlog=backlog)
+        slices.feed(encode(Connect("c", 5), 5))
+        slices.hold()
+        assert slices.feed(stream(0, 3))
+        slices.close()
+        slices.wake()
+        assert not slices.feed(stream(0, 3) + b"\x30")
+        assert slices.pending == 0
+        await a_turn()
+        await a_turn()
+        assert (sizes, slices.has_more, backlog.size) == ([1], False, 0)
+
+    run(scene)
+
+
+def test_packets_that_need_not_wait_take_from_the_time_of_the_turn() -> None:
+    async def scene() -> None:
+        now, handled = 0.0, list[int]()
+
+        def take(packets: list[Any], fault: MqttFault | None, size: int) -> None:
+            nonlocal now
+            now += TURN_S / 4
+            handled.append(len(packets))
+
+        slices = PacketSlices(SIZE_MAX, SIZE_MAX, take, PartyTurns(lambda: now))
+        has_more = [slices.feed(data) for data in [encode(Connect("c", 5), 5), *[encode(Pingreq(), 5)] * 5]]
+        assert has_more == [False] * 4 + [True] * 2
+        assert handled == [1] * 4
+        await until(lambda: not slices.has_more)
+        assert handled == [1] * 4 + [2]
+
+    run(scene)
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_an_error_of_the_program_closes_the_connection_whether_its_packets_waited_or_not(is_waiting: bool) -> None:
+    async def scene() -> None:
+        errors, failed = list[str](), list[bool]()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, told: errors.append(str(told["exception"])))
+
+        def take(packets: list[Any], fault: MqttFault | None, size: int) -> None:
+            raise ValueError("planted")
+
+        slices = PacketSlices(SIZE_MAX, SIZE_MAX, take, fail=lambda: failed.append(True))
+        if is_waiting:
+            slices.hold()
+            slices.feed(encode(Connect("c", 5), 5))
+            slices.wake()
+            await until(lambda: bool(errors))
+        else:
+            with pytest.raises(ValueError, match="planted"):
+                slices.feed(encode(Connect("c", 5), 5))
+        assert failed == [True]
+        assert not slices.feed(encode(Pingreq(), 5))
 
     run(scene)
 

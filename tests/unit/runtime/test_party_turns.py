@@ -74,6 +74,57 @@ def test_a_call_for_soon_is_not_made_in_this_turn() -> None:
     asyncio.run(scene())
 
 
+def test_calls_that_are_made_elsewhere_while_there_is_time_take_from_it() -> None:
+    async def scene() -> None:
+        now, made = 0.0, list[str]()
+        turns = PartyTurns(lambda: now)
+        began, is_free = turns.clock(), [turns.is_free]
+        now += TURN_S
+        turns.spend(began)
+        is_free.append(turns.is_free)
+        turns.call("ann", partial(made.append, "a1"))
+        assert made == []
+        await a_turn()
+        assert made == ["a1"]
+        assert [*is_free, turns.is_free] == [True, False, True]
+
+    asyncio.run(scene())
+
+
+def test_a_call_comes_behind_those_that_were_left_by_the_turn() -> None:
+    async def scene() -> None:
+        made, names = Made(), [f"m{number}" for number in range(9)]
+        for name in names[:8]:
+            made.call("mallory", name)
+        await a_turn()
+        turns = len(made.made)
+        made.call("mallory", names[8])
+        assert made.made == [[name] for name in names[:turns]]
+        await until(lambda: not made.made[-1])
+        assert made.made == [*([name] for name in names), []]
+
+    run(scene)
+
+
+def test_a_call_made_by_one_that_waited_comes_behind_all_that_wait() -> None:
+    async def scene() -> None:
+        made = list[str]()
+        turns = PartyTurns(lambda: 0.0)
+
+        def outer() -> None:
+            made.append("outer")
+            assert not turns.is_free
+            turns.call("ann", partial(made.append, "inner"))
+
+        turns.soon("ann", outer)
+        turns.soon("bob", partial(made.append, "bob"))
+        await a_turn()
+        assert made == ["outer", "bob", "inner"]
+        assert turns.is_free
+
+    asyncio.run(scene())
+
+
 def test_many_short_calls_are_made_in_one_turn() -> None:
     async def scene() -> None:
         made: list[int] = []
