@@ -71,7 +71,8 @@ class Intake:
         self._lines: dict[str, Line] = {}
         self._new: dict[str, Party] = {}
         self._busy: dict[str, Party] = {}
-        self.is_new = False  # the party whose line was returned last had been idle
+        self.is_new = False  # of the party whose line was returned last: it is new
+        self.is_light = False  # its last slice was long enough
 
     def __len__(self) -> int:
         return sum(len(line.inputs) for line in self._lines.values())
@@ -111,7 +112,7 @@ class Intake:
             if is_late and party.has_backlog:
                 return None
             for line in party.lines.values():
-                self.is_new = parties is self._new
+                self.is_new, self.is_light = parties is self._new, not party.has_backlog
                 return line
             del parties[party.name]  # it had nothing for a full round, and is forgotten
         return None

@@ -193,7 +193,7 @@ class Node:
                     has_more = bool(intake)
                     break
                 ends, waiting = at + LINE_S, line.inputs
-                if intake.is_new and 0 < len(waiting) <= LITTLE_MAX and not self._is_urgent:
+                if intake.is_light and 0 < len(waiting) <= LITTLE_MAX and not self._is_urgent:
                     self._is_urgent = is_request(waiting[0][0])
                 while waiting and (at < ends or (ends and is_note(input))):
                     if at >= ends:
