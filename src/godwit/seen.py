@@ -58,6 +58,11 @@ class Seen:
         self._recent = NOBODY  # publisher: the highest number, and the bits of those up to it
         self._older = NOBODY
 
+    @property
+    def window(self) -> int:
+        """For how many numbers up to the highest there is a bit."""
+        return self._window
+
     def add(self, publisher: str, sequence: int) -> bool:
         """Remember an event; returns whether it is new."""
         known = self._recent.get(publisher)

@@ -12,9 +12,10 @@ from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.channels import Channels
 from godwit.broker.client_rights import ClientRights
+from godwit.broker.early_copies import EarlyCopy
 from godwit.broker.effects import Arrived, Closed, Heard, LinkUp, Opened, TailLost, TimerDue
-from godwit.broker.gossip import LOSSES
-from godwit.broker.gossip_messages import Fact, GossipUpdate, LostInputs
+from godwit.broker.gossip import LOSSES, RETAINED
+from godwit.broker.gossip_messages import Fact, GossipUpdate, LostInputs, RetainedEvent
 from godwit.broker.graph import GraphRouting
 from godwit.broker.hop_stream import HopStream
 from godwit.broker.limits import Limits
@@ -57,6 +58,7 @@ from godwit.mobility.move_messages import (
     ReachableBrokers,
     Relocate,
     Replay,
+    SessionElsewhere,
     SessionUnknown,
     Superseded,
     Unfollow,
@@ -201,6 +203,17 @@ IN_SLICES = Script(
     inputs(*3 * (TimerDue(("retained",)),)),
 )
 
+RETAINED_FACT = GossipUpdate((Fact(RETAINED, ("k",), 1, "far", RetainedEvent(EVENT)),))
+EARLY = Script(
+    tree,
+    inputs(
+        *(*OPEN, *CLIENTS, *frames("n", Synced("subscriptions"), RETAINED_FACT)),
+        Heard("ann", Request(2, Subscribe(("ann", "s"), TRUE, retained=True))),
+    ),
+    inputs(*frames("n", Publish(EVENT), first=3)),
+)
+"""An event of which a subscription has had the copy, and which comes then."""
+
 LARGE = [
     Subscribe(("ann", f"large{n}"), any_of(*(parse(f"x = {at} AND y > {n}") for at in range(450)))) for n in range(6)
 ]
@@ -267,6 +280,8 @@ SCRIPTS: dict[str, Script] = {
     "ReviewState.following": REVIEWED,
     "ReviewState.later_following": REVIEWED,
     "RetainedState.rests": IN_SLICES,
+    "RetainedState.early": EARLY,
+    **{f"EarlyCopy.{field}": EARLY for field in EarlyCopy.__struct_fields__},
     "ArrivalState.unplaced": BRINGING,
     "ArrivalState.asks_later": BRINGING,
     "ArrivalState.finishes_later": BROUGHT,
@@ -402,6 +417,16 @@ SCRIPTS: dict[str, Script] = {
             TimerDue(("leaving", "ann")),
         ),
         inputs(*frames("n", *packets(Relocate("bob", "b", "n", 2), first=4), first=6)),
+    ),
+    "ArrivalState.followed": Script(
+        graph,
+        inputs(
+            *OPEN,
+            *frames("n", LinkState("n", 1, 1, {"b": 1.0}), *packets(ChannelStart(1), Synced())),
+            *(Opened("c"), MOVING),
+            *frames("n", *packets(SessionElsewhere("ann", "b", 1, "n", 5), first=3), first=4),
+        ),
+        inputs(TimerDue(("relocate", "ann"))),
     ),
     "BundleState.excess": Script(
         lambda: merging("b", 0.3),

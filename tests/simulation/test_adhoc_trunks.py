@@ -199,6 +199,14 @@ def test_trunks_that_break_all_the_time_lose_nothing_that_an_event_broker_accept
                 *("radio.lease_s=60", "radio.crashes_per_s=0.1", "radio.keeps_disk=true"),
             ],
         ),
+        # numbers of a publisher's earlier life counted as too old for what is kept for a lost event broker
+        (
+            7_055,
+            [
+                *("run.duration_s=110", "run.settle_s=300", "radio.speed_mps=40", "radio.devices=12"),
+                *("radio.lease_s=60", "radio.crashes_per_s=0.1", "radio.keeps_disk=true", "radio.loss=0.2"),
+            ],
+        ),
     ],
 )
 def test_a_run_that_once_broke_holds(seed, more):

@@ -15,6 +15,9 @@ A client that comes from that island by itself gets what it had asked for there.
 4. What waits is bounded as in every session, and by the lease, which begins when the other event broker was last heard
    of. At most `ISLANDS_MAX` islands have sessions, and for others nothing is kept; each has at most `WISHES_MAX`
    subscriptions, and instead of more one to everything. What a bound drops is recorded as lost.
+5. Events come in any order, over several trunks, and those of a publisher's earlier life behind those of a later one,
+   whose numbers are far above. So none may count as too old (`seen.py`, rule 2): the numbers of a publisher are
+   remembered in blocks as long as the window, each block by itself.
 
 *Paper.* [mobile §3.1] "both could operate in a coordinated fashion"; queueing for a client that is out of reach.
 """
@@ -112,8 +115,10 @@ class PartedIslands:
 
 
 def put(session: Session, events: Iterable[Event], now: float) -> list[Effect]:
-    """Let events wait for an island, each once."""
+    """Let events wait for an island, each once. Rule 5."""
+    seen = session.seen
     for event in events:
-        if session.seen.add(*event.id):
+        publisher, sequence = event.id
+        if seen.add(f"{sequence // seen.window} {publisher}", sequence):
             session.queue.put(event, (), now)
     return session.gone()

@@ -6,7 +6,7 @@ subscription, the events of the table that it matches, marked with the attribute
 
 *Rules.*
 1. The marked copy comes even if the session has had the event before: it was asked for. If the event itself is still on
-   its way, it does not come a second time.
+   its way, it does not come a second time for this subscription, but it comes for others (`early_copies.py`).
 2. Filters on the client's own context and an event's `to` count as for any event.
 3. An expired event is removed, at each broker by its own clock. What is left of it is its stamp, so that no
    earlier one comes back.
@@ -35,8 +35,9 @@ from msgspec import structs
 
 from godwit.broker.client_rights import NOT_ALLOWED, ClientRights, may_publish
 from godwit.broker.component import Handlers
+from godwit.broker.early_copies import EARLY_S, EarlyCopies, EarlyCopy
 from godwit.broker.effects import Effect, StartTimer, Tell, TimerKey
-from godwit.broker.gossip import RETAINED, Gossip, TableLimit
+from godwit.broker.gossip import RETAINED, Gossip, TableLimit, stamp_of
 from godwit.broker.gossip_messages import Fact, RetainedEvent
 from godwit.broker.host import Host
 from godwit.broker.limits import Limits
@@ -63,10 +64,14 @@ AFTER_CHARS_MAX = 256  # of a key that moves with a session, which may have as m
 
 
 class RetainedState(msgspec.Struct, frozen=True, tag=True):
-    """Subscriptions that have not looked at all retained events yet. The events are in the shared table."""
+    """Subscriptions that have not looked at all retained events yet, and those that have had one before it came.
 
-    version: ClassVar[int] = 2
+    The events are in the shared table.
+    """
+
+    version: ClassVar[int] = 3
     rests: tuple[tuple[NodeId, RetainedRest], ...]  # by client, the one that has waited longest first
+    early: tuple[EarlyCopy, ...]
 
 
 class Retained:
@@ -83,6 +88,7 @@ class Retained:
         self._due: Ranking[str] = Ranking()
         self._held: dict[str, tuple[int, int]] = {}  # by user: how many, and their size
         self._rests: dict[EntryId, RetainedRest] = {}  # the one that has waited longest first
+        self._early = EarlyCopies()
         self.rights_of: Callable[[NodeId], ClientRights | None] = lambda client: None  # None: every right
 
     def join(self, host: Host) -> Handlers:
@@ -123,11 +129,14 @@ class Retained:
     def snapshot(self) -> RetainedState | None:
         """What is not in the shared table; None: nothing."""
         rests = tuple((client, rest) for (client, _), rest in self._rests.items())
-        return RetainedState(rests) if rests else None
+        return RetainedState(rests, self._early.snapshot()) if rests or self._early else None
 
     def restore(self, state: RetainedState | None) -> None:
         """Have the events that the table holds."""
         self._rests = {} if state is None else {(client, rest.name): rest for client, rest in state.rests}
+        self._early = EarlyCopies(() if state is None else state.early)
+        if self._early:
+            self._watch()
         for fact in self._gossip:
             if fact.table == RETAINED and isinstance(fact.value, RetainedEvent):
                 self._set(fact.key[0], fact.value.event)
@@ -290,20 +299,50 @@ class Retained:
         addressed = 0 if to is None else to.weight * context
         return STEPS_EACH + filter.weight * (1 + (self._sizes[key] >> 10)) + addressed
 
+    def _may_come(self, session: Session, key: str, now: float) -> bool:
+        """Whether the event of a key may still be on its way to other subscriptions of the session, as stamps say.
+
+        A session that is one of several has a chain of events, in which each is once.
+        """
+        is_late = stamp_of(now) - self._stamp(key) > stamp_of(EARLY_S)
+        is_alone = len(session.subscriptions) < 2 or session.chain is not None
+        return not (is_late or is_alone or session.seen.has(*self._events[key].id))
+
+    def _watch(self) -> None:
+        self.host.intercept_local(self.label, self._on_local if self._early else None)
+
+    def _on_local(self, event: Event, ids: list[EntryId], effects: list[Effect], now: float) -> list[EntryId]:
+        """An event is delivered here: not for subscriptions that have had its copy. (rule 1)"""
+        self._early.sweep(now)
+        of: dict[NodeId, list[EntryId]] = {}
+        for id in ids:
+            of.setdefault(id[0], []).append(id)
+        left: list[EntryId] = []
+        for client, its in of.items():
+            session = self.host.sessions.session(client)
+            left += its if session is None else self._early.left_of(session, event, its)
+        self._watch()
+        return left
+
     def _queue(self, session: Session, name: str, filter: Filter, keys: list[str], now: float) -> list[Effect]:
         """Queue those of these events that a subscription wants."""
         self.host.sessions.quotas.doubt(session.client)  # its queue grows
         effects: list[Effect] = []
-        for event in map(self._events.__getitem__, keys):
+        for key in keys:
+            event = self._events[key]
             if not filter.matches(event) or not session.is_addressed(event):
                 continue
-            session.seen.add(event.publisher, event.sequence)  # rule 1
+            if self._may_come(session, key, now):  # rule 1
+                self._early.put(session, name, event, now)
+            else:
+                session.seen.add(event.publisher, event.sequence)
             if session.chain is not None:
                 session.chain.link(session.queue.taken + 1, event)
             delivery = session.queue.put(_marked(event), (name,), now)
             if delivery is not None and session.connection is not None:
                 told = delivery if session.chain is None else session.chain.named(delivery)
                 effects.append(Tell(session.connection, told))
+        self._watch()
         return effects + session.gone()
 
 

@@ -135,6 +135,7 @@ class ArrivalState(msgspec.Struct, frozen=True, omit_defaults=True):
     next: Relocate | None = None
     gives_up_at: float = 0.0
     asks: int = 0
+    followed: int = -1
     trail: tuple[NodeId, ...] = ()
     superseded_by: NodeId | None = None
     flushes: FlushKey | None = None
@@ -170,6 +171,7 @@ class Arrival:
         self.next: Relocate | None = None  # who has asked for it since
         self.gives_up_at = gives_up_at
         self.asks = 0
+        self.followed = -1  # for which attempt the session went to where it is asked for, as the last broker said
         self.trail = list(attach.tried)  # who else may have it, the likeliest last
         self.superseded_by: NodeId | None = None  # who has told us that the client is elsewhere
         self.flushes: FlushKey | None = None  # flushing: which `Flush` must be answered before its client comes in
@@ -193,6 +195,7 @@ class Arrival:
             next=self.next,
             gives_up_at=self.gives_up_at,
             asks=self.asks,
+            followed=self.followed,
             trail=tuple(self.trail),
             superseded_by=self.superseded_by,
             flushes=self.flushes,
@@ -222,6 +225,7 @@ class Arrival:
         arrival.events, arrival.bytes = len(sizes), sum(sizes)
         arrival.next, arrival.asks, arrival.losses_heard = state.next, state.asks, state.losses_heard
         arrival.superseded_by, arrival.flushes = state.superseded_by, state.flushes
+        arrival.followed = state.followed
         arrival.unplaced = dict.fromkeys(state.unplaced)
         arrival.asks_later, arrival.finishes_later = state.asks_later, state.finishes_later
         return arrival
@@ -249,7 +253,7 @@ class Arrival:
         if asks_wishes and not self.knows_wishes:
             return AskInterests(attach.client, attach.home, broker, attach.attempt)
         self.asks += 1
-        return Relocate(attach.client, attach.home, broker, attach.attempt, incarnation)
+        return Relocate(attach.client, attach.home, broker, attach.attempt, incarnation, self.followed)
 
     def look_around(self) -> None:
         """Others are asked for the session."""
@@ -307,7 +311,7 @@ class Arrival:
     def come_again(self, attach: Attach, connection: str, asserted: Attributes) -> None:
         """The client has come over another connection."""
         self.attach, self.connection, self.asserted = attach, connection, asserted
-        self.next, self.superseded_by, self.trail = None, None, list(attach.tried)
+        self.next, self.superseded_by, self.trail, self.followed = None, None, list(attach.tried), -1
 
     def on_closed(self, connection: str) -> None:
         """A connection is gone, perhaps the client's."""
@@ -345,9 +349,9 @@ class Arrival:
         """Change the time at which the session is given up. (rule 4)"""
         self.gives_up_at = gives_up_at
 
-    def look_at(self, home: NodeId) -> None:
-        """The session may be at this broker."""
-        self.attach = structs.replace(self.attach, home=home)
+    def look_at(self, home: NodeId, followed: int = -1) -> None:
+        """The session may be at this broker, where it has gone for the attempt `followed`."""
+        self.attach, self.followed = structs.replace(self.attach, home=home), followed
 
     def resume(self, attach: Attach, session: Session) -> Attach:
         """The session has come, and knows the client's context; the greeting with it."""

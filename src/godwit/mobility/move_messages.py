@@ -62,7 +62,7 @@ class Relocate(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     to_incarnation: int = 1  # of `to`, which loses count of a session's numbers when it loses its memory
-    followed: int = -1  # tree family: for which attempt the session left the broker that has passed this on
+    followed: int = -1  # for which attempt the session left the broker that led here, in the graph family by answering
 
 
 class Replay(msgspec.Struct, frozen=True, tag=True):
@@ -158,6 +158,7 @@ class SessionElsewhere(msgspec.Struct, frozen=True, tag=True):
     to: NodeId
     attempt: int
     home: NodeId
+    followed: int = -1  # for which attempt it went there, to be repeated in the question
 
 
 class EndOlderSession(msgspec.Struct, frozen=True, tag=True):

@@ -14,7 +14,7 @@ __all__ = ["RelocationState"]
 class RelocationState(msgspec.Struct, frozen=True, tag=True):
     """Sessions that are awaited, those that went elsewhere, and those that have come."""
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     arrivals: dict[NodeId, ArrivalState]
     moved: dict[NodeId, Relocate]
     received: dict[NodeId, int]

@@ -25,6 +25,8 @@ at O since they came there.
 5. A broker without the session says who has it (`SessionElsewhere`), and N asks there, with new `Flush`es: those before
    were answered to the wrong one.
 6. What is kept here goes when the relocation is over, or after `FLUSH_S`.
+7. A question follows where a session went from broker to broker, each time for a later attempt of its client. Where it
+   meets an earlier one again, the session was lost with a disk: otherwise the question would go round without end.
 
 *Cost.* For n brokers a relocation takes one multicast and n answers, two of each for a client that has published. A
 multicast crosses each of n - 1 links once, as subscribing does in this family. An answer goes to one broker alone, over
@@ -129,12 +131,19 @@ class Barrier(Protocol):
         """Nobody waits for these any more."""
 
 
-class TreeBarrier:
-    """On a tree a question pushes before it all that was sent to the old place. Nothing is kept.
+def _next_place(message: Relocate, home: NodeId, moved: Relocate | None) -> tuple[NodeId, int]:
+    """Where to ask next, if this broker says `home`, and the attempt for which the session went there. (rule 7)
 
-    A question follows where a session went from broker to broker, each time for a later attempt of its client. Where it
-    meets an earlier one again, the session was lost with a disk: otherwise the question would go round without end.
+    An empty name: the session is lost.
     """
+    followed = message.followed
+    if moved is not None and moved.to == home:
+        home, followed = ("" if moved.attempt <= followed else home), moved.attempt
+    return ("" if home == message.to else home), followed  # else the trail ends where it began
+
+
+class TreeBarrier:
+    """On a tree a question pushes before it all that was sent to the old place. Nothing is kept."""
 
     label = "transfer barrier"
     transit: InTransit
@@ -163,10 +172,8 @@ class TreeBarrier:
     def refer(self, message: Relocate, home: NodeId, now: float) -> list[Effect]:
         """The question goes on."""
         client, to, attempt = message.client, message.to, message.attempt
-        moved, followed = self.transit.moved.get(client), message.followed
-        if moved is not None and moved.to == home:
-            home, followed = ("" if moved.attempt <= followed else home), moved.attempt
-        if home in ("", to):  # nobody knows more, or the trail ends where it began, or leads back
+        home, followed = _next_place(message, home, self.transit.moved.get(client))
+        if not home:
             return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
         return self.routes.send_to(home, Relocate(client, home, to, attempt, message.to_incarnation, followed), now)
 
@@ -404,9 +411,10 @@ class GraphBarrier:
     def refer(self, message: Relocate, home: NodeId, now: float) -> list[Effect]:
         """The broker that has asked is told where to ask. (rule 5)"""
         client, to, attempt = message.client, message.to, message.attempt
-        if home == to:  # the trail ends where it began
+        home, followed = _next_place(message, home, self.transit.moved.get(client))
+        if not home:
             return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
-        return self.routes.send_to(to, SessionElsewhere(client, to, attempt, home), now)
+        return self.routes.send_to(to, SessionElsewhere(client, to, attempt, home, followed), now)
 
     def on_session_elsewhere(self, peer: NodeId, message: SessionElsewhere, now: float) -> list[Effect]:
         """Ask again, at the right place. (rule 5)"""
@@ -415,7 +423,7 @@ class GraphBarrier:
             return []
         if message.home == self.host.name:  # the trail ends where it began
             return self.transit.go_without(arrival, now)
-        arrival.look_at(message.home)
+        arrival.look_at(message.home, message.followed)
         return self.transit.ask(arrival, now) if arrival.asks < ASKS_MAX else []
 
     def _on_broker_met(self, broker: NodeId, again: bool, now: float) -> list[Effect]:

@@ -125,6 +125,21 @@ def test_what_a_lost_neighbour_has_not_acknowledged_and_wants_from_now_on_waits_
     assert sent(again) == [2, 3, 4, "Subscribe", "Synced", 5, 7]
 
 
+def test_an_event_waits_for_a_lost_neighbour_once_however_much_later_it_comes_than_others() -> None:
+    """What was under way elsewhere comes late; and each life of a publisher begins with a number far above."""
+    here, _ = joined("here")
+    here.on_trunk("trunk", Subscribe(("there/1", "1"), parse("n > 0")), 0.0)
+    here.part("trunk", 30.0, 1.0)
+    here.join("other", "far", Link("other", 1, LinkConfig()), 1.0)
+    numbers = (1_000_001, 13, 14, 13, 1_000_600, 1_000_300, 1_000_301, 1_000_300, 1_000_001, 2_000_001, 15)
+    for number in numbers:
+        here.on_trunk("other", Publish(Event({"n": number}, "bob", number)), 1.0)
+    assert kept_for(here) == list(dict.fromkeys(numbers))
+    here.join("again", "there", Link("again", 1, LinkConfig()), 2.0)
+    here.part("again", 30.0, 3.0)  # before anything was acknowledged
+    assert kept_for(here) == list(dict.fromkeys(numbers))
+
+
 def test_what_waits_for_a_neighbour_whose_lease_is_over_is_recorded_as_lost() -> None:
     here, _ = joined("here")
     here.on_trunk("trunk", Subscribe(("there/1", "1"), parse("n > 0")), 0.0)

@@ -6,6 +6,8 @@ import pytest
 from msgspec import structs
 
 from godwit.broker import retained
+from godwit.broker.early_copies import EARLY_S
+from godwit.broker.effects import Heard
 from godwit.broker.gossip import RETAINED, Gossip, TableLimit
 from godwit.broker.limits import Limits
 from godwit.broker.messages import (
@@ -26,6 +28,7 @@ from godwit.broker.retained import Retained
 from godwit.filters.events import ATTRIBUTES_MAX, Event, event
 from godwit.filters.language import parse
 from godwit.mobility.move_messages import MoveOut
+from godwit.testing import machines
 from tests.property.roaming_line import RoamingLine
 from tests.snapshots import restored
 
@@ -109,6 +112,66 @@ def test_an_event_that_is_still_on_its_way_does_not_come_a_second_time():
     net.brokers["c"].sessions.deliver(late, [("ann", "s")], net.now)
     assert net.got("ann") == [(1, True)]
     assert session.suppressed == 1
+
+
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_an_event_that_is_still_on_its_way_comes_for_the_other_subscriptions_of_the_session(starts_again):
+    net = Net()
+    net.retain("t")  # nobody at c wants it, so what c learns is that it is retained
+    late = net.brokers["c"].component(Retained).event("t")
+    net.subscribe("c", "ann", "n > 0", "all", retained=False)
+    net.subscribe("c", "ann", "topic = 't'", "first")
+    net.subscribe("c", "ann", "topic = 't' AND n < 9", "second")
+    net.subscribe("c", "ann", "topic = 'other'", "other")
+    if starts_again:
+        net.crash("c", keeps_disk=True)
+        net.restart("c", rejoins=True)
+        net.run()
+        net.say("c", "ann", Attach("ann", mode="named"))
+        net.pass_time(1.0)
+    for _ in range(2):
+        net.forge("b", "c", Publish(late))
+    came = {said.number: said for _, over, said in net.told if over == "ann" and isinstance(said, Delivery)}
+    assert [("retained" in said.event.attributes, said.subscriptions) for said in came.values()] == [
+        (True, ("first",)),
+        (True, ("second",)),
+        (False, ("all",)),
+    ]
+    session = net.brokers["c"].sessions.session("ann")
+    assert session is not None
+    assert session.suppressed == 1
+    assert net.brokers["c"].component(Retained).snapshot() is None
+
+
+def test_an_event_that_comes_behind_what_is_known_of_it_comes_for_subscriptions_that_were_there_before():
+    net = machines("a-b b-c a-c", family="graph")
+    net.pass_time(5.0)
+    net.say("a", "p", Attach("pub", mode="named"))
+    net.say("c", "ann", Attach("ann", mode="named"))
+    net.say("c", "ann", Request(1, Subscribe(("ann", "plain"), parse("topic = 't'"))))
+    net.pass_time(1.0)
+    net.set_latency("a", "c", 2.0)  # the event comes over this link, and what is known of it over b
+    net.give("a", Heard("p", Request(1, Retain(event({"topic": "t"}, publisher="pub", sequence=1), "t"))))
+    net.pass_time(1.0)
+    net.give(
+        "c", Heard("ann", Request(2, Subscribe(("ann", "asks"), parse("topic = 't' OR topic = 'u'"), retained=True)))
+    )
+    net.pass_time(5.0)
+    came = [said for _, over, said in net.told if over == "ann" and isinstance(said, Delivery)]
+    assert [("retained" in said.event.attributes, said.subscriptions) for said in came] == [
+        (True, ("asks",)),
+        (False, ("plain",)),
+    ]
+
+
+def test_an_event_that_was_retained_long_ago_is_not_waited_for():
+    net = Net()
+    net.retain("t")
+    net.pass_time(2 * EARLY_S)
+    net.subscribe("c", "ann", "n > 0", "all", retained=False)
+    net.subscribe("c", "ann", "topic = 't'")
+    assert net.got("ann") == [(1, True)]
+    assert net.brokers["c"].component(Retained).snapshot() is None
 
 
 def test_what_is_cleared_is_gone_everywhere_and_the_clearing_is_published():

@@ -72,7 +72,7 @@ class AskPolicy:
         if moved is not None and moved.to != to:
             if attempt <= moved.attempt:
                 return relocation.supersede(message, moved.attempt, now)
-            if moved.attempt > message.followed:  # else it was here before: as in `TreeBarrier`
+            if moved.attempt > message.followed:  # else it was here before: as in `transfer_barrier.py`, rule 7
                 return self.routes.send_to(moved.to, AskInterests(client, moved.to, to, attempt, moved.attempt), now)
         return self.routes.send_to(to, SessionUnknown(client, to, attempt), now)
 
