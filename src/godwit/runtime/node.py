@@ -1,5 +1,4 @@
-"""A broker's machine on a real clock and a real disk: inputs are handled in batches; effects are sent when they are
-safe.
+"""A broker's machine on a real clock and disk: inputs are handled in batches; effects are sent when these are safe.
 
 *Theory.* Frames, messages, timers and connections are inputs. Inputs wait in queues (lines), one for each link and
 client; links and users take turns (`intake.py`). In a turn of the event loop lines are served one after the other,
@@ -27,13 +26,12 @@ closed. Links and sessions resend what was not acknowledged.
    for: it never goes back, and no timer is early.
 6. A turn is bounded: the event loop reads, writes and answers others between two turns, whatever waits. Until the
    requests of a previously idle client are safe and answered, clients with a backlog get less of each turn: an event
-   waits for about four turns. A peer whose line is long is not read until it is short again.
+   waits for about four turns. A peer whose line is long is not read until it is short again. While the disk works,
+   no more than `BATCH_BYTES_MAX` are handled: others wait for the next batch, too.
 7. A machine whose journal has lost its last batches is told of it in the first new batch. One that is restored from a
    journal of its inputs is told that it was (`Restarted`): the journal may have lost some unnoticed.
-8. If a batch cannot be appended, a snapshot of the machine, which has handled it, is tried instead: the reserve is for
-   the case of a full disk.
-9. Inputs of a connection after the machine has closed it are dropped, also while the closing waits for the disk: a
-   client that has reconnected is not to blame for them.
+8. If a batch cannot be appended, a snapshot of the machine, which has handled it, is tried: the reserve is for that.
+9. Inputs of a connection after the machine has closed it are dropped, also while the closing waits for the disk.
 10. With a `ChangeRecorder`, the journal has what that says of each turn, and not the inputs. It says nothing of a turn
     without an input, or with a fault: the machine may be a new one, which has not gone on yet with what it held. Timers
     and connections are those of this life: none are restored.
@@ -81,6 +79,7 @@ __all__ = ["Disk", "Machine", "Node", "NodeObserver", "Port", "client_line"]
 
 SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
+BATCH_BYTES_MAX = 2**20  # of inputs, more or less, that are handled while the disk works
 TURN_S = 0.008  # largest duration of a turn: a new input waits for three or four of them
 URGENT_S = 0.002  # the same for clients with a backlog, while a client with little traffic waits
 LITTLE_MAX = 4  # inputs of such a client
@@ -118,21 +117,20 @@ class Node:
         self.now = 0.0
         self._intake = Intake()
         self._entries: list[JournalEntry] = []  # handled, and not yet given to the journal
+        self._batch_bytes = 0  # of these
         self._effects: list[Effect] = []  # of these
         self._closed = ClosedConnections()
         self._pacing = WritePacing(clock)
         self._timers = NodeTimers(clock, self._on_due)  # as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
-        self._is_due = False  # a turn is
-        self._is_writing = False
+        self._is_due = self._is_writing = False  # a turn, a batch
         self._is_urgent = False  # a previously idle client has a request that is not yet in a batch
         self._is_batch_urgent = False  # the same for the batch that is being written
         self._is_faulty = False  # the machine is broken, and must be restored
         self._has_held = False  # inputs back, and peers may not be read
         self._snapshot_bytes = SNAPSHOT_BYTES  # so much is written before the next one
         self._failures = 0  # of the disk, since it last worked
-        self._is_closing = False
-        self._is_closed = False
+        self._is_closing = self._is_closed = False
         self._loop = asyncio.get_running_loop()
         self.is_quiet = True  # all inputs are handled and safe, and their effects carried out
         self._on_quiet: list[asyncio.Future[None]] = []  # of those who wait for that
@@ -183,10 +181,10 @@ class Node:
         has_journal, has_closed, recorder = self.journal is not None, bool(closed), self._recorder
         input: Input | None = None
         line: Line | None = None
-        has_more, measured = True, self._clock.work
+        has_more, measured, room = True, self._clock.work, BATCH_BYTES_MAX - self._batch_bytes
         began = at = measured()
         try:
-            while has_more and (took_s := at - began) < TURN_S:
+            while has_more and (took_s := at - began) < TURN_S and room > 0:
                 is_late = took_s >= URGENT_S and (self._is_urgent or self._is_batch_urgent)  # rule 6
                 line = intake.next(is_late=is_late)
                 if line is None:
@@ -200,7 +198,8 @@ class Node:
                         ends = 0.0  # one more: what a note belongs to (rule 11)
                     each = waiting.pop(0)
                     input, packed = each
-                    line.bytes -= len(packed)
+                    line.bytes -= (size := len(packed))
+                    room -= size
                     if has_closed and type(input) is Heard and input.connection in closed:  # rule 9
                         continue
                     inputs.append(each)
@@ -229,11 +228,12 @@ class Node:
         if not has_more:
             if has_closed:
                 closed.forget()
-        elif not self._is_due:
+        elif not self._is_due and (room > 0 or not self._is_writing):
             self._is_due = True
             self._loop.call_soon(self._turn)
         if self.watch is not None:
             self.watch.on_turn(inputs, at - began, now)
+        self._batch_bytes = BATCH_BYTES_MAX - room if has_journal else 0
         if not has_journal:
             self._is_urgent = False
             if effects or self._pacing.waiting:  # there are none of confirmations
@@ -289,7 +289,7 @@ class Node:
 
     def _write(self) -> None:
         """Write the handled inputs to the journal; carry out their effects when they are safe."""
-        self._is_batch_urgent, self._is_urgent = self._is_urgent, False
+        self._is_batch_urgent, self._is_urgent, self._batch_bytes = self._is_urgent, False, 0
         if not self._entries:
             self._carry_out(self._taken_effects())
             self._rest()
