@@ -32,6 +32,7 @@ from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import FALSE, TRUE, Filter, any_of
 from godwit.filters.language import ParsedTexts, to_text
+from godwit.filters.memory_sizes import memory_size
 from godwit.filters.references import bind
 
 __all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "BeyondGrants", "Grants", "granted", "in_short"]
@@ -162,7 +163,10 @@ class Grants:
         """
         checked = []
         for wish in attach.wanted:
-            checked.append((wish, self.checked_wish(wish)))
+            after = self.checked_wish(wish)
+            if after is not wish and type(after) is not Denied:
+                memory_size(after.filter)  # now, in a step: a broker counts all of them at once
+            checked.append((wish, after))
             yield None
         wanted = tuple(after for _, after in checked if type(after) is not Denied)
         quench = attach.quench and self.publish == TRUE  # rule 7

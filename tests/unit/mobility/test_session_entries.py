@@ -75,7 +75,8 @@ class Carrying:
         return [(message.home, message.attempt) for message in questions if message.to == "c"]
 
     def is_waiting(self, at: str = "c") -> bool:
-        return self.net.brokers[at].component(SessionEntries).is_waiting("ann")
+        entries: SessionEntries = self.net.brokers[at].component(SessionEntries)
+        return entries.is_waiting("ann")
 
     def placed(self, at: str = "c") -> int:
         routing = self.net.brokers[at].routing
