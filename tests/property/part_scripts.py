@@ -238,6 +238,19 @@ GOING = Script(
     ),
     inputs(*5 * (TimerDue(("withdrawing",)),)),
 )
+CARRYING = Script(
+    tree,
+    inputs(
+        *REACHED,
+        Heard(
+            "c",
+            Attach(
+                "ann", attempt=1, session="n/1/1", mode="carry", log=(PastConnection("n", 1, 0.0),), wanted=tuple(LARGE)
+            ),
+        ),
+    ),
+    inputs(*5 * (TimerDue(("beginning", "ann")),)),
+)
 """Entries that are placed and withdrawn in slices, of which some are still to come."""
 
 GRANTED = [RightsGranted(f"bob/{number}", ClientRights("bob", TRUE, TRUE)) for number in range(1_024)]
@@ -286,6 +299,7 @@ SCRIPTS: dict[str, Script] = {
     "ArrivalState.asks_later": BRINGING,
     "ArrivalState.finishes_later": BROUGHT,
     "BrokerState.withdrawals": GOING,
+    "SessionEntriesState.unplaced": CARRYING,
     "RightsEntryState.granted_at": Script(
         tree,
         inputs(*GRANTED[:-1]),

@@ -12,10 +12,11 @@ import pytest
 
 from godwit.broker import withdrawals
 from godwit.broker.withdrawals import Withdrawals
-from godwit.mobility import arrival_entries
+from godwit.mobility import arrival_entries, session_entries
 from godwit.mobility.arrival import Arrival
 from godwit.mobility.arrival_entries import ArrivalEntries
 from godwit.mobility.relocation import Relocation
+from godwit.mobility.session_entries import SessionEntries
 from godwit.simulator.run import Simulation
 from godwit.simulator.scenario import Scenario, with_changes
 from godwit.simulator.snapshot_checker import SnapshotChecker
@@ -28,6 +29,9 @@ OFTEN = ["clients.roaming={who='all', per_s=20, away_s=0}", "overlay.latency_ms=
 FAULTS = [*ALL_FAULTS, *CHURN, *AWAY]
 KEPT = [change for change in FAULTS if "diskless" not in change]  # faults that disks survive
 MODES = ("ask", "junction", "named", "presubscribe")
+
+CARRIED = [*ROAMING, "clients.roaming.who=subscribers", "clients.roaming.subscriber_mode=carry"]
+CARRIED_OFTEN = [*OFTEN, *CARRIED[-2:]]
 
 FAMILIES = {
     "covering": with_changes(TREE, ROAMING),
@@ -46,6 +50,7 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counts: Counter[str] = Counter()
     for name in ("ask_later", "finish_later"):
         monkeypatch.setattr(Arrival, name, counting(counts, name, getattr(Arrival, name)))
+    monkeypatch.setattr(SessionEntries, "_on_due", counting(counts, "begun", SessionEntries._on_due))
     monkeypatch.setattr(Withdrawals, "on_due", counting(counts, "withdrawn", Withdrawals.on_due))
     return counts
 
@@ -91,6 +96,21 @@ def test_the_law_holds_in_every_mode_that_brings_entries(mode: str, seed: int) -
     assert outcome(with_changes(TREE, [*ROAMING, *modes, *who, *KEPT]), seed).violations == ()
 
 
+def test_brokers_that_are_restored_while_sessions_begin_in_slices_answer_alike() -> None:
+    simulation = Simulation(with_changes(TREE, [*CARRIED_OFTEN, *KEPT]), 4)
+    waiting = 0
+
+    def look(state: Any) -> Any:
+        nonlocal waiting
+        waiting += bool(state.components["session entries"].unplaced)
+        return state
+
+    checker = SnapshotChecker(simulation.world, 4, 10, spoil=look)
+    assert simulation.run().violations == ()
+    assert checker.differences == []
+    assert waiting > 0
+
+
 @pytest.mark.parametrize("family", ["covering", "graph"])
 def test_brokers_that_are_restored_between_two_slices_answer_alike(family: str) -> None:
     simulation = Simulation(with_changes(FAMILIES[family], FAULTS), 4)
@@ -106,6 +126,23 @@ def test_brokers_that_are_restored_between_two_slices_answer_alike(family: str) 
     assert simulation.run().violations == ()
     assert checker.differences == []
     assert min(waiting["unplaced"], waiting["withdrawals"]) > 0, waiting
+
+
+@pytest.mark.parametrize("seed", few((1, 2, 3), 1))
+@pytest.mark.parametrize("changes", [[*CARRIED, *KEPT], CARRIED_OFTEN], ids=["faults", "often"])
+def test_clients_that_carry_their_subscriptions_miss_nothing_while_these_are_placed_one_by_one(
+    changes: list[str], seed: int, slices: Counter[str]
+) -> None:
+    summary = outcome(with_changes(TREE, changes), seed)
+    assert summary.violations == ()
+    assert (summary.lost, summary.duplicated) == (0, 0)
+    assert slices["begun"] > 10
+
+
+def test_a_collecting_question_that_does_not_wait_for_the_last_entry_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionEntries, "is_waiting", lambda self, client: False)
+    monkeypatch.setattr(session_entries, "PAUSE_S", 2.0)
+    assert outcome(with_changes(TREE, CARRIED_OFTEN), 1).violations != ()
 
 
 def test_a_question_that_does_not_wait_for_the_last_entry_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

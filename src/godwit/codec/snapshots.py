@@ -66,6 +66,7 @@ from godwit.mobility.location_tree import FollowedFiltersState
 from godwit.mobility.overlay_routes import OverlayRoutesState
 from godwit.mobility.publisher_presence import PublisherPresenceState
 from godwit.mobility.relocation import RelocationState
+from godwit.mobility.session_entries import SessionEntriesState
 from godwit.mobility.transfer_barrier import TransferBarrierState
 
 __all__ = [
@@ -148,6 +149,7 @@ STATES = TypeRegistry(
         OverlayRoutesState,
         TransferBarrierState,
         PublisherPresenceState,
+        SessionEntriesState,
         CarryState,
         JunctionState,
         PresubscribeState,

@@ -36,6 +36,7 @@ from godwit.broker.limits import Limits
 from godwit.broker.messages import Advertise, Attach, Bye, NodeId, SessionState, Subscribe
 from godwit.broker.queues import event_size
 from godwit.broker.session import Binding, Session
+from godwit.broker.withdrawals import ADVERTISEMENT
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter, any_of
 from godwit.filters.references import is_open
@@ -269,6 +270,13 @@ class Arrival:
         self.unplaced |= dict.fromkeys(entries)
         if self.knows_wishes and self.may(Step.WISHES):
             self.step(Step.WISHES)
+
+    def filter_of(self, kind: str, name: str) -> Filter | None:
+        """The filter of an entry."""
+        if kind == ADVERTISEMENT:
+            return self.advertisements.get(name)
+        subscribe = self.subscriptions.get(name)
+        return None if subscribe is None else subscribe.filter
 
     def on_placed(self) -> None:
         """All entries are."""

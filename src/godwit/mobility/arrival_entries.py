@@ -14,12 +14,12 @@ it (`prepare`). What takes little is done at once.
 3. An arrival neither asks nor is attached while it has entries to be placed. It may be forgotten at any time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from godwit.broker.broker import EVERYTHING
 from godwit.broker.effects import Effect, StartTimer, StopTimer
 from godwit.broker.host import Host
-from godwit.broker.messages import Advertise, SessionState, Subscribe
+from godwit.broker.messages import EntryId, NodeId, SessionState
 from godwit.broker.routing import steps_taken
 from godwit.broker.session import Session
 from godwit.broker.withdrawals import ADVERTISEMENT, PAUSE_S, STEPS_AT_ONCE, SUBSCRIPTION
@@ -28,13 +28,19 @@ from godwit.filters.references import is_open
 from godwit.mobility.arrival import Arrival
 from godwit.mobility.context_following import ContextFollowing
 
-__all__ = ["PLACING", "ArrivalEntries"]
+__all__ = ["PLACING", "ArrivalEntries", "Named"]
 
 PLACING = "placing"
 STEPS_EACH = 20  # to place an entry, at least; and for each literal:
 STEPS_TO_INDEX = 3
 STEPS_TO_TELL = 2  # for each neighbour, beside comparisons
 DIFFERENCES_MAX = 4  # of a session, to be placed at once
+
+Named = tuple[str, str]
+"""A subscription or advertisement of one client: the kind, and the name."""
+
+FilterOf = Callable[[str, str], Filter | None]
+"""`(kind, name)`: the filter of an entry as it is now; None: there is no such entry."""
 
 
 class ArrivalEntries:
@@ -74,45 +80,57 @@ class ArrivalEntries:
 
     def go_on(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
         """Place the next entries. (rule 2)"""
+        client = arrival.attach.client
+        self.place_some(client, arrival.unplaced, arrival.filter_of, effects, now)
+        if arrival.unplaced:
+            effects.append(StartTimer((PLACING, client), now + PAUSE_S))
+        else:
+            arrival.on_placed()
+
+    def place_some(
+        self, client: NodeId, unplaced: dict[Named, None], filter_of: FilterOf, effects: list[Effect], now: float
+    ) -> None:
+        """Place the next of a client's entries, as they are now, and strike them out. (rules 1, 2)"""
         steps, has_less = 0, False
-        while arrival.unplaced and steps < STEPS_AT_ONCE:
-            kind, name = next(iter(arrival.unplaced))
-            del arrival.unplaced[kind, name]
-            before = steps_taken(self.host.routing)
-            filter = self._place(arrival, kind, name, effects, now)
+        while unplaced and steps < STEPS_AT_ONCE:
+            kind, name = next(iter(unplaced))
+            del unplaced[kind, name]
+            before, filter = steps_taken(self.host.routing), filter_of(kind, name)
+            self._place(kind, (client, name), filter, effects, now)
             has_less = has_less or filter is None
             steps += self._steps(filter) + steps_taken(self.host.routing) - before
         if has_less:
             effects += self.host.demand_removed(now)
-        if arrival.unplaced:
-            effects.append(StartTimer((PLACING, arrival.attach.client), now + PAUSE_S))
-        else:
-            arrival.on_placed()
 
-    def take_long(self, wanted: Iterable[Subscribe | Advertise]) -> bool:
-        """Whether these take more than a slice, as far as their sizes tell."""
-        return sum(self._steps(wish.filter) for wish in wanted) > STEPS_AT_ONCE
+    def take_long(self, filters: Iterable[Filter]) -> bool:
+        """Whether to place these takes more than a slice, as far as their sizes tell."""
+        return sum(map(self._steps, filters)) > STEPS_AT_ONCE
+
+    def need_slices(self, filters: Iterable[Filter]) -> bool:
+        """Whether to place these may take more than a slice: they are large, or more than a few."""
+        filters = list(filters)
+        return len(filters) > DIFFERENCES_MAX or self.take_long(filters)
+
+    def weakest(self, filter: Filter) -> Filter:
+        """What a filter matches in any state of its client."""
+        return self._following.weakest(filter)
 
     def _steps(self, filter: Filter | None) -> int:
         """What it takes to place an entry, besides comparisons."""
         each = STEPS_TO_INDEX + STEPS_TO_TELL * len(self.host.links)
         return STEPS_EACH + (0 if filter is None else filter.weight * each)
 
-    def _place(self, arrival: Arrival, kind: str, name: str, effects: list[Effect], now: float) -> Filter | None:
-        """Let routing hold an entry as the arrival has it; its filter. (rule 1)"""
-        host, routing, id = self.host, self.host.routing, (arrival.attach.client, name)
+    def _place(self, kind: str, id: EntryId, filter: Filter | None, effects: list[Effect], now: float) -> None:
+        """Let routing hold an entry like this; None: no longer."""
+        host, routing = self.host, self.host.routing
         if kind == ADVERTISEMENT:
-            filter = arrival.advertisements.get(name)
             answers = routing.unadvertise(id, now) if filter is None else routing.advertise(id, filter, now)
             host.carry_out(answers, effects, now)
-            return filter
-        subscribe = arrival.subscriptions.get(name)
-        if subscribe is None:
+        elif filter is None:
             host.carry_out(routing.unsubscribe(id, now), effects, now)
-            return None
-        host.subscribe(id, subscribe.filter, effects, now)
-        effects += host.demand_added(self._following.weakest(subscribe.filter), now)
-        return subscribe.filter
+        else:
+            host.subscribe(id, filter, effects, now)
+            effects += host.demand_added(self.weakest(filter), now)
 
     def forget(self, arrival: Arrival, effects: list[Effect], now: float) -> None:
         """Nobody is expected any more: withdraw all of it."""
@@ -139,8 +157,7 @@ class ArrivalEntries:
         known = {(SUBSCRIPTION, name): each.filter for name, each in arrival.subscriptions.items()}
         known |= {(ADVERTISEMENT, name): filter for name, filter in arrival.advertisements.items()}
         entries = [entry for entry in known | filters if known.get(entry) != filters.get(entry)]
-        steps = sum(self._steps(filters.get(entry) or known[entry]) for entry in entries)
-        if len(entries) > DIFFERENCES_MAX or steps > STEPS_AT_ONCE:
+        if self.need_slices(filters.get(entry) or known[entry] for entry in entries):
             arrival.hold(held, advertised)
             arrival.place(entries)
             self.go_on(arrival, effects, now)

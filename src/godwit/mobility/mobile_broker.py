@@ -24,6 +24,7 @@ from godwit.mobility.overlay_routes import OverlayRoutes
 from godwit.mobility.possible_values import Movements
 from godwit.mobility.publisher_presence import PUBLISHER_MODES, PublisherConfig, PublisherPresence
 from godwit.mobility.relocation import Relocation
+from godwit.mobility.session_entries import SessionEntries
 from godwit.mobility.transfer_barrier import GraphBarrier, TreeBarrier
 from godwit.mobility.whereabouts import Whereabouts
 
@@ -48,9 +49,10 @@ def mobile_broker(
     following = ContextFollowing(movements, followed)
     barrier: GraphBarrier | TreeBarrier = GraphBarrier(routes) if config.family == "graph" else TreeBarrier(routes)
     relocation = Relocation(routes, barrier, following, standard.groups)
-    presence = PublisherPresence(relocation, moving)
+    entries = SessionEntries(relocation.entries)
+    presence = PublisherPresence(relocation, entries, moving)
     whereabouts = Whereabouts(relocation, standard.gossip)
-    ask, carry, explicit = AskPolicy(relocation), CarryPolicy(relocation), ExplicitPolicy(relocation)
+    ask, carry, explicit = AskPolicy(relocation), CarryPolicy(relocation, entries), ExplicitPolicy(relocation)
     junction, presubscribe = JunctionPolicy(relocation), PresubscribePolicy(relocation, presence)
     others = attach_policies(config.attach_policies, relocation)
     policies: dict[str, AttachPolicy] = {
@@ -79,6 +81,7 @@ def mobile_broker(
             following,
             barrier,
             relocation,
+            entries,
             ask,
             junction,
             carry,

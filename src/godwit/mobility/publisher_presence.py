@@ -23,8 +23,9 @@ it wants to subscribe to is lost while it is away.
 *Rules.*
 1. The entry of an advertisement stands in the tables of a broker exactly while the publisher's session here holds it or
    a holding does.
-2. A publisher that comes brings its advertisements with its greeting, and they are made at once; then what was held for
-   it ends, so that nothing is torn down in between.
+2. A publisher that comes brings its advertisements with its greeting, and they are made at once, or in slices if that
+   takes long (`session_entries.py`); then what was held for it ends, but for what it has brought, so that nothing is
+   torn down in between.
 3. Of two orders about a publisher the one with the higher attempt counts, as with relocations.
 4. A holding ends by itself. A proxy's lease is renewed by the broker that the publisher is at; when that was last, the
    publisher carries with it.
@@ -63,6 +64,7 @@ from godwit.mobility.move_checks import check_move
 from godwit.mobility.move_messages import Prefetch, Proxy, WithdrawPrefetch
 from godwit.mobility.predictors import Predictor, model_of
 from godwit.mobility.relocation import Relocation
+from godwit.mobility.session_entries import SessionEntries
 from godwit.trace import Record
 
 __all__ = [
@@ -196,8 +198,8 @@ class PublisherPresence:
     label = "publisher presence"
     host: Host
 
-    def __init__(self, relocation: Relocation, config: PublisherConfig) -> None:
-        self.relocation = relocation
+    def __init__(self, relocation: Relocation, entries: SessionEntries, config: PublisherConfig) -> None:
+        self.relocation, self.entries = relocation, entries
         self.routes = relocation.routes
         self.config = config
         self._settings: PublisherSettings | None = None  # what `config` was made of, if it is not the first one
@@ -311,14 +313,12 @@ class PublisherPresence:
 
     def _adopt(self, session: Session, brought: dict[str, Filter], effects: list[Effect], now: float) -> None:
         """Let a new session begin with the advertisements of the last one."""
-        host, limits = self.host, self.host.config.limits
+        limits = self.host.config.limits
         if not brought or len(brought) > limits.advertisements_max:
             return
         fitting = {name: filter for name, filter in brought.items() if filter.size <= limits.filter_literals_max}
         session.adopt_advertisements(fitting)
-        for name, filter in fitting.items():
-            host.carry_out(host.routing.advertise((session.client, name), filter, now), effects, now)
-        host.carry_out(host.routing.unadvertise((session.client, EVERYTHING), now), effects, now)
+        self.entries.advertise(session, effects, now)
 
     def _brings_advertisements(self, client: NodeId) -> bool:
         """Whether a publisher has brought its advertisements with it."""

@@ -20,7 +20,7 @@ nothing more from that peer and keeps what it has read as bytes.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from time import time
 from typing import Any, Protocol
 
@@ -69,6 +69,7 @@ class Principal:
 
     __slots__ = (
         "__weakref__",
+        "_ahead",
         "_has_all",
         "asserted",
         "clients",
@@ -108,6 +109,7 @@ class Principal:
         self.denied: dict[int, str] = {}  # what the last requests were that were not granted, by number, for the log
         self.origin: Any = None  # its origin (`security_log.py`), if known
         self._has_all = grants.is_everything
+        self._ahead: tuple[Grants, Attach] | None = None  # a greeting, as far as these grants allow it
 
     def copy(self) -> "Principal":
         """The same, for another connection."""
@@ -180,7 +182,8 @@ class Principal:
             if self.origin is not None:
                 self.origin.not_admitted(fault, user=self.user, client=shown)
             raise fault
-        if self._has_all:
+        ahead, self._ahead = self._ahead, None
+        if self._has_all or (ahead is not None and ahead[1] is message and ahead[0] is self.grants):
             return message
         checked = self.grants.checked(message)
         if checked is not message and type(checked) is Request and type(checked.wish) is Denied:
@@ -188,6 +191,20 @@ class Principal:
             if len(self.denied) > DENIED_MAX:
                 del self.denied[next(iter(self.denied))]
         return checked
+
+    def checking(self, attach: Attach) -> Iterator[Attach | None]:
+        """Check a long greeting before it comes to `checked`, one filter in each step: None after each of them, and
+        then what is granted of it. It is checked again if the rights have changed by then.
+        """
+        granted, grants = attach, self.grants
+        if not self._has_all:
+            for step in grants.checking(attach):
+                if step is None:
+                    yield None
+                else:
+                    granted = step
+            self._ahead = grants, granted
+        yield granted
 
 
 class Authenticator(Protocol):

@@ -19,7 +19,7 @@ Advertisements are checked by the grants for publishing.
    adding 'a'. (This does not apply to asserted attributes, which the sender does not choose.)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from godwit.filters.effort import Effort
 from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import FALSE, TRUE, Filter, any_of
 from godwit.filters.language import ParsedTexts, to_text
+from godwit.filters.memory_sizes import memory_size
 from godwit.filters.references import bind
 
 __all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "BeyondGrants", "Grants", "granted", "in_short"]
@@ -151,13 +152,28 @@ class Grants:
         return wish
 
     def _checked_attach(self, attach: Attach) -> Attach:
-        """Subscriptions in a greeting are checked like requests; those that are not granted are left out."""
-        checked = [(wish, self.checked_wish(wish)) for wish in attach.wanted]
+        *_, checked = self.checking(attach)
+        assert checked is not None
+        return checked
+
+    def checking(self, attach: Attach) -> Iterator[Attach | None]:
+        """Check a greeting, one filter in each step: None after each of them, and then what is granted of it.
+
+        Subscriptions in a greeting are checked like requests; those that are not granted are left out.
+        """
+        checked = []
+        for wish in attach.wanted:
+            after = self.checked_wish(wish)
+            if after is not wish and type(after) is not Denied:
+                memory_size(after.filter)  # now, in a step: a broker counts all of them at once
+            checked.append((wish, after))
+            yield None
         wanted = tuple(after for _, after in checked if type(after) is not Denied)
         quench = attach.quench and self.publish == TRUE  # rule 7
         if quench is attach.quench and all(before is after for before, after in checked):
-            return attach
-        return structs.replace(attach, wanted=wanted, quench=quench)
+            yield attach
+        else:
+            yield structs.replace(attach, wanted=wanted, quench=quench)
 
     @staticmethod
     def _not_granted(verb: str, grant: Filter) -> str:

@@ -87,8 +87,8 @@ class NativeConnection(asyncio.Protocol):
         self._is_counted = self._is_full = False  # by host; the peer does not read
         self._is_stuffed = False  # nor does it read the answers to its messages
         self._transport: asyncio.Transport | None = None
-        frames = Frames(server.frame_bytes_max, in_steps=True)
-        self._frames = SlowFrames(frames, server.slow_work, self.read_no_more, self._go_on, lambda: self.party)
+        callbacks = self.read_no_more, self._go_on, lambda: self.party, lambda: self.principal
+        self._frames = SlowFrames(Frames(server.frame_bytes_max, in_steps=True), server.slow_work, *callbacks)
         self._writes = SlowWrites(server.slow_work, self.flush, lambda: self.party)
         self._frames_max, self._has_partial = FILTERS_AT_ONCE_MAX, False  # to be decoded next; a frame is incomplete
         self._unsent: list[Any] = []

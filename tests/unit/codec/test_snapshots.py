@@ -46,6 +46,7 @@ def test_a_snapshot_names_its_format_its_kinds_and_its_fields() -> None:
         "QuenchingState": 1,
         "OverlayRoutesState": 2,
         "RelocationState": 6,
+        "SessionEntriesState": 1,
         "CarryState": 1,
         "PresubscribeState": 1,
         "PublisherPresenceState": 3,

@@ -12,7 +12,10 @@ from godwit.codec import message_codec
 from godwit.codec.plain_data import filter_of
 from godwit.errors import PeerFault
 from godwit.filters import parse
+from godwit.filters.language import to_text
 from godwit.mobility.move_messages import Interests, Replay
+from godwit.runtime.authentication import Principal
+from godwit.runtime.grants import Grants
 from godwit.runtime.long_work import LongWork
 from godwit.runtime.slow_messages import SlowFrames
 from godwit.runtime.wire import LARGE_BYTES, LARGE_COUNT, NATIVE, Frames, SlowMessage
@@ -88,11 +91,13 @@ class Turn:
 class Reading:
     """A connection that is read: what it is fed, and what comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, principal: Principal | None = None) -> None:
         self.came: list[Any] = []
+        self.data: list[bytes] = []
         self.is_read = True
         self.faults: list[str] = []
-        self.frames = SlowFrames(Frames(in_steps=True), LongWork(self.clock), self.pause, self.go_on, lambda: "ann")
+        callbacks = self.pause, self.go_on, lambda: "ann", lambda: principal
+        self.frames = SlowFrames(Frames(in_steps=True), LongWork(self.clock), *callbacks)
         self.now = 0.0
 
     def clock(self) -> float:
@@ -105,7 +110,9 @@ class Reading:
 
     def feed(self, data: bytes) -> None:
         try:
-            self.came += [message for message, _ in self.frames.feed(data, 128, counts_items=True)]
+            came = self.frames.feed(data, 128, counts_items=True)
+            self.came += [message for message, _ in came]
+            self.data += [data for _, data in came]
         except PeerFault as fault:
             self.faults.append(str(fault))
 
@@ -186,6 +193,41 @@ async def test_a_connection_that_is_closed_decodes_no_further() -> None:
     await Turn()
     assert not reading.frames.is_busy
     assert reading.came == []
+
+
+GRANTS = {
+    "covers all": (Grants.of(["*"], ["a5 >= 0", *(f"a{n} IS NOT NULL" for n in range(300))]), COUNT + 1),
+    "refuses some": (Grants.of(["kind = 'y'"], [to_text(wish.filter) for wish in WISHES[:4]]), 4),
+    "narrows": (Grants.of(["*"], ["a1 < 7"], "narrow"), COUNT + 1),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", GRANTS)
+async def test_a_greeting_comes_as_it_is_granted_and_is_not_compared_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grants, count = GRANTS[name]
+    granted = grants.checked(GREETING)
+    assert len(granted.wanted) == count
+    principal = Principal("ann", grants=grants)
+    reading = Reading(principal)
+    reading.feed(Frames.packed([GREETING]))
+    assert await turns_until(reading) >= 2 * COUNT
+    assert reading.came == [granted]
+    assert reading.data == [NATIVE.encode(granted)]
+    monkeypatch.setattr(Grants, "checked", lambda self, message: pytest.fail("it is compared again"))
+    assert principal.checked(reading.came[0]) is reading.came[0]
+
+
+@pytest.mark.anyio
+async def test_a_greeting_is_compared_again_if_the_rights_have_changed_meanwhile() -> None:
+    principal = Principal("ann", grants=GRANTS["covers all"][0])
+    reading = Reading(principal)
+    reading.feed(Frames.packed([GREETING]))
+    await turns_until(reading)
+    principal.end("it is over")
+    assert principal.checked(reading.came[0]).wanted == ()
 
 
 def test_only_who_asks_for_steps_gets_messages_that_are_not_decoded() -> None:

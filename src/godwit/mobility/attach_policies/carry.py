@@ -7,7 +7,8 @@ them.
 
 *Rules.*
 1. Nothing is lost: a question follows the new subscriptions on every link, so that it divides events as a relocation
-   does (`relocation.py`); asked again later it only divides later.
+   does (`relocation.py`); asked again later it only divides later. Subscriptions that take long are placed in slices
+   (`session_entries.py`), and the question waits for the last of them.
 2. Nothing is doubled: session and client remember the last `SEEN_WINDOW` numbers of each publisher.
 3. What a broker collects for a client that has gone on meanwhile it sends after it, as long as it remembers where.
 4. Of two sessions of one client that ask each other, the one of the later greeting gets the other's events; of equal
@@ -43,6 +44,7 @@ from godwit.mobility.move_checks import check_move
 from godwit.mobility.move_messages import Collect, Collected, Relocate, TrimConnectionLog
 from godwit.mobility.overlay_routes import lost_items
 from godwit.mobility.relocation import Relocation
+from godwit.mobility.session_entries import SessionEntries
 from godwit.seen import Seen
 from godwit.trace import Record
 
@@ -84,14 +86,15 @@ class CarryPolicy:
     label = "carry"
     host: Host
 
-    def __init__(self, relocation: Relocation) -> None:
+    def __init__(self, relocation: Relocation, entries: SessionEntries) -> None:
         self.relocation = relocation
-        self.routes = relocation.routes
+        self.routes, self.entries = relocation.routes, entries
         self.collecting: dict[NodeId, Collecting] = {}
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
         self.host = host
+        self.entries.also_when_placed(self._on_placed)
         return Handlers(
             relayed={
                 Collect: RelayedHandler(self.on_collect, check_move, attrgetter("home")),
@@ -168,9 +171,7 @@ class CarryPolicy:
         host.set_context(client, session.whole_context(), effects, now)  # first: what is wanted from it may be unknown
         effects += host.welcome(connection, message)
         effects += sessions.adopt(session, connection, structs.replace(message, session="", received=0, receipt=0), now)
-        for subscribe in session.subscriptions.values():
-            effects += host.demand_added(self.relocation.following.weakest(subscribe.filter), now)
-        self.relocation.entries.settle(session if old is None else old, session, effects, now)
+        self.entries.begin(session if old is None else old, session, effects, now)
         if old is not None:
             effects += self._take_in(session, old.queue.waiting(), now)
             effects += self._go_on(session, old.rests, now)
@@ -201,11 +202,17 @@ class CarryPolicy:
         """Ask who has not answered, and again after a while. [mobile §4.3: "attempt contact … periodically"]"""
         collecting = self.collecting[client]
         effects: list[Effect] = [StartTimer(("collect", client), now + collecting.pause_s)]
+        if self.entries.is_waiting(client):  # rule 1
+            return effects
         collecting.pause_s = min(2 * collecting.pause_s, COLLECT_AGAIN_S_MAX)
         for home, attempt in collecting.brokers.items():
             if self.routes.knows(home):  # it must not overtake what we have still to tell
                 effects += self.routes.send_behind_tables(home, Collect(client, home, self.host.name, attempt), now)
         return effects
+
+    def _on_placed(self, client: NodeId, now: float) -> list[Effect]:
+        """All that the client wants is subscribed. (rule 1)"""
+        return self._ask_all(client, now) if client in self.collecting else []
 
     def _on_collect_due(self, key: TimerKey, now: float) -> list[Effect]:
         """Some broker has not answered yet."""
@@ -215,6 +222,17 @@ class CarryPolicy:
             return []
         if collecting.gives_up_at is not None and now >= collecting.gives_up_at:
             return self._give_up(client, "nobody has answered")
+        return self._ask_all(client, now)
+
+    def _ask_later(self, client: NodeId, home: NodeId, attempt: int, now: float) -> list[Effect]:
+        """Ask one more broker when all that the client wants is subscribed. (rule 1)"""
+        if client in self.collecting:
+            self.collecting[client].brokers[home] = attempt
+            return []
+        expiry_s = self.host.config.limits.session_expiry_s
+        collecting = self.collecting[client] = Collecting()
+        collecting.brokers[home] = attempt
+        collecting.gives_up_at = None if expiry_s is None else now + expiry_s
         return self._ask_all(client, now)
 
     def _give_up(self, client: NodeId, reason: str) -> list[Effect]:
@@ -233,6 +251,8 @@ class CarryPolicy:
             return self._answer(message, None, now)
         if (session.attempt, host.name) > (attempt, to):  # rule 4: it is the other's that is old
             effects = self._answer(message, None, now)
+            if self.entries.is_waiting(client):
+                return effects + self._ask_later(client, to, session.attempt, now)
             return effects + self.routes.send_to(to, Collect(client, to, host.name, session.attempt), now)
         effects = []
         if self.collecting.pop(client, None) is not None:  # the broker that asks has the same log, and longer

@@ -154,7 +154,8 @@ class JunctionPolicy:
         self.searches.pop(client, None)
         self.relocation.put_arrival(arrival)
         entries = self.relocation.entries
-        claims = tree.keeps_ids and not entries.take_long(message.wanted)  # else each broker would claim all at once
+        takes_long = entries.take_long(wish.filter for wish in message.wanted)
+        claims = tree.keeps_ids and not takes_long  # else each broker would claim all at once
         entries.expect(arrival, effects, now, claims=claims)
         effects.append(Trace(Record("relocating", client, detail=f"to {host.name}")))
         return effects + self.relocation.ask(arrival, now)
