@@ -13,8 +13,7 @@ all? As in any wave over a tree: its advertisements for a neighbour are complete
 of all *other* neighbours are; its subscriptions, when those of all others are, and the neighbour's advertisements,
 which they depend on. Brokers that start together tell each other in the same way.
 
-Entries of another kind may be told on the same tree; `further` has them (`further_entries.py`). Who reads about
-subscriptions and advertisements need not think of it: most trees have `NoFurtherEntries`.
+Entries of another kind may be told on the same tree (`further_entries.py`); most trees have `NoFurtherEntries`.
 
 *Rules.*
 1. A neighbour is told a subscription iff it has sent an intersecting advertisement (always when advertisements are
@@ -24,14 +23,12 @@ subscriptions and advertisements need not think of it: most trees have `NoFurthe
    `RELEASED_AT_ONCE` are handed on at a time; until all are, what comes waits behind them, and the tables do not count
    as whole.
 3. A broker goes on without a neighbour that stays away. If it has had a life that it does not remember, it counts on
-   the neighbour to advertise and to want everything, until that one has told it all: what others publish meanwhile
-   waits on the link.
+   the neighbour to advertise and to want everything, until that one has told it all: events wait on the link.
 4. Each entry of `in_subs` is in the matcher, and in `out_subs` of the neighbours it concerns; nothing else is. The
    matcher has it under its id, `(client, name)`, when it is of a client here, and under `(neighbour, id)` otherwise: a
    text or a tuple in the second place tells which.
 
-*Paper.* [pubmob Fig. 2, Fig. 3], [rebeca §2.2].
-*Symbols.* inAds, outAds, inSubs, outSubs: as named; a.sender, s.sender: `source`.
+*Paper.* [pubmob Fig. 2, Fig. 3], [rebeca §2.2]. *Symbols.* inAds … outSubs: as named; a.sender, s.sender: `source`.
 *Departures.* Fig. 2 l.13 asks whether a cover of s was sent to s's own sender n, but l.14-16 send s to a.sender: we ask
 about a.sender. Unadvertising and unsubscribing are ours.
 """
@@ -581,11 +578,8 @@ class TreeRouting:
         self.told_all = {what: dict.fromkeys(names) for what, names in state.told_all.items()}
         self.held = HeldEvents(state.held)
         self.reviews.restore(state.reviews)
-        self.matcher.add_many(
-            (matcher_key(source, id), filter)
-            for source, entries in self.in_subs.items()
-            for id, filter in entries.items()
-        )
+        each = ((source, id, filter) for source, entries in self.in_subs.items() for id, filter in entries.items())
+        self.matcher.add_many((matcher_key(source, id), filter) for source, id, filter in each)
         both = ((n, entries) for tables in (self.in_subs, self.in_ads) for n, entries in tables.items())
         self._remote_sizes = EntrySizes(each for n, entries in both if n != HERE for each in entries.values())
         self.further.restore(state.further)
