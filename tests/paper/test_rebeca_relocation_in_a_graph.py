@@ -190,7 +190,7 @@ def test_who_asks_where_the_session_was_is_told_where_it_is(roam):
     assert isinstance(answer.frame, Frame)
     assert isinstance(answer.frame.message, Packet)
     carried: Any = answer.frame.message.message
-    assert carried == SessionElsewhere("C", "B3", 9, "B1")
+    assert carried == SessionElsewhere("C", "B3", 9, "B1", followed=2)
 
 
 def test_an_old_broker_that_has_crashed_answers_from_its_journal(roam):
