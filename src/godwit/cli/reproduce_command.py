@@ -36,7 +36,7 @@ def reproduce(
     paper: Annotated[str, Argument(metavar="PAPER", help="Paper: pubmob, rebeca, mobile, spcf, motion, or all.")],
     quick: Annotated[bool, Option("--quick", help="Small runs; all papers take under 5 minutes (default).")] = False,
     full: Annotated[
-        bool, Option("--full", help="The papers' parameters, 5 seeds; all papers take about 35 minutes on 2 cores.")
+        bool, Option("--full", help="The papers' parameters, 5 seeds; all papers take about 46 minutes on 2 cores.")
     ] = False,
     out: Annotated[
         str, Option(metavar="DIR", help="Folder for figures and traces; each paper has a subfolder.")
