@@ -1,5 +1,7 @@
 """XML documents as events: what is held, and what is refused."""
 
+import gc
+
 import pytest
 
 from godwit.errors import BadEvent
@@ -190,3 +192,16 @@ def test_a_bad_document_is_refused_with_the_place(data: bytes, fault: str) -> No
 
 def test_a_document_type_without_entities_is_read() -> None:
     assert xml_event(b"<!DOCTYPE a SYSTEM 'a.dtd'><a>1</a>").attributes["a"] == 1
+
+
+def test_a_read_document_leaves_nothing_to_the_garbage_collector() -> None:
+    data = b"<a>" + b"<b/>" * 2_000 + b"</a>"  # too long for its plan to be kept
+    flattened_document(parsed_document(data))
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            flattened_document(parsed_document(data))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
