@@ -6,7 +6,8 @@ and the work is done when an answer is needed.
 
 *Rules.*
 1. The monitor changes nothing.
-2. Its memory is bounded: by `KEPT_INPUTS`, `KEPT_EFFECTS` and `KEPT_RECORDS`, and by `KEPT_BYTES` of inputs.
+2. Its memory is bounded: by `KEPT_INPUTS`, `KEPT_EFFECTS` and `KEPT_RECORDS`, and by `KEPT_BYTES` of inputs. Encoded
+   messages are counted and not kept: with them, events with large payloads would take twice the memory.
 3. A listener that is too slow misses records, and is told how many.
 """
 
@@ -28,7 +29,7 @@ from godwit.trace import Record
 __all__ = ["ActivityMonitor", "Histogram", "TraceListener", "Turn", "event_in"]
 
 Turn = list[tuple[Input, bytes]]
-"""The inputs that a machine handles at once, each with its size in bytes."""
+"""The inputs that a machine handles at once, each with its encoded message."""
 
 KEPT_INPUTS = 20_000
 KEPT_BYTES = 16 * 2**20
@@ -106,7 +107,7 @@ class ActivityMonitor:
         self.listeners: dict[TraceListener, None] = {}
         self.observers: dict[Callable[[Turn, float], None], None] = {}  # of turns (`observations.py`)
         self.turns_kept = 0  # so far, also those that are forgotten by now
-        self._turns: deque[tuple[float, int, Turn]] = deque()  # when, bytes, what
+        self._turns: deque[tuple[float, int, list[Input]]] = deque()  # when, bytes, what
         self._kept = 0  # inputs in them
         self._kept_bytes = 0
         self._effects: deque[tuple[float, list[Effect]]] = deque()
@@ -134,7 +135,8 @@ class ActivityMonitor:
                 observe(inputs, now)
         if not is_kept:
             return
-        self._turns.append((now, size, inputs))
+        kept = [inputs[0][0]] if count == 1 else [input for input, _ in inputs]
+        self._turns.append((now, size, kept))
         self.turns_kept += 1
         self._kept += count
         self._kept_bytes += size
@@ -198,7 +200,7 @@ class ActivityMonitor:
     def arrivals(self, id: tuple[str, int]) -> Iterator[tuple[float, str, Event]]:
         """The arrivals of an event that are still recorded: time, neighbour or connection, event."""
         for at, _, inputs in self._turns:
-            for input, _ in inputs:
+            for input in inputs:
                 event = event_in(input)
                 if event is not None and event.id == id:
                     yield at, input.peer if isinstance(input, Arrived) else input.connection, event  # type: ignore[union-attr]
@@ -242,8 +244,7 @@ class ActivityMonitor:
     def kept(self) -> Iterator[Input]:
         """The last inputs, the oldest first."""
         for _, _, inputs in self._turns:
-            for input, _ in inputs:
-                yield input
+            yield from inputs
 
     def told(self, kind: type) -> Iterator[tuple[str, Any]]:
         """The last messages of a kind to clients: the connection and the message."""
@@ -275,7 +276,7 @@ class ActivityMonitor:
         for at, _, inputs in islice(reversed(self._turns), self.turns_kept - after):
             if at < since:
                 return
-            for input, _ in reversed(inputs):
+            for input in reversed(inputs):
                 event = event_in(input) if type(input) is Heard else None
                 if event is not None:
                     yield at, event
@@ -293,7 +294,7 @@ class ActivityMonitor:
                 others += len(inputs)
                 continue
             looked_at += len(inputs)
-            for input, _ in reversed(inputs):
+            for input in reversed(inputs):
                 event = event_in(input) if type(input) is Heard else None
                 if event is not None:
                     events.append((at, event))
@@ -301,7 +302,7 @@ class ActivityMonitor:
 
     def last_event(self) -> Event | None:
         """The last event, if it is one of the last `LOOKED_AT` inputs."""
-        last = (input for _, _, inputs in reversed(self._turns) for input, _ in reversed(inputs))
+        last = (input for _, _, inputs in reversed(self._turns) for input in reversed(inputs))
         events = (event_in(input) for input in islice(last, LOOKED_AT))
         return next((event for event in events if event is not None), None)
 

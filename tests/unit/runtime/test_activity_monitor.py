@@ -1,5 +1,6 @@
 """What is kept of a broker's last turns: what somebody can ask for, and no more."""
 
+from sys import getrefcount
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ from godwit.broker.effects import Heard, Tell, TimerDue, Trace
 from godwit.broker.messages import Accepted, Attach, Delivery, Publish, Refused, Request, Subscribe
 from godwit.filters.events import Event
 from godwit.filters.filters import TRUE
-from godwit.runtime.activity_monitor import KEPT_RECORDS, ActivityMonitor
+from godwit.runtime.activity_monitor import KEPT_BYTES, KEPT_RECORDS, ActivityMonitor
 from godwit.trace import Record
 
 EVENT = Event({"x": 1}, "p", 1)
@@ -54,3 +55,15 @@ def test_the_last_records_are_kept_with_their_times() -> None:
     assert len(records) == KEPT_RECORDS
     assert all(at == record.sequence for at, record in records)
     assert [at for at, _ in watch.records_of(("p", KEPT_RECORDS))] == [float(KEPT_RECORDS)]
+
+
+def test_encoded_messages_of_kept_turns_are_counted_and_not_kept() -> None:
+    watch, packed = monitor(), bytes(100_000)
+    before = getrefcount(packed)
+    watch.on_turn([(PUBLICATION, packed)], 0.1, 1.0)
+    watch.on_turn([(PUBLICATION, packed), (WISH, packed)], 0.1, 2.0)
+    assert getrefcount(packed) == before
+    assert watch.came == 300_000
+    for at in range(KEPT_BYTES // len(packed)):
+        watch.on_turn([(PUBLICATION, packed)], 0.1, 3.0 + at)
+    assert len(list(watch.kept())) == KEPT_BYTES // len(packed)
