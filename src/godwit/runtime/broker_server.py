@@ -140,7 +140,7 @@ class BrokerServer:
                 configuration.edge_limits(),
                 operators,
                 on_record=self._on_record,
-                helper=DocumentHelper(languages.modules, languages.operators),
+                helper=DocumentHelper(languages.modules, languages.operators, self.node.urgency),
             )
             parts.push_async_callback(self.tests.close)
             watch = RightsWatch(self.node, self.authenticator)

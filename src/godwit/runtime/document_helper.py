@@ -7,8 +7,8 @@ process gets one job at a time. It is started with the first job.
 1. When the process dies during a job, or takes more than `JOB_S_MAX`, a new one is started and gets the same job once
    more: of a test job, only its first subscription. If that one dies, too, the job fails: a document cannot be read, or
    a subscription is suspended, with the cause of death as the reason.
-2. Documents of up to `SMALL_BYTES` are read here. Those that come at the same time have a few milliseconds in each turn
-   of the event loop, and parties take turns (`party_turns.py`).
+2. Documents of up to `SMALL_BYTES` are read here. Those that come at the same time have `TURN_S` in each turn of the
+   event loop, over all listeners, and parties take turns (`party_turns.py`).
 3. Queries and events stored in the process are counted here. Both sides forget them when they become too many, and when
    the process is restarted.
 4. A dying process is not killed as well: `kill` of asyncio polls the process first, and a process that has ended would
@@ -50,10 +50,12 @@ from godwit.languages.event_documents import Document, Mode, read_document
 from godwit.languages.exact_testing import Outcome
 from godwit.runtime.long_work import LongWork
 from godwit.runtime.party_turns import PartyTurns
+from godwit.runtime.urgency import Urgency
 
 __all__ = ["SMALL_BYTES", "DocumentHelper"]
 
 SMALL_BYTES = 8 * 2**10  # flattening takes up to two microseconds for each
+TURN_S = 0.002  # of small documents, which are read here: one of 8 KiB takes up to 5 ms, and none follows it
 JOB_S_MAX = 20.0
 EVENTS_MAX = 32
 EVENT_BYTES_MAX = 2**17  # bytes of payloads: a parsed document takes 25 times as much
@@ -129,15 +131,17 @@ def _size(texts: Iterable[tuple[str, str]]) -> int:
 class DocumentHelper:
     """Reads documents and runs tests in another process. `modules` and `operators`: those that queries may use."""
 
-    def __init__(self, modules: Iterable[str] = (), operators: Iterable[str] = ()) -> None:
+    def __init__(
+        self, modules: Iterable[str] = (), operators: Iterable[str] = (), urgency: Urgency | None = None
+    ) -> None:
         self._arguments = (",".join(modules), ",".join(operators))
         self._lines: dict[str, deque[_Waiting]] = {}
         self._told = _Told()
         self._process: Process | None = None
         self._working: asyncio.Task[None] | None = None
         self._is_closed = False
-        self._turns = PartyTurns()
-        self.long_work = LongWork()  # on such bodies that is done here
+        self._turns = PartyTurns(urgency=urgency, turn_s=TURN_S)
+        self.long_work = LongWork(urgency=urgency)  # on such bodies that is done here
         self.started = 0  # processes, so far
 
     # ------------------------------------------------------------ jobs
@@ -156,6 +160,18 @@ class DocumentHelper:
             case Refused(reason=reason):
                 raise BadEvent(reason)
         raise BadEvent(f"the document cannot be read: {DIED}")
+
+    def read_at_once(
+        self, mode: Mode, data: bytes, content_type: str | None, headers: Mapping[str, str], transport: str
+    ) -> list[Document] | None:
+        """The documents in a small body, if none waits and there is time in this turn of the loop; else None."""
+        if len(data) > SMALL_BYTES or not self._turns.is_free:
+            return None
+        began = self._turns.clock()
+        try:
+            return read_document(mode, data, content_type, headers, BINARY_MODES[transport])
+        finally:
+            self._turns.spend(began)
 
     async def _read_here(self, party: str, read: Callable[[], list[Document]]) -> list[Document]:
         found: asyncio.Future[list[Document]] = asyncio.get_running_loop().create_future()

@@ -215,6 +215,7 @@ class HttpServer:
                 CLOSINGS: server.closings,
                 AUDIT: server.audit,
             },
+            node.urgency,
             ws=SocketProtocol,
             ws_max_size=server.frame_bytes_max,
             ws_per_message_deflate=False,  # otherwise a few bytes could expand to many before they are counted

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 from godwit.runtime.http_protocols import HEAD_S, MEMORY, SLICES, HttpProtocol
 from godwit.runtime.read_slices import ReadSlices
 from godwit.runtime.tcp import Address
+from godwit.runtime.urgency import Urgency
 
 __all__ = ["HttpListener"]
 
@@ -24,9 +25,11 @@ class HttpListener:
     """The sockets of one application. `bounds`: the shared limits of its connections; `sockets`: the settings of
     WebSockets."""
 
-    def __init__(self, application: Any, bounds: Mapping[str, Any], **sockets: Any) -> None:
+    def __init__(
+        self, application: Any, bounds: Mapping[str, Any], urgency: Urgency | None = None, **sockets: Any
+    ) -> None:
         self.listening: list[Address] = []
-        slices = ReadSlices()
+        slices = ReadSlices(urgency=urgency)
         self._bounds = {**bounds, SLICES: slices}
         bounds[MEMORY].undecoded.append(lambda: slices.size)
         self._state = ServerState()

@@ -6,6 +6,7 @@
    than one does.
 3. Parties (users, hosts, neighbours) take turns, and so do the tasks of a party: a task waits for one slice of each
    other party, however many tasks that has.
+4. While a client with little traffic waits for its answer, a task rests after its slice (`urgency.py`).
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
+
+from godwit.runtime.urgency import Urgency
 
 __all__ = ["LongWork"]
 
@@ -22,8 +25,9 @@ SLICE_S = 0.003
 class LongWork:
     """The long tasks of one event loop. `clock` gives seconds."""
 
-    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = perf_counter, urgency: Urgency | None = None) -> None:
         self._clock = clock
+        self._urgency = Urgency() if urgency is None else urgency
         self._is_taken = False  # a task has the turn
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # of tasks that wait for it, by party
 
@@ -41,7 +45,8 @@ class LongWork:
                 self._pass_on(party)
             await self._turn(party)
             has_turn = True
-            await asyncio.sleep(0)  # with the turn, so that no other task has a slice at this time
+            rest_s = self._urgency.rest_s(SLICE_S)
+            await asyncio.sleep(rest_s)  # with the turn, so that no other task has a slice at this time
             until = self._clock() + SLICE_S
 
         try:

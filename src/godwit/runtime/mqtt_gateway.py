@@ -84,7 +84,7 @@ class MqttGateway:
         self.hosts = HostConnections(self.traffic.connections_per_host_max)
         self.users = UserConnections(self.traffic.connections_per_user_max)
         self.closings = Pacer()
-        self.turns = PartyTurns()  # of connections, to decode and handle packets
+        self.turns = PartyTurns(urgency=node.urgency)  # of connections, to decode and handle packets
         self.backlog = Backlog()
         self.memory.undecoded.append(lambda: self.backlog.size)
         self.connections: dict[MqttConnection, None] = {}

@@ -10,8 +10,8 @@
 4. An event that cannot be published is refused with a reason, and has no effect.
 5. Documents (XML, CloudEvents) are read before they are published, large ones by another process, and queries in other
    languages by a thread before they are subscribed to: `is_reading` until then. A large document in a will is not read:
-   the event has the attributes of its topic and properties alone. Small documents are read here; after each
-   `SMALL_BYTES` of them others have their turn.
+   the event has the attributes of its topic and properties alone. Small documents are read at once, if there is time
+   for them in this turn of the event loop (`document_helper.py`).
 6. The queries of a subscription are asked for with it, in one request (`SubscribeQuery`).
 7. A SUBSCRIBE with much to parse and to ask for is handled piece by piece, so that others do not wait for all of it:
    about `PIECE_BYTES` of text are parsed at a time, then subscriptions are asked for that cost `COSTLY_WORK` together.
@@ -112,7 +112,6 @@ class MqttTranslator:
         self.is_reading = False  # a document, a query, or a large SUBSCRIBE
         self._is_over = False
         self._reading: Subscribe | None = None  # rule 7
-        self._read_here = 0  # bytes of small documents, since others had a turn
         self._parsed = parsed  # of it
         self._unparsed: list[str] = []
         self._expiry_s: float | None = -1.0
@@ -190,9 +189,6 @@ class MqttTranslator:
             self._on_bad(number, error)
         else:
             self._ask_to_publish(event, wanted, on_answer)
-        if wanted.properties and self._read_here > SMALL_BYTES:
-            self._read_here = 0
-            self._go_on_after(0.0, lambda: None)
 
     def _on_bad(self, number: int, error: GodwitError) -> None:
         self._gateway.counts["refused"] += 1
@@ -220,13 +216,13 @@ class MqttTranslator:
             return None
         if mode == "batch":
             raise BadEvent("a batch of CloudEvents: over MQTT send each CloudEvent as a separate message")
-        if len(payload) <= SMALL_BYTES:
-            self._read_here += len(payload)
-            return read_document(mode, payload, content_type, headers, MQTT)[0]
-        if isinstance(wanted, Will):  # whose connection is closed before a thread could read it
-            return None
-        self.is_reading = True
+        if isinstance(wanted, Will):  # whose connection is closed before another process could read it
+            return read_document(mode, payload, content_type, headers, MQTT)[0] if len(payload) <= SMALL_BYTES else None
         helper = self._gateway.tests.helper
+        found = helper.read_at_once(mode, payload, content_type, headers, "mqtt")
+        if found is not None:
+            return found[0]
+        self.is_reading = True
         reading = asyncio.create_task(helper.read(self._user, mode, payload, content_type, headers, "mqtt"))
         reading.add_done_callback(lambda done: self._on_document(done, wanted, number, now))
         return None

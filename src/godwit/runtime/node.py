@@ -25,7 +25,7 @@ closed. Links and sessions resend what was not acknowledged.
 5. The machine's time is the latest of the wall clock, the last time it was given and the time that a due timer was set
    for: it never goes back, and no timer is early.
 6. A turn is bounded: the event loop reads, writes and answers others between two turns, whatever waits. Until the
-   requests of a previously idle client are safe and answered, clients with a backlog get less of each turn: an event
+   requests of a previously idle client are safe and answered, clients with a backlog get less (`urgency.py`): an event
    waits for about four turns. A peer whose line is long is not read until it is short again. While the disk works,
    no more than `BATCH_BYTES_MAX` are handled: others wait for the next batch, too.
 7. A machine whose journal has lost its last batches is told of it in the first new batch. One that is restored from a
@@ -72,6 +72,7 @@ from godwit.runtime.node_inputs import TIMERS, client_line, is_note, is_request,
 from godwit.runtime.node_interfaces import ChangeRecorder, Disk, Machine, NodeObserver, Port
 from godwit.runtime.node_timers import NodeTimers
 from godwit.runtime.snapshot_writer import SnapshotWriter
+from godwit.runtime.urgency import Urgency
 from godwit.runtime.write_pacing import WritePacing
 from godwit.trace import Record
 
@@ -81,7 +82,6 @@ SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
 BATCH_BYTES_MAX = 2**20  # of inputs, more or less, that are handled while the disk works
 TURN_S = 0.008  # largest duration of a turn: a new input waits for three or four of them
-URGENT_S = 0.002  # the same for clients with a backlog, while a client with little traffic waits
 LITTLE_MAX = 4  # inputs of such a client
 LINE_S = 0.002  # slice of one line
 
@@ -120,12 +120,10 @@ class Node:
         self._batch_bytes = 0  # of these
         self._effects: list[Effect] = []  # of these
         self._closed = ClosedConnections()
-        self._pacing = WritePacing(clock)
+        self._pacing, self.urgency = WritePacing(clock), Urgency()
         self._timers = NodeTimers(clock, self._on_due)  # as far as the journal goes
         self._open: dict[Input, None] = {}  # links and connections, likewise, each as its end
         self._is_due = self._is_writing = False  # a turn, a batch
-        self._is_urgent = False  # a previously idle client has a request that is not yet in a batch
-        self._is_batch_urgent = False  # the same for the batch that is being written
         self._is_faulty = False  # the machine is broken, and must be restored
         self._has_held = False  # inputs back, and peers may not be read
         self._snapshot_bytes = SNAPSHOT_BYTES  # so much is written before the next one
@@ -174,7 +172,7 @@ class Node:
         self._is_due = False
         if self._is_closed or (self.journal is not None and self.holds()):
             return
-        intake = self._intake
+        intake, urgency = self._intake, self.urgency
         inputs: list[tuple[Input, bytes]] = []
         now = self.now = max(self.now, self._clock.time())
         handle, effects, entries, closed = self.machine.handle, self._effects, self._entries, self._closed
@@ -185,14 +183,14 @@ class Node:
         began = at = measured()
         try:
             while has_more and (took_s := at - began) < TURN_S and room > 0:
-                is_late = took_s >= URGENT_S and (self._is_urgent or self._is_batch_urgent)  # rule 6
+                is_late = took_s >= urgency.left_s and urgency.is_on  # rule 6
                 line = intake.next(is_late=is_late)
                 if line is None:
                     has_more = bool(intake)
                     break
                 ends, waiting = at + LINE_S, line.inputs
-                if intake.is_light and 0 < len(waiting) <= LITTLE_MAX and not self._is_urgent:
-                    self._is_urgent = is_request(waiting[0][0])
+                if intake.is_light and 0 < len(waiting) <= LITTLE_MAX and not urgency.is_new:
+                    urgency.is_new = is_request(waiting[0][0])
                 while waiting and (at < ends or (ends and is_note(input))):
                     if at >= ends:
                         ends = 0.0  # one more: what a note belongs to (rule 11)
@@ -225,17 +223,18 @@ class Node:
                 effects.clear()  # also if the restart waits for a snapshot: nothing of the turn is written
         if recorder is not None and inputs:  # rule 10
             entries += recorder.of_turn(now)
+        urgency.spend(at - began)
         if not has_more:
             if has_closed:
                 closed.forget()
-        elif not self._is_due and (room > 0 or not self._is_writing):
+        elif not self._is_due and (not self._is_writing or (room > 0 and not urgency.is_used_up)):
             self._is_due = True
             self._loop.call_soon(self._turn)
         if self.watch is not None:
             self.watch.on_turn(inputs, at - began, now)
         self._batch_bytes = BATCH_BYTES_MAX - room if has_journal else 0
         if not has_journal:
-            self._is_urgent = False
+            urgency.is_new = False
             if effects or self._pacing.waiting:  # there are none of confirmations
                 self._carry_out(self._taken_effects())
             if not self._is_due:
@@ -289,7 +288,8 @@ class Node:
 
     def _write(self) -> None:
         """Write the handled inputs to the journal; carry out their effects when they are safe."""
-        self._is_batch_urgent, self._is_urgent, self._batch_bytes = self._is_urgent, False, 0
+        self.urgency.begin_batch()
+        self._batch_bytes = 0
         if not self._entries:
             self._carry_out(self._taken_effects())
             self._rest()
@@ -321,7 +321,7 @@ class Node:
                 return
             self._try_again(batch, effects)
             return
-        self.trouble, self._failures, self._is_batch_urgent = "", 0, False
+        self.trouble, self._failures, self.urgency.is_written = "", 0, False
         if self.watch is not None:
             self.watch.on_written(max(0.0, self._clock.time() - self.writing_since), len(batch))
         self._is_writing, self.writing_since = False, 0.0

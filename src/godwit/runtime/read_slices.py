@@ -16,12 +16,16 @@ is passed to the application, so a large body in slices of 4 KiB would take twic
 5. A connection whose bytes cannot be parsed because of an error of this program is closed, as the event loop closes it
    when the error comes while bytes are received.
 6. The end of a turn of the loop is only looked for after slices have taken `LITTLE_S`, as in `party_turns.py`.
+7. While a client with little traffic waits for its answer, slices have less time in a turn, and rest after it
+   (`urgency.py`).
 """
 
 import asyncio
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
+
+from godwit.runtime.urgency import Urgency
 
 __all__ = ["LONG_SLICE_BYTES", "SLICE_BYTES", "ReadSlices", "SlicedReader"]
 
@@ -71,8 +75,9 @@ class _Line:
 class ReadSlices:
     """The bytes that wait, of all connections of a listener."""
 
-    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = perf_counter, urgency: Urgency | None = None) -> None:
         self._clock = clock
+        self._urgency = Urgency() if urgency is None else urgency
         self._waiting: dict[SlicedReader, memoryview] = {}  # each is in a line
         self._lines: dict[str, _Line] = {}  # by party; of a closed connection, until its turn
         self._held: dict[SlicedReader, memoryview] = {}  # (rule 4)
@@ -94,14 +99,15 @@ class ReadSlices:
                 waiting[reader] = memoryview(bytes(waiting[reader]) + data)
                 reader.transport.pause_reading()
                 return
-        if not self._lines and self._spent < TURN_S and not reader.is_held:
+        if not self._lines and self._spent < self._urgency.turn_s(TURN_S) and not reader.is_held:
             self._parse_some(reader, data)
             if self._lines:
                 self._go_on()
         else:
             self._wait(reader, memoryview(data), is_new=True)
         if self._lines or self._spent >= LITTLE_S:
-            self._begin()
+            has_time = self._spent < self._urgency.turn_s(TURN_S)
+            self._begin(0.0 if has_time else self._urgency.rest_s(self._spent))
         if reader in self:
             reader.transport.pause_reading()
 
@@ -124,11 +130,12 @@ class ReadSlices:
         line = self._lines.setdefault(reader.party, _Line())
         (line.new if is_new else line.busy)[reader] = None
 
-    def _begin(self) -> None:
-        """The slices have `TURN_S` again in the next turn of the loop."""
+    def _begin(self, rest_s: float = 0.0) -> None:
+        """The slices have time again in the next turn of the loop, or after a rest."""
         if not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            loop = asyncio.get_running_loop()
+            loop.call_later(rest_s, self._turn) if rest_s else loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         """The next turn of the loop."""
@@ -137,10 +144,11 @@ class ReadSlices:
             self._go_on()
         finally:
             if self._lines or self._spent >= LITTLE_S:
-                self._begin()
+                self._begin(self._urgency.rest_s(self._spent))
 
     def _go_on(self) -> None:
-        while self._lines and self._spent < TURN_S:
+        turn_s = self._urgency.turn_s(TURN_S)
+        while self._lines and self._spent < turn_s:
             party = next(iter(self._lines))
             line = self._lines.pop(party)
             reader = line.next()

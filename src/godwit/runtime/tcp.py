@@ -477,7 +477,7 @@ class NativeServer:
         self.http_of: dict[str, str] = {}  # where neighbours do
         self.listening: list[Address] = []
         self._servers: list[asyncio.Server] = []
-        self.slow_work, self.closings = LongWork(), Pacer()
+        self.slow_work, self.closings = LongWork(urgency=node.urgency), Pacer()
         self.readings = Pacer(2)  # of frames that wait: never within the machine's turn
         self._made, self._life = 0, token_hex(4)  # names of connections must not repeat after a restart
         self._dialler = Dialler(self._connect, first_s=REDIAL_FIRST_S, max_s=REDIAL_MAX_S, sleep=sleep)

@@ -1,5 +1,7 @@
 """A SUBSCRIBE with much to parse is handled piece by piece: one SUBACK answers it, and what came behind it waits."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,14 +11,17 @@ import pytest
 from godwit.broker.broker_config import BrokerConfig
 from godwit.errors import FilterError
 from godwit.languages import NATIVE
+from godwit.languages.event_documents import Document
 from godwit.mobility import mobile_broker
 from godwit.mqtt import Connect, Decoder, Pingreq, Subscribe, Subscription, encode
 from godwit.mqtt.packets import Pingresp, Puback, Publish, Suback
+from godwit.runtime import document_helper
 from godwit.runtime.client_rates import COSTLY_WORK, ClientRate
 from godwit.runtime.mqtt_connection import MqttConnection
 from godwit.runtime.mqtt_gateway import MqttGateway
 from godwit.runtime.mqtt_translation import PIECE_BYTES
 from godwit.runtime.node import Node
+from godwit.runtime.party_turns import PartyTurns
 from tests.network.waiting import run, until
 
 FILTERS = 40
@@ -51,10 +56,10 @@ class Scene:
 
         self.gateway.tests.parse = counting  # type: ignore[method-assign]
 
-    async def connect(self) -> MqttConnection:
+    async def connect(self, client: str = "ann") -> MqttConnection:
         decoder = Decoder(5)
         connection = self.gateway.open(lambda data: self.told.extend(decoder.feed(data)), lambda: None, "127.0.0.1")
-        connection.data_received(encode(Connect("ann", 5), 5))
+        connection.data_received(encode(Connect(client, 5), 5))
         count = len(self.told)
         await until(lambda: len(self.told) > count)
         return connection
@@ -161,15 +166,34 @@ def test_a_text_that_does_not_parse_is_said_to_be_wrong_each_time() -> None:
     playing(play)
 
 
-def test_small_documents_are_read_a_few_at_a_time() -> None:
+def test_small_documents_of_all_connections_have_the_time_of_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(made: Scene) -> None:
-        connection = await made.connect()
-        document = b"<a>" + b"<b/>" * 1_500 + b"</a>"  # 6 KB
+        now, turns = 0.0, Counter[int]()
+        helper, loop = made.gateway.tests.helper, asyncio.get_running_loop()
+        monkeypatch.setattr(helper, "_turns", PartyTurns(lambda: now))
+        turn = 0
+
+        def next_turn() -> None:
+            nonlocal turn
+            turn += 1
+            if sum(turns.values()) < 8:
+                loop.call_soon(next_turn)
+
+        def read(*more: object) -> list[Document]:
+            nonlocal now
+            now += 1.0  # all the time of a turn
+            turns[turn] += 1
+            return [Document({}, b"", None)]
+
+        monkeypatch.setattr(document_helper, "read_document", read)
+        connections = [await made.connect(), await made.connect("bob")]
         properties = {"content_type": "application/xml"}
-        packets = [Publish(f"t/{n}", document, 1, packet_id=n, properties=properties) for n in range(1, 9)]
-        connection.data_received(b"".join(encode(packet, 5) for packet in packets))
-        assert made.gateway.counts["published"] == 2
+        packets = [Publish(f"t/{n}", b"<a/>", 1, packet_id=n, properties=properties) for n in range(1, 5)]
+        next_turn()
+        for connection in connections:
+            connection.data_received(b"".join(encode(packet, 5) for packet in packets))
+        assert made.gateway.counts["published"] == 1
         await until(lambda: len(made.said(Puback)) == 8)
-        assert made.gateway.counts["published"] == 8
+        assert set(turns.values()) == {1}
 
     playing(play)

@@ -167,6 +167,49 @@ class SlowDisk(Executor):
             each()
 
 
+def test_a_backlog_has_one_share_of_the_batch_in_which_somebody_waits_who_asks_for_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps()
+    monkeypatch.setattr(SystemClock, "work", lambda clock: steps())
+
+    async def scene() -> None:
+        seen, disk = Turns(), SlowDisk()
+        node = Node(lambda: seen, Journal(tmp_path, "b1", "relaxed"), writer=disk)
+        node.watch = seen
+        asked = Request(1, SetSessionExpiry(1.0))
+
+        def ask(connection: str) -> None:
+            node.tell(Heard(connection, asked), NATIVE.encode(asked))
+
+        async def handled(turns: int = 10) -> list[str]:
+            before = len(seen.turns)
+            for _ in range(turns):
+                await a_turn()
+            return [connection for turn in seen.turns[before:] for connection in turn]
+
+        for _ in range(400):
+            ask("busy")
+        assert len(await handled()) > 20  # while the disk writes the first batch
+        ask("ann")
+        found = await handled()
+        assert found.count("ann") == 1
+        assert found.count("busy") <= 3  # in all of these turns
+        ask("bob")
+        assert await handled() == ["bob"]  # who waits for the same batch
+        disk.work()
+        assert len(await handled()) > 10  # for the next batch: the one of Ann is being written
+        assert node.urgency.is_written
+        while not node.is_quiet:
+            disk.work()
+            await a_turn()
+        assert not node.urgency.is_on
+        assert sum(map(len, seen.turns)) == 402
+        await node.close()
+
+    asyncio.run(scene())
+
+
 class Recorder:
     """Writes down who wrote, and nothing else."""
 

@@ -1,0 +1,59 @@
+"""Whether a client with little traffic waits for an answer: what can wait is then done in shorter turns, with rests.
+
+*Theory.* An event of such a client waits for two batches of the journal: the one that is being written, and its own.
+Meanwhile the event loop has time for others, and uses it: it decodes packets, parses HTTP, reads documents, and handles
+inputs of clients with a backlog. All of that delays the event. It holds the loop, and Python's lock, which the thread
+of the journal needs several times for one batch. And what is handled for the batch of the event is carried out with it.
+So until the event is on its way, such work has less time. It is not stopped: of many such clients one always waits.
+
+*Rules.*
+1. `is_new`: the request of such a client is handled, and not given to the journal yet. `is_written`: it is in the batch
+   that is being written.
+2. While one of them is true, decoding, parsing and reading have `SHORT_TURN_S` instead of their turns, and rest after
+   each for as long as it took, `REST_S_MAX` at most.
+3. Clients with a backlog have `URGENT_S` of a turn of the node. While `is_new`, they have it once until the batch is
+   given to the journal (`left_s`).
+"""
+
+__all__ = ["REST_S_MAX", "SHORT_TURN_S", "URGENT_S", "Urgency"]
+
+SHORT_TURN_S = 0.001
+REST_S_MAX = 0.004
+URGENT_S = 0.002
+
+
+class Urgency:
+    """What a node tells those who share its event loop."""
+
+    __slots__ = ("is_new", "is_written", "left_s")
+
+    def __init__(self) -> None:
+        self.is_new = self.is_written = False  # (rule 1)
+        self.left_s = URGENT_S  # for clients with a backlog (rule 3)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether such a client waits."""
+        return self.is_new or self.is_written
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether clients with a backlog wait until the batch is given to the journal. (rule 3)"""
+        return self.is_new and self.left_s <= 0
+
+    def spend(self, took_s: float) -> None:
+        """A turn of the node is over. (rule 3)"""
+        if self.is_new:
+            self.left_s = max(0.0, self.left_s - took_s)
+
+    def begin_batch(self) -> None:
+        """What is handled is given to the journal now."""
+        self.is_written, self.is_new, self.left_s = self.is_new, False, URGENT_S
+
+    def turn_s(self, usual_s: float) -> float:
+        """How long a turn may take. (rule 2)"""
+        return SHORT_TURN_S if self.is_new or self.is_written else usual_s
+
+    def rest_s(self, took_s: float) -> float:
+        """How long to rest after a turn that took so long. (rule 2)"""
+        return min(took_s, REST_S_MAX) if self.is_new or self.is_written else 0.0
