@@ -150,31 +150,36 @@ class Plan:
         """Find the places of all texts. Nodes are in the order of the document."""
         above: list[tuple[Complex, bool, list[int]]] = []  # open elements: whether space is kept, children to come
         attribute_places: list[tuple[str, str]] = []
+        places: dict[tuple[str, str, str | None], tuple[str, str]] = {}  # of elements, by parent, tag and prefix
+        flags = self.flags
         for number, node in enumerate(nodes):
             while above and not above[-1][2][0]:
                 self.complexes.append(above.pop()[0]._replace(last=len(self.paths)))
             parent, preserve = (f"{above[-1][0].path}/", above[-1][1]) if above else ("", False)
             if above:
                 above[-1][2][0] -= 1
-            if type(node.tag) is not str:
+            tag = node.tag
+            if type(tag) is not str:
                 continue
             if len(above) >= DEPTH_MAX:
                 raise BadEvent(f"line {node.sourceline}, column 1: elements nested deeper than {DEPTH_MAX} levels")
-            name = local_name(node.tag)
-            path, named = self._named(f"{parent}{name}", node), self._named(f"{ANYWHERE}{name}", node)
+            prefix = node.prefix
+            if (known := places.get((parent, tag, prefix))) is not None:  # most elements look as one before
+                path, named = known
+                flags[path] |= SEVERAL
+                flags[named] |= SEVERAL
+            else:
+                path, named = places[parent, tag, prefix] = self._place(parent, node)
             while len(attribute_places) < len(attributes) and attributes[len(attribute_places)].node == number:
                 attribute = attributes[len(attribute_places)]
                 if attribute.key == PRESERVE:
                     preserve = attribute.text == "preserve"
                 behind = f"/@{attribute.name}"
                 attribute_places.append((self._named(path + behind, node), self._named(named + behind, node)))
-            for each in (path, named):
-                self.tags.setdefault(each, set()).add(node.tag)
-                self.written.setdefault(each, set()).add(f"{node.prefix}:{name}" if node.prefix else name)
-            if len(node):
-                self.flags[path] |= COMPLEX
-                self.flags[named] |= COMPLEX
-                above.append((Complex(path, named, number, len(self.paths), 0), preserve, [len(node)]))
+            if children := len(node):
+                flags[path] |= COMPLEX
+                flags[named] |= COMPLEX
+                above.append((Complex(path, named, number, len(self.paths), 0), preserve, [children]))
                 continue
             if preserve:
                 self.preserved.add(len(self.paths))
@@ -182,6 +187,15 @@ class Plan:
         self.complexes += [each._replace(last=len(self.paths)) for each, _, _ in above]
         for number, (path, named) in enumerate(attribute_places, len(nodes)):
             self._add(path, named, number)
+
+    def _place(self, parent: str, node: Tree) -> tuple[str, str]:
+        """The path and the name of an element."""
+        name = local_name(node.tag)
+        path, named = self._named(f"{parent}{name}", node), self._named(f"{ANYWHERE}{name}", node)
+        for each in (path, named):
+            self.tags.setdefault(each, set()).add(node.tag)
+            self.written.setdefault(each, set()).add(f"{node.prefix}:{name}" if node.prefix else name)
+        return path, named
 
     def _add(self, path: str, named: str, source: int) -> None:
         self.paths.append(path)
