@@ -2,7 +2,7 @@
 
 *Theory.* One read brings up to 256 KiB: a hundred thousand of the shortest packets, which take 250 ms. So
 `PACKETS_AT_ONCE_MAX` are decoded and handled, then others have their turn, and the rest follows. If many connections
-send at the same time, they take turns (`party_turns.py`).
+send at the same time, they take turns (`party_turns.py`); while these are short, it is `SHORT_PACKETS` at a time.
 
 *Rules.*
 1. Packets stay in order, also when more bytes come meanwhile. The end of the connection waits for them
@@ -24,9 +24,10 @@ from godwit.errors import MqttFault
 from godwit.mqtt import Decoder
 from godwit.runtime.party_turns import PartyTurns
 
-__all__ = ["PACKETS_AT_ONCE_MAX", "Backlog", "PacketSlices"]
+__all__ = ["PACKETS_AT_ONCE_MAX", "SHORT_PACKETS", "Backlog", "PacketSlices"]
 
-PACKETS_AT_ONCE_MAX = 256
+PACKETS_AT_ONCE_MAX = 256  # up to 5 ms
+SHORT_PACKETS = 64
 
 Take = Callable[[list[Any], MqttFault | None, int], None]
 
@@ -118,13 +119,13 @@ class PacketSlices:
             return
         data = b"".join(self._received)
         self._received.clear()
-        self._handle(data)
+        self._handle(data, SHORT_PACKETS if self._turns.is_short else PACKETS_AT_ONCE_MAX)
 
-    def _handle(self, data: bytes) -> None:
+    def _handle(self, data: bytes, count_max: int = PACKETS_AT_ONCE_MAX) -> None:
         """Decode and handle some packets; if there are more, these follow in one of the next turns."""
         fault: MqttFault | None = None
         try:
-            packets = self._decoder.feed(data, PACKETS_AT_ONCE_MAX)
+            packets = self._decoder.feed(data, count_max)
         except MqttFault as caught:
             fault, packets = caught, caught.packets
         if self.has_more or self._decoder.has_more:

@@ -43,6 +43,11 @@ class PartyTurns:
         self._spent = 0.0  # time of the calls of this turn of the loop, and of a few before it (rule 4)
         self._is_due = False
 
+    @property
+    def is_short(self) -> bool:
+        """Whether turns are shorter at present. (rule 5)"""
+        return self._urgency.is_on
+
     def call(self, party: str | Callable[[], str], call: Callable[[], None]) -> None:
         """Make this call now, or in one of the next turns; then the party is asked for."""
         if self.is_free:

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from godwit.mqtt import Connect, Pingreq, encode
 from godwit.runtime import party_turns, read_slices
+from godwit.runtime.packet_slices import PACKETS_AT_ONCE_MAX, SHORT_PACKETS, PacketSlices
 from godwit.runtime.party_turns import TURN_S, PartyTurns
 from godwit.runtime.read_slices import SLICE_BYTES, ReadSlices
 from godwit.runtime.urgency import REST_S_MAX, SHORT_TURN_S, Urgency
@@ -100,6 +102,21 @@ class Steps:
     def __call__(self) -> float:
         self._at += self._step_s
         return self._at
+
+
+def test_fewer_packets_are_decoded_at_once(loop: Loop) -> None:
+    urgency, handled = waiting(), list[int]()
+    slices = PacketSlices(
+        *(PACKETS_AT_ONCE_MAX * 100,) * 2,
+        lambda packets, fault, size: handled.append(len(packets)),
+        PartyTurns(lambda: 0.0, urgency),
+    )
+    slices.feed(encode(Connect("c", 5), 5) + encode(Pingreq(), 5) * 3 * PACKETS_AT_ONCE_MAX)
+    loop.turn()
+    assert handled == [PACKETS_AT_ONCE_MAX, SHORT_PACKETS]
+    urgency.is_new = False
+    loop.turn()
+    assert handled[2:] == [PACKETS_AT_ONCE_MAX]
 
 
 class Reader:
