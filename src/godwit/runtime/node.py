@@ -223,11 +223,10 @@ class Node:
                 effects.clear()  # also if the restart waits for a snapshot: nothing of the turn is written
         if recorder is not None and inputs:  # rule 10
             entries += recorder.of_turn(now)
-        urgency.spend(at - began)
         if not has_more:
             if has_closed:
                 closed.forget()
-        elif not self._is_due and (not self._is_writing or (room > 0 and not urgency.is_used_up)):
+        elif (not self._is_writing or (not urgency.uses_up(at - began) and room > 0)) and not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._turn)
         if self.watch is not None:

@@ -36,15 +36,11 @@ class Urgency:
         """Whether such a client waits."""
         return self.is_new or self.is_written
 
-    @property
-    def is_used_up(self) -> bool:
-        """Whether clients with a backlog wait until the batch is given to the journal. (rule 3)"""
-        return self.is_new and self.left_s <= 0
-
-    def spend(self, took_s: float) -> None:
-        """A turn of the node is over. (rule 3)"""
+    def uses_up(self, took_s: float) -> bool:
+        """A turn took so long, and left a backlog, while a batch is written: whether that waits for it now. (rule 3)"""
         if self.is_new:
             self.left_s = max(0.0, self.left_s - took_s)
+        return self.is_new and self.left_s <= 0
 
     def begin_batch(self) -> None:
         """What is handled is given to the journal now."""
