@@ -68,7 +68,7 @@ from godwit.codec.snapshots import DriverState, Packing, gone, open_ends, packin
 from godwit.errors import JournalError, SnapshotError
 from godwit.runtime.clock import SYSTEM, Clock
 from godwit.runtime.intake import ClosedConnections, Intake, Line
-from godwit.runtime.node_inputs import TIMERS, client_line, is_note, is_request, note_open, sender_of
+from godwit.runtime.node_inputs import TIMERS, client_line, has_request, is_note, note_open, sender_of
 from godwit.runtime.node_interfaces import ChangeRecorder, Disk, Machine, NodeObserver, Port
 from godwit.runtime.node_timers import NodeTimers
 from godwit.runtime.snapshot_writer import SnapshotWriter
@@ -82,7 +82,7 @@ SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
 BATCH_BYTES_MAX = 2**20  # of inputs, more or less, that are handled while the disk works
 TURN_S = 0.008  # largest duration of a turn: a new input waits for three or four of them
-LITTLE_MAX = 4  # inputs of such a client
+LITTLE_MAX = 8  # inputs of such a client
 LINE_S = 0.002  # slice of one line
 
 
@@ -190,7 +190,7 @@ class Node:
                     break
                 ends, waiting = at + LINE_S, line.inputs
                 if intake.is_light and 0 < len(waiting) <= LITTLE_MAX and not urgency.is_new:
-                    urgency.is_new = is_request(waiting[0][0])
+                    urgency.is_new = has_request(waiting)
                 while waiting and (at < ends or (ends and is_note(input))):
                     if at >= ends:
                         ends = 0.0  # one more: what a note belongs to (rule 11)

@@ -3,7 +3,7 @@
 from godwit.broker.effects import Closed, Heard, Input, LinkDown, LinkUp, Opened
 from godwit.broker.messages import Note, Received, Request
 
-__all__ = ["TIMERS", "client_line", "is_note", "is_request", "note_open", "party_of", "sender_of"]
+__all__ = ["TIMERS", "client_line", "has_request", "is_note", "note_open", "party_of", "sender_of"]
 
 TIMERS = ""  # the line of timers and of what concerns all
 
@@ -23,9 +23,12 @@ def sender_of(input: Input | None) -> str:
     return str(getattr(input, "connection", getattr(input, "peer", TIMERS)))
 
 
-def is_request(input: Input) -> bool:
-    """Whether a client waits for the effects of an input."""
-    return type(input) is Heard and type(input.message) is not Received
+def has_request(inputs: list[tuple[Input, bytes]]) -> bool:
+    """Whether a client waits for the effects of one of these inputs."""
+    for input, _ in inputs:  # noqa: SIM110 (`any` takes longer)
+        if type(input) is Heard and type(input.message) is not Received:
+            return True
+    return False
 
 
 def is_note(input: Input | None) -> bool:

@@ -167,6 +167,29 @@ class SlowDisk(Executor):
             each()
 
 
+def test_a_request_behind_a_confirmation_is_one_that_a_client_waits_for(tmp_path: Path) -> None:
+    async def scene() -> None:
+        disk = SlowDisk()
+        node = Node(Turns, Journal(tmp_path, "b1", "relaxed"), writer=disk)
+        for message in (Received(1), Received(2), Request(1, SetSessionExpiry(1.0))):
+            node.tell(Heard("ann", message), NATIVE.encode(message))
+        await a_turn()
+        assert node.urgency.is_on
+        while not node.is_quiet:
+            disk.work()
+            await a_turn()
+        for number in range(3, 9):
+            node.tell(Heard("ann", Received(number)), NATIVE.encode(Received(number)))
+        await a_turn()
+        assert not node.urgency.is_on
+        while not node.is_quiet:
+            disk.work()
+            await a_turn()
+        await node.close()
+
+    asyncio.run(scene())
+
+
 def test_a_backlog_has_one_share_of_the_batch_in_which_somebody_waits_who_asks_for_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
