@@ -171,20 +171,22 @@ def test_a_request_behind_a_confirmation_is_one_that_a_client_waits_for(tmp_path
     async def scene() -> None:
         disk, found = SlowDisk(), list[bool]()
         node = Node(Turns, Journal(tmp_path, "b1", "relaxed"), writer=disk)
+
+        async def settled() -> None:
+            while not node.is_quiet:
+                disk.work()
+                await a_turn()
+
         for message in (Received(1), Received(2), Request(1, SetSessionExpiry(1.0))):
             node.tell(Heard("ann", message), NATIVE.encode(message))
         await a_turn()
         found.append(node.urgency.is_on)
-        while not node.is_quiet:
-            disk.work()
-            await a_turn()
+        await settled()
         for number in range(3, 9):
             node.tell(Heard("ann", Received(number)), NATIVE.encode(Received(number)))
         await a_turn()
         found.append(node.urgency.is_on)
-        while not node.is_quiet:
-            disk.work()
-            await a_turn()
+        await settled()
         assert found == [True, False]
         await node.close()
 
