@@ -82,7 +82,7 @@ SNAPSHOT_BYTES = 32 * 2**20
 RETRY_S = 1.0
 BATCH_BYTES_MAX = 2**20  # of inputs, more or less, that are handled while the disk works
 TURN_S = 0.008  # largest duration of a turn: a new input waits for three or four of them
-LITTLE_MAX = 8  # inputs of such a client
+LITTLE_MAX = 4  # inputs of such a client
 LINE_S = 0.002  # slice of one line
 
 
