@@ -49,7 +49,9 @@ SUBSCRIPTION = "sub"  # the subscription's name in a session that is resumed
 
 
 def sub(
-    filter: Annotated[str, Argument(metavar="FILTER", help="Filter, such as \"kind = 'parking' AND cost < 3\".")] = "",
+    filter: Annotated[
+        str, Argument(metavar="FILTER", help="Filter, such as \"kind = 'parking' AND cost < 3\" (default: all events).")
+    ] = "",
     language: LanguageName = NATIVE,
     operators: OperatorModules = None,
     count: Annotated[
