@@ -222,7 +222,7 @@ class Sessions:
         """Go on with a session over a new connection."""
         effects: list[Effect] = []
         if session.connection is not None:  # rule 3
-            effects += self._let_go(session, "the client has come over another connection")
+            effects += self._let_go(session, "another connection with the same client name has taken over the session")
         elif session.ends_at is not None:
             effects.append(StopTimer((SESSION_TIMER, session.client)))
         session.connection, session.ends_at, session.named = connection, None, message.mode == "named"

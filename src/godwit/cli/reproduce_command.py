@@ -60,7 +60,7 @@ def reproduce(
         bool,
         Option(
             "--confirm",
-            help="pubmob: only repeat the settings that tell most about P3 and P4, with --seeds seeds (default: 5).",
+            help="pubmob: only repeat settings A to I, which tell most about claims P3 and P4 (default of --seeds: 5).",
         ),
     ] = False,
     repeated: Annotated[
@@ -68,16 +68,15 @@ def reproduce(
         Option(
             "--setting",
             metavar="KEY",
-            help="pubmob: run all claims in one of the settings that --confirm repeats, A to I "
-            "(default: the usual setting).",
+            help="pubmob: check all claims in one of the settings of --confirm, A to I (default: the usual setting).",
         ),
     ] = "",
     search: Annotated[
         int,
         Option(
             metavar="N",
-            help="pubmob: try at most N settings of what the paper leaves open, and look for one in which "
-            "P2, P3 and P4 hold at once (0: no search). With --full, then run all claims in the best one.",
+            help="pubmob: try at most N settings of the parameters that the paper does not state, to find one where "
+            "claims P2, P3 and P4 hold together (0: no search). With --full, then check all claims in the best one.",
             min=0,
         ),
     ] = 0,

@@ -408,7 +408,8 @@ class Client:
         effects = [each for refused in self._early for each in self.on_refused(refused, now)] if resumed else []
         self._early.clear()
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
-            raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
+            found = f"the session has {message.accepted} requests, and this client has sent {self._numbered}"
+            raise PeerFault(f"{found}: does another program use its name?")
         self.is_attached = True
         self.home, self._since, self._strayed = message.broker, self.attempt, False
         self._log.name(cast(str, self.connection), message.broker)
