@@ -200,16 +200,16 @@ def test_a_server_gets_each_message_once_whenever_the_client_crashes(deeds: list
 
 
 @pytest.mark.parametrize(
-    ("properties", "offered", "reason"),
+    ("properties", "size_max", "reason"),
     [
-        ({"content_type": "text/\0"}, {}, "no packet can hold it: a text of MQTT cannot hold U\\+0000"),
-        ({"user_property": (("long", "x" * 100),)}, {"maximum_packet_size": 100}, "the server takes packets of 100"),
+        ({"content_type": "text/\0"}, 10_000, "no packet can hold it: a text of MQTT cannot hold U\\+0000"),
+        ({"user_property": (("long", "x" * 100),)}, 100, "the server takes packets of 100"),
     ],
 )
 def test_a_message_that_cannot_be_sent_is_refused_in_its_turn_and_the_others_are_sent(
-    properties: dict[str, object], offered: dict[str, int], reason: str
+    properties: dict[str, object], size_max: int, reason: str
 ) -> None:
-    end = opened(receive_maximum=1, **offered)
+    end = opened(receive_maximum=1, maximum_packet_size=size_max)
     assert len(sent(end.publish(message(1, 1)))) == 1
     assert end.publish(msgspec.structs.replace(message(2, 1), properties=properties)) == []
     assert end.publish(message(3, 1)) == []
