@@ -66,7 +66,7 @@ def test_a_stranger_who_does_not_read_an_answer_is_let_go_and_a_user_is_not(monk
     asked = b"GET /dashboard/vendor/leaflet/leaflet.js HTTP/1.1\r\nhost: localhost\r\n\r\n" * 100
 
     async def scene() -> None:
-        async with broker() as (running, client):
+        async with broker() as (running, _):
             monkeypatch.setattr("godwit.runtime.http_protocols.HEAD_S", 0.05)
             stream = await raw(running, b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
             await until(lambda: len(running.machine.sessions) == 1)

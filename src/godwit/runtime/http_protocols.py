@@ -2,8 +2,8 @@
 
 *Rules.*
 1. A connection has `HEAD_S` for its first request, and at most twice that from the answer to one request to the end of
-   the next: so a slow sender cannot keep it open. An answer to a peer that is not authenticated (a file, health) must be
-   read within `HEAD_S` times `ANSWER_CHECKS`: so a slow reader cannot, either.
+   the next: so a slow sender cannot keep it open. A peer that is not authenticated must
+   read an answer (a file, health) within `HEAD_S` times `ANSWER_CHECKS`: so a slow reader cannot, either.
 2. The connections of one host are limited by `HostConnections`, WebSockets included.
 3. When all places are in use (`Places`), some more are reserved for health and administration: a connection gets one of
    these, and clients' requests over it are answered by 503. When those are in use, too, the longest idle one is closed,
