@@ -56,6 +56,7 @@ ANSWER_CHECKS = 3
 RESERVED = 64
 CLOSE_S = 5.0
 REFUSED = 1008  # the code that closes a WebSocket
+NO_TEXT = 1007  # the same, for a text that is not UTF-8
 REASON_BYTES_MAX = 120  # a close frame takes 123
 FRAGMENT_BYTES = 64
 LINES_MAX = 64  # in bytes that are parsed at once: each head and each chunk has an end of line
@@ -373,7 +374,20 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         self._fragments, self._is_new = 0, True
-        super().send_receive_event_to_app()
+        if self.curr_msg_data_type != "text" or self.close_sent:
+            super().send_receive_event_to_app()
+            return
+        data, self.frames = b"".join(self.frames), []
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:  # for which the library would log a traceback
+            self.conn.send_close(NO_TEXT)
+            self.handle_parser_exception()
+            return
+        self.queue.put_nowait({"type": "websocket.receive", "text": text})
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
 
     # ------------------------------------------------------------ what it holds
 
