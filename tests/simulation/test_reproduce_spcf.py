@@ -2,9 +2,10 @@
 and counts that do not hang on the machine have the paper's form."""
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from godwit.reproduce.spcf import (
     throughput,
 )
 from godwit.reproduce.spcf.forwarding import (
+    CHUNK,
     TWIN,
     ForwardingPlan,
     Measured,
@@ -36,7 +38,7 @@ from godwit.reproduce.spcf.forwarding import (
     spread,
 )
 from godwit.reproduce.spcf.routing_cost import Mix, RoutingCost
-from godwit.reproduce.spcf.routing_net import STRATEGIES, net_of, spanning_tree
+from godwit.reproduce.spcf.routing_net import STRATEGIES, Sum, net_of, spanning_tree
 from godwit.reproduce.spcf.scale import Scale
 from godwit.reproduce.spcf.workload import Locality, Workload, WorkloadSize
 from godwit.simulator.topologies import is_tree
@@ -339,6 +341,32 @@ def test_each_net_follows_each_other_net_equally_often(count: int) -> None:
     pairs = Counter(pair for order in orders for pair in pairwise(order))
     assert len(pairs) == count * (count - 1)
     assert len(set(pairs.values())) == 1
+
+
+def test_all_nets_have_a_turn_with_each_part_of_the_messages_in_balanced_orders() -> None:
+    turns: list[str] = []
+
+    class Noted:
+        """In place of a net: it only notes that it has its turn."""
+
+        def __init__(self, name: str) -> None:
+            self.name, self.sum = name, Sum()
+
+        def begin(self) -> None:
+            pass
+
+        def publish(self, event: Event) -> list[str]:
+            turns.append(self.name)
+            return []
+
+    names = ["ASF", "GSF", "SPCF", TWIN]
+    workload = SimpleNamespace(meant=lambda events: [set() for _ in events])
+    events = [Event({"x": number}, "p", number) for number in range(3 * CHUNK)]
+    forward({name: Noted(name) for name in names}, workload, events, rounds=4)  # type: ignore[arg-type, misc]
+    turns = turns[len(names) * len(events) :: CHUNK]  # without the first time, in which nothing is measured
+    orders = [turns[first : first + len(names)] for first in range(0, len(turns), len(names))]
+    pairs = Counter(pair for order in orders for pair in pairwise(order))
+    assert pairs == dict.fromkeys(permutations(names, 2), 3)
 
 
 def test_the_spread_is_how_far_the_parts_of_the_rounds_lie_apart() -> None:

@@ -81,7 +81,7 @@ def intersects(f: Filter, g: Filter, effort: Effort) -> bool:
 
     Yes, when the effort is over.
     """
-    return effort.is_over or _intersecting.ask(f, g, effort)
+    return effort.left < 0 or _intersecting.ask(f, g, effort)
 
 
 def are_covered(filters: Iterable[Filter | None], entries: Mapping[EntryId, Filter], besides: EntryId) -> bool:
