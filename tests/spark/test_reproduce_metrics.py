@@ -102,7 +102,8 @@ def found(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> di
         with TraceWriter(folder / name, {}) as sink:
             for line in lines:
                 sink.write(*line)
-    return figures(spark, [TraceSource(folder / name / FILE, name, from_s) for name, (from_s, _) in RUNS.items()])
+    runs = [TraceSource(folder / name / FILE, name, from_s) for name, (from_s, _) in RUNS.items()]
+    return figures(spark, runs, {"entries": ["entries"], "rebuilt": ["rebuilt", "cost"]})
 
 
 def test_cost_counts_control_on_each_hop_after_the_warm_up_and_nothing_else(found: dict[str, PubmobFigures]) -> None:
@@ -136,6 +137,11 @@ def test_stops_are_counted_by_connections_and_the_warm_up_is_cut_off_after_that(
 
 def test_entries_of_tables_are_averaged_over_time(found: dict[str, PubmobFigures]) -> None:
     assert found["entries"].entries == {"b1": 6.0, "b2": 8.0}
+
+
+def test_entries_and_trees_are_computed_only_for_the_runs_that_are_named(found: dict[str, PubmobFigures]) -> None:
+    assert [name for name, each in found.items() if each.entries] == ["entries"]
+    assert [name for name, each in found.items() if each.rebuilt] == ["rebuilt"]
 
 
 def test_trees_are_rebuilt_by_the_last_message_about_them_and_before_the_connection_takes_no_time(

@@ -10,14 +10,15 @@ computed here.
    `first` connection of their publisher, and those `measured`, after the warm-up and at brokers it has moved to.
 3. `rebuilt` is read from messages of control and needs no probes.
 4. Where all probes are measured ones, the distribution of their times is computed once.
+5. The entries of brokers and the times of trees are asked for by few experiments, and computed for their runs alone.
 
 *Paper.* [pubmob §4.2]: "Publications are not counted as part of tree rebuilding cost, only (un)advertisements,
 (un)subscriptions, and any other control messages. Each hop a message travels is counted." §6: "we plan to develop a
 less intrusive technique to determine tree rebuilding time".
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from pyspark.sql import functions as fn
@@ -28,7 +29,10 @@ from godwit.reproduce.trace_tables import CONTROL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ProbeCounts", "PubmobFigures", "figures"]
+__all__ = ["Also", "ProbeCounts", "PubmobFigures", "figures"]
+
+Also = Literal["entries", "rebuilt"]
+"""Figures that are computed where they are asked for."""
 
 POINTS = 200  # of a distribution
 SHARES = tuple(number / POINTS for number in range(POINTS + 1))
@@ -94,8 +98,10 @@ def _depth(number: int, degree: int) -> int:
     return depth
 
 
-def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dict[str, PubmobFigures]:
-    """The figures of these runs, by name."""
+def figures(
+    spark: "SparkSession", runs: Sequence[analytics.TraceSource], also: Mapping[Also, Collection[str]]
+) -> dict[str, PubmobFigures]:
+    """The figures of these runs, by name. `also`: the names of those whose entries or trees are wanted. (rule 5)"""
     trace = analytics.read(spark, runs)
     found = {
         each.run: PubmobFigures(probes={group: ProbeCounts() for group in ("all", "first", "measured")})
@@ -105,10 +111,6 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
         found[row.run].moves = row["count"]
     for row in analytics.control(trace, CONTROL).collect():
         found[row.run].cost[row.message] = row.hops
-    entries = fn.sum(fn.when(fn.col("table").isin(*TABLES), fn.col("average")).otherwise(0.0))
-    sizes = analytics.table_sizes(trace).groupBy("run", "node").agg(entries.alias("entries"))
-    for row in sizes.orderBy("run", "node").collect():
-        found[row.run].entries[row.node] = row.entries
     pairs = _placed(analytics.probes(trace)).persist()
     counts = pairs.groupBy("run", "number", "is_first", "is_measured").agg(
         fn.count("*").alias("wanted"), fn.count("delay").alias("came")
@@ -123,10 +125,29 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
     for run in alike:
         found[run].probes["all"] = found[run].probes["measured"]
     pairs.unpersist()
+    for what, add in _ADD.items():
+        if these := [each for each in runs if each.run in also.get(what, ())]:
+            add(analytics.read(spark, these), found)
+    return found
+
+
+def _add_entries(trace: "DataFrame", found: Mapping[str, PubmobFigures]) -> None:
+    entries = fn.sum(fn.when(fn.col("table").isin(*TABLES), fn.col("average")).otherwise(0.0))
+    sizes = analytics.table_sizes(trace).groupBy("run", "node").agg(entries.alias("entries"))
+    for row in sizes.orderBy("run", "node").collect():
+        found[row.run].entries[row.node] = row.entries
+
+
+def _add_rebuilt(trace: "DataFrame", found: Mapping[str, PubmobFigures]) -> None:
     rebuilt = analytics.measured(analytics.rebuilds(trace))
     for row in analytics.distribution(rebuilt, ["run"], "rebuilt", SHARES).collect():
         found[row.run].rebuilt = tuple(row.quantiles)
-    return found
+
+
+_ADD: dict[Also, Callable[["DataFrame", Mapping[str, PubmobFigures]], None]] = {
+    "entries": _add_entries,
+    "rebuilt": _add_rebuilt,
+}
 
 
 def _placed(pairs: "DataFrame") -> "DataFrame":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from godwit.reproduce.garbage import no_garbage
 from godwit.simulator.run import run
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary
@@ -26,7 +27,7 @@ def traced(
         shutil.rmtree(where)
     about = {"scenario": msgspec.to_builtins(scenario), "seed": seed}
     tell = None if progress is None else lambda share: progress(scenario.name, share)
-    with TraceWriter(where, about) as sink:
+    with no_garbage(), TraceWriter(where, about) as sink:
         summary = run(scenario, seed, tell, sink)
     return where, summary
 
