@@ -134,7 +134,10 @@ class Runs:
     def run_at_once(self, scenarios: Sequence[Scenario]) -> list[AnalysedRun]:
         """Run new scenarios in several processes; returns all results in order."""
         new = {each.name: each for each in scenarios if each.name not in self._seen}
-        folders = traced_by_processes(list(new.values()), self.setting.seed, self.setting.folder, self.setting.progress)
+        setting = self.setting
+        folders = traced_by_processes(
+            list(new.values()), setting.seed, setting.folder, setting.progress, setting.processes
+        )
         for scenario, folder in zip(new.values(), folders, strict=True):
             self._seen[scenario.name] = self._analysed(scenario, folder)
         return [self._seen[each.name] for each in scenarios]

@@ -10,6 +10,7 @@ computed here.
    `first` connection of their publisher, and those `measured`, after the warm-up and at brokers it has moved to.
 3. `rebuilt` is read from messages of control and needs no probes.
 4. Where all probes are measured ones, the distribution of their times is computed once.
+5. Times `by_move` are those of `measured` probes, by the number of the move before them: 1 is the first move.
 
 *Paper.* [pubmob §4.2]: "Publications are not counted as part of tree rebuilding cost, only (un)advertisements,
 (un)subscriptions, and any other control messages. Each hop a message travels is counted." §6: "we plan to develop a
@@ -28,7 +29,7 @@ from godwit.reproduce.trace_tables import CONTROL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ProbeCounts", "PubmobFigures", "figures"]
+__all__ = ["MoveTimes", "ProbeCounts", "PubmobFigures", "figures"]
 
 POINTS = 200  # of a distribution
 SHARES = tuple(number / POINTS for number in range(POINTS + 1))
@@ -60,12 +61,20 @@ class ProbeCounts(msgspec.Struct):
         return list(zip(self.quantiles, SHARES, strict=True)) if self.quantiles else []
 
 
+class MoveTimes(msgspec.Struct):
+    """The deliveries of probes after moves with the same number."""
+
+    came: int
+    median: float  # seconds; not a number when none came
+
+
 class PubmobFigures(msgspec.Struct):
     """The figures of one run."""
 
     moves: int = 0  # after the warm-up
     cost: dict[str, int] = {}  # after the warm-up, by type of message
     probes: dict[str, ProbeCounts] = {}  # by group
+    by_move: dict[int, MoveTimes] = {}  # (rule 5)
     entries: dict[str, float] = {}  # by broker, on average
     rebuilt: tuple[float, ...] = ()  # seconds until a mover's trees were rebuilt, without its probes: by `SHARES`
 
@@ -122,6 +131,10 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
         probes.mean, probes.quantiles = row["mean"], tuple(row.quantiles)
     for run in alike:
         found[run].probes["all"] = found[run].probes["measured"]
+    by_move = pairs.where("is_measured").groupBy("run", "stop")
+    for row in by_move.agg(fn.count("delay"), fn.percentile("delay", 0.5)).orderBy("run", "stop").collect():
+        median = float("nan") if row[3] is None else row[3]
+        found[row.run].by_move[row.stop - 1] = MoveTimes(came=row[2], median=median)
     pairs.unpersist()
     rebuilt = analytics.measured(analytics.rebuilds(trace))
     for row in analytics.distribution(rebuilt, ["run"], "rebuilt", SHARES).collect():
@@ -132,7 +145,7 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
 def _placed(pairs: "DataFrame") -> "DataFrame":
     """Each pair, and whether it is in a group."""
     return pairs.select(
-        *("run", "number", "delay"),
+        *("run", "stop", "number", "delay"),
         (fn.col("stop") == 1).alias("is_first"),
         ((fn.col("at") >= fn.col("from_s")) & (fn.col("stop") > 1)).alias("is_measured"),
     )
