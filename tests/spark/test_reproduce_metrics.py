@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from godwit.pipeline.analytics import TraceSource
-from godwit.reproduce.pubmob_metrics import ProbeCounts, PubmobFigures, figures
+from godwit.reproduce.pubmob_metrics import MoveTimes, ProbeCounts, PubmobFigures, figures
 from godwit.trace import FILE, Record, TraceWriter
 
 if TYPE_CHECKING:
@@ -73,6 +73,15 @@ RUNS: dict[str, tuple[float, list[Line]]] = {
             *(probed(10, "p1", 3, 1), probed(10, "p2", 1, 1)),
         ],
     ),
+    "by move": (
+        2.0,
+        [
+            *(asked("s1", "a", "x = 1"), link(0, "p1", "b1"), probed(1, "p1", 1, 1), delivered(9.0, "s1", "p1", 1)),
+            *(link(3, "p1", "b2"), *(probed(4, "p1", number, number) for number in (2, 3, 4, 5))),
+            *(delivered(4.25, "s1", "p1", 2), delivered(4.5, "s1", "p1", 3), delivered(7, "s1", "p1", 4)),
+            *(link(8, "p1", "b1"), probed(9, "p1", 6, 1), delivered(11, "s1", "p1", 6)),
+        ],
+    ),
     "rebuilt": (
         5.0,
         [
@@ -103,7 +112,7 @@ def found(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> di
             for line in lines:
                 sink.write(*line)
     runs = [TraceSource(folder / name / FILE, name, from_s) for name, (from_s, _) in RUNS.items()]
-    return figures(spark, runs, {"entries": ["entries"], "rebuilt": ["rebuilt", "cost"]})
+    return figures(spark, runs, {"by_move": ["by move", "stops"], "entries": ["entries"], "rebuilt": ["rebuilt", "cost"]})
 
 
 def test_cost_counts_control_on_each_hop_after_the_warm_up_and_nothing_else(found: dict[str, PubmobFigures]) -> None:
@@ -133,6 +142,12 @@ def test_stops_are_counted_by_connections_and_the_warm_up_is_cut_off_after_that(
         "measured": {1: (2, 0)},
     }
     assert np.isnan(groups["measured"].mean)
+
+
+def test_times_are_kept_by_the_number_of_the_move_before(found: dict[str, PubmobFigures]) -> None:
+    assert found["by move"].by_move == {1: MoveTimes(came=3, median=0.5), 2: MoveTimes(came=1, median=2.0)}
+    assert found["stops"].by_move[1].came == 0
+    assert np.isnan(found["stops"].by_move[1].median)
 
 
 def test_entries_of_tables_are_averaged_over_time(found: dict[str, PubmobFigures]) -> None:

@@ -15,7 +15,7 @@ are spread evenly over time.
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import structs
@@ -105,7 +105,7 @@ class Runs:
         self._seen: dict[str, AnalysedRun] = {}
         self._same: dict[bytes, str] = {}  # by scenario without its name, the name of the run with it
         self._figures: dict[str, PubmobFigures] = {}
-        self._also: dict[Also, set[str]] = {"entries": set(), "rebuilt": set()}  # the names of runs
+        self._also: dict[Also, set[str]] = {what: set() for what in get_args(Also)}  # the names of runs
 
     def seen(
         self,
@@ -136,12 +136,17 @@ class Runs:
             self._also[what].add(same)
         return self._seen[same]
 
-    def run_at_once(self, scenarios: Sequence[Scenario]) -> list[AnalysedRun]:
-        """Run new scenarios in several processes; returns all results in order."""
+    def run_at_once(self, scenarios: Sequence[Scenario], also: Collection[Also] = ()) -> list[AnalysedRun]:
+        """Run new scenarios in several processes; returns all results in order. `also`: what else is computed."""
         new = {each.name: each for each in scenarios if each.name not in self._seen}
-        folders = traced_by_processes(list(new.values()), self.setting.seed, self.setting.folder, self.setting.progress)
+        setting = self.setting
+        folders = traced_by_processes(
+            list(new.values()), setting.seed, setting.folder, setting.progress, setting.processes
+        )
         for scenario, folder in zip(new.values(), folders, strict=True):
             self._seen[scenario.name] = self._analysed(scenario, folder)
+            for what in also:
+                self._also[what].add(scenario.name)
         return [self._seen[each.name] for each in scenarios]
 
     def scenario(
