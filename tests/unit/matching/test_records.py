@@ -87,3 +87,7 @@ def test_rows_that_come_one_by_one_make_room_for_a_few_more_records_only() -> No
             len(index.match(event({"a": 1, "b": -1}))) == number + 1
         )  # they are placed when there is something to match
     assert len(index._layout.records) < 10 * rows
+
+
+def test_a_subscription_whose_alternatives_are_all_met_is_found_once() -> None:
+    agree([f"a = {number} OR b = {number}" for number in range(200)], [{"a": 3, "b": 3}, {"a": [3, 4], "b": 3}])
