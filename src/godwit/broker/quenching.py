@@ -17,9 +17,9 @@ runs, so that the work is a small share of the time.
    A routing family that does not know yet what is wanted from a context says `TRUE`, and so does the filter.
 
 *What is promised to a subscriber* (H2): an event that a source publishes after it has heard the filter with your
-subscription in it is not quenched. One that it publishes before, though you have subscribed, may be: quenching makes
-the way of a subscription longer by one hop, from the border broker to the source, and on that hop as on all others it
-takes effect when it arrives.
+subscription in it is not quenched. One that it publishes before, though you have subscribed, may be, and so may one
+that it kept while it was away and drops when it hears the filter: quenching makes the way of a subscription longer by
+one hop, from the border broker to the source, and on that hop as on all others it takes effect when it arrives.
 
 *Symbols.* c_all → `held`.
 
