@@ -119,9 +119,10 @@ class Quenching:
             self.held = self._with(self.held, filter)
         self._missed.clear()
         self._sources[connection] = None
-        if TRUE in wanted():
-            self.held = TRUE
-        return [Tell(connection, Quench(self.held))]
+        if TRUE not in wanted() or self.held == TRUE:
+            return [Tell(connection, Quench(self.held))]
+        self.held = TRUE
+        return self._told()  # the others, too: what this filter covers is not told to anybody
 
     def on_context(self, connection: str, wanted: Wanted, now: float) -> list[Effect]:
         """A client's context is another. If it is a source, it waits to be told the filter again. (rule 4)"""

@@ -10,7 +10,7 @@ from godwit.broker.effects import Closed, Effect, Heard, Opened, StartTimer, Sto
 from godwit.broker.messages import Attached, Publish, Quench, Receipt, Request
 from godwit.broker.quenching import MISSED_MAX, QUENCH_TIMER, Quenching
 from godwit.client import Client, ClientConfig
-from godwit.filters import FALSE, Filter, event, parse
+from godwit.filters import FALSE, TRUE, Filter, event, parse
 from tests.property.strategies import attributes, filters
 from tests.snapshots import restored
 
@@ -110,6 +110,57 @@ def test_the_filter_is_bounded_and_matches_whatever_a_subscription_matches(
     assert quenching.held is not None
     assert quenching.held.size <= size_max
     assert quenching.held.matches(one) or not any(each.matches(one) for each in (*first, *later))
+
+
+def test_all_sources_are_told_when_one_attaches_while_it_is_not_known_what_is_wanted() -> None:
+    quenching = holding(HIGH)
+    assert quenching.attach("c2", wanting(TRUE)) == [Tell("c1", Quench(TRUE)), Tell("c2", Quench(TRUE))]
+
+
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(["attach", "detach", "context", "dismiss"]), st.sampled_from(["c1", "c2", "c3"])),
+    st.tuples(st.sampled_from(["subscribe", "unsubscribe"]), st.integers(1, 6)),
+    st.tuples(st.sampled_from(["unsure", "sure", "due"]), st.just(0)),
+)
+
+
+@given(st.lists(STEPS, max_size=30), st.integers(1, 8))
+def test_every_source_has_heard_a_filter_that_matches_whatever_is_wanted(
+    steps: list[tuple[str, Any]], size_max: int
+) -> None:
+    """Rule 1, with several sources that come and go, and while routing is not sure what is wanted."""
+    quenching, subscribed, heard, is_unsure = Quenching(size_max), set[int](), dict[str, Filter](), False
+
+    def wanted() -> list[Filter]:
+        return [TRUE] if is_unsure else [parse(f"value = {n}") for n in subscribed]
+
+    for do, what in steps:
+        effects: list[Effect] = []
+        match do:
+            case "attach":
+                effects = quenching.attach(what, wanted)
+            case "detach":
+                heard.pop(what, None)
+                effects = quenching.detach(what)
+            case "context":
+                effects = quenching.on_context(what, wanted, 0.0)
+            case "dismiss":
+                effects = quenching.dismiss(what)
+            case "subscribe":
+                subscribed.add(what)
+                effects = quenching.on_added(parse(f"value = {what}")) + quenching.on_removed(0.0)
+            case "unsubscribe":
+                subscribed.discard(what)
+                effects = quenching.on_removed(0.0)
+            case "due":
+                effects = quenching.on_timer_due(wanted)
+            case _:
+                is_unsure = do == "unsure"
+        told = [effect for effect in effects if isinstance(effect, Tell)]
+        heard |= {tell.connection: tell.message.filter for tell in told}
+        for source, filter in heard.items():
+            missing = [n for n in subscribed if not filter.matches(event({"value": n}))]
+            assert not missing, (source, filter)
 
 
 def test_the_brokers_side_survives_a_snapshot() -> None:
