@@ -173,6 +173,7 @@ class Client:
         """Announce that published events will match `filter`."""
         promised = as_filter(filter)
         self.outbox.drop(("unadvertisement", name))
+        self.outbox.on_advertise()
         return self._say(Advertise((self.name, name), promised))
 
     def unadvertise(self, name: str, now: float) -> list[Effect]:
@@ -431,7 +432,7 @@ class Client:
         self._brought = () if message.fresh else self._brought
         if not is_first:
             self._say_all_again(now)
-        return self._sent(self.config.in_flight_max)
+        return [*self._heed_quench(), *self._sent(self.config.in_flight_max)]
 
     def on_receipt_update(self, message: ReceiptUpdate, now: float) -> list[Effect]:
         """A broker has lost its last inputs while we are connected."""
@@ -479,7 +480,6 @@ class Client:
         self._acknowledged(message.number - 1)
         if not self._under_way or self._under_way[0].number != message.number:
             return []
-        effects: list[Effect] = []
         wish = cast(Wish, self._under_way.popleft().wish)
         self.refusals.append(Refusal(wish, message.reason))
         topic = topic_of(wish)
@@ -493,7 +493,7 @@ class Client:
                 self.wanted[CONTEXT] = corrected
                 self.outbox.put(corrected)
             self.outbox.on_context(self.sequence)
-            effects = self._heed_quench()
+        effects = self._heed_quench() if isinstance(wish, Context | Advertise) else []
         publisher, sequence = wish.event.id if isinstance(wish, Publish | Retain) else ("", -1)
         kind, number, why = type(wish).__name__, message.number, message.reason
         record = Record("refused", self.name, kind, publisher, sequence, number=number, detail=why)
@@ -565,11 +565,11 @@ class Client:
         if not self.config.quench:
             raise PeerFault("a Quench that was not requested")
         self.outbox.on_quench(message.filter)
-        return self._heed_quench() if self.is_attached or CONTEXT not in self.wanted else []
+        return self._heed_quench() if self.is_attached else []
 
     def _heed_quench(self) -> list[Effect]:
-        """Discard events that nobody wants, if the filter was made after the broker accepted the present context."""
-        if CONTEXT in self.outbox or any(isinstance(request.wish, Context) for request in self._under_way):
+        """Discard what nobody wants, if the filter was made knowing the present context and advertisements."""
+        if self.outbox.may_change_filter() or any(isinstance(r.wish, Context | Advertise) for r in self._under_way):
             return []
         return [self._record("quenched", event) for event in self.outbox.on_settled()]
 
