@@ -493,19 +493,18 @@ class Broker:
     def withdraw(self, removed: RemovedEntries, now: float, ended: NodeId | None = None) -> list[Effect]:
         """Take what a session no longer holds out of routing; `ended`: the client whose session has ended.
 
-        What a component keeps advertising for that client stays, as the component has it.
+        What a component keeps advertising for that client stays: the component sees to it (`on_session_ended`).
         """
+        effects = list(removed.effects)
         if ended is not None:
             for on_session_ended in self._tables.on_session_ended:
-                on_session_ended(ended)
+                on_session_ended(ended, effects, now)
         kept = {} if ended is None else self._kept_advertisements(ended)
-        effects, advertisements = list(removed.effects), [id for id in removed.advertisements if id[1] not in kept]
+        advertisements = [id for id in removed.advertisements if id[1] not in kept]
         self.withdrawals.withdraw(removed.subscriptions, advertisements, effects, now)
         if ended is not None:
             if EVERYTHING not in kept:
                 self.carry_out(self.routing.unadvertise((ended, EVERYTHING), now), effects, now)
-            for name, filter in kept.items():
-                self.carry_out(self.routing.advertise((ended, name), filter, now), effects, now)
             self.tell_context(ended, effects, now)
         return effects
 

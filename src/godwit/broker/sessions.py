@@ -573,7 +573,10 @@ class Sessions:
             raise PeerFault("FetchEvents is allowed only with Attach.replicated")
         items = session.unsent(message.publisher, message.after, message.through)
         through = message.through if len(items) <= ITEMS_MAX else items[ITEMS_MAX - 1].event.sequence
-        return [Tell(connection, FetchedEvents(message.publisher, message.after, through, tuple(items[:ITEMS_MAX])))]
+        items = items[:ITEMS_MAX]
+        if session.queue.is_held and self.authority is not None:  # some of them are not compared with rights yet
+            items = [item for item in items if self.authority.may_have(session.client, item.event)]
+        return [Tell(connection, FetchedEvents(message.publisher, message.after, through, tuple(items)))]
 
     # ------------------------------------------------------------ connections
 
