@@ -112,7 +112,9 @@ def found(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> di
             for line in lines:
                 sink.write(*line)
     runs = [TraceSource(folder / name / FILE, name, from_s) for name, (from_s, _) in RUNS.items()]
-    return figures(spark, runs, {"by_move": ["by move", "stops"], "entries": ["entries"], "rebuilt": ["rebuilt", "cost"]})
+    return figures(
+        spark, runs, {"by_move": ["by move", "stops"], "entries": ["entries"], "rebuilt": ["rebuilt", "cost"]}
+    )
 
 
 def test_cost_counts_control_on_each_hop_after_the_warm_up_and_nothing_else(found: dict[str, PubmobFigures]) -> None:

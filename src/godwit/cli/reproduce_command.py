@@ -61,7 +61,7 @@ def reproduce(
         bool,
         Option(
             "--confirm",
-            help="pubmob: only repeat the settings that tell most about claims P3 and P4, with --seeds seeds (default: 5); "
+            help="pubmob: only repeat the settings that tell most about claims P3 and P4 (default of --seeds: 5); "
             "with --setting only these.",
         ),
     ] = False,
