@@ -6,20 +6,24 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tests.conventions.repository import ROOT
+from tests.network import warm
 
-__all__ = ["DeviceProcess", "device_processes"]
+__all__ = ["DeviceProcess", "device_processes", "warm_device_processes"]
+
+Process = asyncio.subprocess.Process | warm.Command
 
 
 class DeviceProcess:
     """A device; its lines are read as they come."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Process, stdin: Any) -> None:
         self.process = process
+        self.stdin = stdin
         self.told: list[str] = []
         self.events: list[dict[str, Any]] = []
         self._news = asyncio.Condition()
@@ -63,8 +67,12 @@ class DeviceProcess:
 
     def publish(self, **attributes: Any) -> None:
         """Give it an event."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(attributes).encode() + b"\n")
+        self.stdin.write(json.dumps(attributes).encode() + b"\n")
+
+    @property
+    def state(self) -> str:
+        """What it is, as it told last: searching, leading, or following another."""
+        return next((line for line in reversed(self.told) if line.startswith("is ")), "is searching")[3:]
 
     def values(self, name: str) -> list[Any]:
         """An attribute of all the events that it has printed."""
@@ -91,14 +99,42 @@ async def device_processes(folder: Path, *prefix: str) -> AsyncIterator[Any]:
             cwd=ROOT,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-        started.append(DeviceProcess(process))
+        started.append(DeviceProcess(process, process.stdin))
         return started[-1]
 
     try:
         yield start
     finally:
-        for device in started:
-            if device.process.returncode is None:
-                with suppress(ProcessLookupError):
-                    device.process.kill()
-            await device.process.wait()
+        await _end_all(started)
+
+
+@asynccontextmanager
+async def warm_device_processes(folder: Path) -> AsyncIterator[Any]:
+    """The same from a process that is warm, so that many devices start soon."""
+    started: list[DeviceProcess] = []
+
+    async def start(name: str, *words: str) -> DeviceProcess:
+        its, ours = os.pipe()
+        stdin = os.fdopen(ours, "wb", buffering=0)
+        inputs.callback(stdin.close)
+        try:
+            words = ("adhoc", name, *words, "--state", str(folder / name))
+            process = await warm.start(*words, folder=folder, environment={}, input=its)
+        finally:
+            os.close(its)
+        started.append(DeviceProcess(process, stdin))
+        return started[-1]
+
+    with ExitStack() as inputs:
+        try:
+            yield start
+        finally:
+            await _end_all(started)
+
+
+async def _end_all(started: list[DeviceProcess]) -> None:
+    for device in started:
+        if device.process.returncode is None:
+            with suppress(ProcessLookupError):
+                device.process.kill()
+        await device.process.wait()

@@ -6,11 +6,66 @@ from pathlib import Path
 
 import pytest
 
-from tests.network.adhoc_processes import device_processes
+from tests.network.adhoc_processes import DeviceProcess, device_processes, warm_device_processes
 from tests.network.cli_broker import godwit
-from tests.network.waiting import run
+from tests.network.waiting import PATIENCE_S, run, until
 
 QUICK = ("--no-multicast", "--beacon", "0.3", "--lease", "100", "--listen", "127.0.0.1:0")
+AGAIN_S = 0.2
+
+
+def leader(island: dict[str, DeviceProcess]) -> str:
+    """The one that leads while all others follow it; "" if that is not so."""
+    leading = [name for name, device in island.items() if device.state == "leading"]
+    if len(leading) != 1:
+        return ""
+    others = (device for name, device in island.items() if name != leading[0])
+    return leading[0] if all(device.state == f"following {leading[0]}" for device in others) else ""
+
+
+async def publish_until_all_have_one(publisher: DeviceProcess, island: dict[str, DeviceProcess], begin: int) -> None:
+    """Publish numbers from here on. Those before a device has told its event broker what it wants do not come to it."""
+
+    def have_one() -> bool:
+        return all(max(device.values("n"), default=0) >= begin for device in island.values())
+
+    gives_up_at = asyncio.get_running_loop().time() + PATIENCE_S
+    number = begin
+    while not have_one():
+        told = {name: device.told for name, device in island.items()}
+        assert asyncio.get_running_loop().time() < gives_up_at, f"a device gets no events: {told}"
+        publisher.publish(n=number)
+        number += 1
+        try:
+            async with asyncio.timeout(AGAIN_S):
+                await until(have_one, "all have one")
+        except TimeoutError:
+            continue  # it was published too early: another
+
+
+def test_of_three_processes_one_is_elected_and_after_its_end_another_and_events_come_once(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with warm_device_processes(tmp_path) as start:
+            anna = await start("anna", "n > 0", "--priority", "1", *QUICK)
+            where = await anna.address()
+            bert = await start("bert", "n > 0", "--peer", where, *QUICK)
+            carl = await start("carl", "n > 0", "--peer", where, "--peer", await bert.address(), *QUICK)
+            island = {"anna": anna, "bert": bert, "carl": carl}
+            await until(lambda: leader(island), "one is elected, and the others follow it")
+            await publish_until_all_have_one(carl, island, 1)
+            killed = leader(island)
+            device = island.pop(killed)
+            assert await device.end(signal.SIGKILL) == -signal.SIGKILL
+            await until(lambda: leader(island), "another one is elected, and the other follows it")
+            publisher = next(device for name, device in island.items() if name != leader(island))
+            await publish_until_all_have_one(publisher, island, 1_000)
+            await publish_until_all_have_one(publisher, island, 2_000)  # behind all that could come twice
+            for device in island.values():
+                came = device.values("n")
+                assert came == sorted(set(came))
+                assert 2_000 in came  # all have told what they want by then
+
+    run(scene)
 
 
 @pytest.mark.slow
@@ -25,7 +80,7 @@ def test_processes_elect_an_event_broker_and_another_one_when_it_is_killed(tmp_p
             await asyncio.gather(bert.has_told("is following"), carl.has_told("is following"))
             carl.publish(n=1)
             carl.publish(n=0)
-            carl.process.stdin.write(b"no event\n")
+            carl.stdin.write(b"no event\n")
             assert "line 3 of standard input is skipped" in await carl.has_told("warning")
             for device in (anna, bert, carl):
                 await device.until(lambda: device.values("n") == [1], "it has come")  # noqa: B023
@@ -53,7 +108,7 @@ def test_a_device_publishes_what_is_piped_into_it_and_ends(tmp_path: Path, prior
             carl = await start("carl", "--peer", where, "--until-eof", "--priority", priority, *QUICK)
             carl.publish(n=1)
             carl.publish(n=2)
-            carl.process.stdin.close()
+            carl.stdin.close()
             assert await carl.process.wait() == 0
             assert await anna.process.wait() == 0
             await anna.until(lambda: anna.values("n") == [1, 2], "both were printed")

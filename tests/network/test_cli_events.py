@@ -329,3 +329,10 @@ def test_people_see_a_document_and_not_its_attributes_once_more() -> None:
 def test_a_filter_that_no_event_can_match_is_pointed_out(place: Place) -> None:
     ran = godwit("sub", "cost > 5 AND NOT cost > 5", "-W", "0", *at(place))
     assert (ran.exit_code, ran.stderr) == (0, "warning: no event can match this filter\n")
+
+
+def test_a_text_without_quotes_is_pointed_out(place: Place) -> None:
+    ran = godwit("sub", "cost < 3 AND kind=parking", "-W", "0", *at(place))
+    said = "warning: kind = parking compares two attributes; for a text, write \"kind = 'parking'\"\n"
+    assert (ran.exit_code, ran.stderr) == (0, said)
+    assert godwit("sub", "departure < arrival AND kind = 'parking'", "-W", "0", *at(place)).stderr == ""

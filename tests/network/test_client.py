@@ -528,6 +528,24 @@ def test_by_its_name_alone_a_client_without_memory_finds_its_session_at_another_
     run(scene)
 
 
+def test_a_client_whose_session_another_program_has_used_says_so() -> None:
+    async def scene() -> None:
+        broker = await small_broker()
+        states: list[str] = []
+        async with connect(
+            broker.address, name="c", mode="named", on_state=lambda state: states.append(str(state))
+        ) as c:
+            await c.subscribe("n = 1", name="one")
+            async with connect(broker.address, name="c", mode="named") as other:
+                await other.subscribe("n = 1", name="one")
+                await other.subscribe("n = 2", name="two")
+                await until(lambda: any("does another program use its name?" in state for state in states))
+            assert states[1].endswith("another connection with the same client name has taken over the session")
+        await broker.stop()
+
+    run(scene)
+
+
 def test_a_refusal_of_a_past_life_is_no_news_to_a_client_without_memory() -> None:
     async def scene() -> None:
         broker = await small_broker()

@@ -93,6 +93,30 @@ def test_each_mode_gives_back_the_cloud_event_that_came(format: str, event: dict
     run(scene)
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"attributes": {"type": "car.moved", "id": "7"}, "payload": "x", "content_type": "text/\0\r\nx: y"},
+        {"attributes": {"type": "car.moved", "id": "7"}, "payload": "x", "content_type": "text/\u2603"},
+        {"type": "car.moved", "id": "7", "text": "ü" * 20_000},
+        {"type": "car.moved", "id": "7", **{f"n{number}": 1 for number in range(100)}},
+    ],
+    ids=["line end", "not ASCII", "long", "many"],
+)
+def test_an_event_with_headers_that_no_client_takes_comes_as_the_data_of_a_cloud_event(event: dict[str, Any]) -> None:
+    async def scene() -> None:
+        async with broker() as (_, client):
+            last_id = await begun(client, format="cloudevents-binary")
+            assert (await client.post("/events", json=event)).status_code == 202
+            answer = await poll(client, last_id=last_id, format="cloudevents-binary")
+            assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+            assert len(answer.headers) < 20
+            assert answer.json()["attributes"]["type"] == "car.moved"
+            await begun(client, last_id=answer.headers["last-event-id"], format="cloudevents-binary")
+
+    run(scene)
+
+
 def is_same(given: Event, came: Event, *, as_texts: bool = False) -> bool:
     """Whether an event is what came; binary mode has no types."""
     said = {name: value for name, value in came.attributes.items() if not name.startswith("data/")}

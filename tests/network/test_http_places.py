@@ -62,6 +62,24 @@ def test_connections_that_ask_for_nothing_do_not_keep_the_reserved_places() -> N
     run(scene)
 
 
+def test_a_stranger_who_does_not_read_an_answer_is_let_go_and_a_user_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = b"GET /dashboard/vendor/leaflet/leaflet.js HTTP/1.1\r\nhost: localhost\r\n\r\n" * 100
+
+    async def scene() -> None:
+        async with broker() as (running, _):
+            monkeypatch.setattr("godwit.runtime.http_protocols.HEAD_S", 0.05)
+            stream = await raw(running, b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            await until(lambda: len(running.machine.sessions) == 1)
+            _, stranger = await raw(running, asked)
+            await until(lambda: len(running.http.connections) == 2)
+            await until(lambda: len(running.http.connections) == 1)
+            assert len(running.machine.sessions) == 1
+            stranger.close()
+            stream[1].close()
+
+    run(scene)
+
+
 @pytest.mark.parametrize("path", ["/events", "/trace"])
 def test_head_opens_no_stream(path: str) -> None:
     async def scene() -> None:

@@ -102,6 +102,23 @@ def test_who_speaks_nonsense_is_told_so_and_let_go(said: str | bytes) -> None:
     run(scene)
 
 
+@pytest.mark.parametrize("said", [b"\xff\xfe", [b'{"type":"Intro", "user": "\xc3', b'\xff"}']])
+def test_a_text_that_is_not_utf_8_closes_its_connection_without_a_traceback(
+    said: bytes | list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        async with broker() as (running, client), at(running, "/ws") as socket:
+            await socket.send(said, text=True)
+            with pytest.raises(ConnectionClosed) as closed:
+                await socket.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1007
+            assert (await client.get("/healthz")).status_code == 200
+
+    run(scene)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 class Tokens:
     async def admit(self, credentials: Credentials) -> Principal:
         if credentials.token != "t" and (credentials.user, credentials.password) != ("ann", "pw"):

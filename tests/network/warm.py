@@ -55,18 +55,24 @@ def program(folder: Path) -> Path:
 
 
 def start_here(
-    words: tuple[str, ...], output: int, errors: int, folder: Path | None = None, environment: Mapping[str, str] = {}
+    words: tuple[str, ...],
+    output: int,
+    errors: int,
+    folder: Path | None = None,
+    environment: Mapping[str, str] = {},
+    input: int | None = None,
 ) -> tuple[int, socket.socket]:
     """Start `godwit` with these words: its process, and the socket that will say its exit status.
 
-    It is killed when that socket is closed.
+    It is killed when that socket is closed. By default its standard input is empty.
     """
     told = socket.socket(socket.AF_UNIX)
     try:
         told.connect(place())
         variables = {**os.environ, **environment}
         with Path(os.devnull).open() as nothing:
-            ask(told, words, str(folder or Path.cwd()), variables, (nothing.fileno(), output, errors))
+            read = nothing.fileno() if input is None else input
+            ask(told, words, str(folder or Path.cwd()), variables, (read, output, errors))
         process = line(told)
         assert process, f"godwit {words} was not started"
         return int(process), told
@@ -118,11 +124,11 @@ async def _status(told: socket.socket) -> int:
         writer.close()
 
 
-async def start(*words: str, folder: Path, environment: Mapping[str, str]) -> Command:
+async def start(*words: str, folder: Path, environment: Mapping[str, str], input: int | None = None) -> Command:
     """Start `godwit` with these words, and read what it says."""
     (our_out, its_out), (our_err, its_err) = os.pipe(), os.pipe()
     try:
-        pid, told = await asyncio.to_thread(start_here, words, its_out, its_err, folder, environment)
+        pid, told = await asyncio.to_thread(start_here, words, its_out, its_err, folder, environment, input)
     except BaseException:
         os.close(our_out)
         os.close(our_err)

@@ -7,7 +7,7 @@ import msgspec
 
 from godwit.baselines.hop_messages import ContextBegins, ContextEnds, SubscribePacket
 from godwit.baselines.hop_routing import HopRouting
-from godwit.broker.authorisation import Authorisation, RightsGranted
+from godwit.broker.authorisation import Authorisation, RightsChanged, RightsGranted
 from godwit.broker.broker import Broker
 from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.channels import Channels
@@ -42,6 +42,7 @@ from godwit.broker.messages import (
 )
 from godwit.broker.quenching import Quenching
 from godwit.broker.reductions import merging
+from godwit.broker.rights_reviews import REVIEWING, RightsReviewState
 from godwit.broker.session import Session
 from godwit.broker.sessions import Sessions
 from godwit.broker.spcf import spcf_routing
@@ -281,7 +282,32 @@ REVIEWED = Script(
 )
 """Neighbours advertise, and not all subscriptions have been compared yet."""
 
+BOTH = ("ann", "ann/2")
+WIDE = any_of(*(parse(f"a{number} > 0") for number in range(300)))
+COMPARED = Script(  # of one session what waits is being compared with rights; the other one waits for its turn
+    tree,
+    inputs(
+        *OPEN,
+        *frames("n", Synced("subscriptions"), ReachableBrokers(("n",))),
+        *(RightsGranted(client, ClientRights("ann")) for client in BOTH),
+        *(Heard(client, Attach(client, mode="named")) for client in BOTH),
+        *(Heard(client, Request(1, Subscribe((client, "s"), parse("x >= 0")))) for client in BOTH),
+        Closed("ann"),
+        *(
+            Heard(
+                "ann/2",
+                Request(number, Publish(Event({"x": number, "a1": number % 2}, "ann/2", number, b"." * 30_000))),
+            )
+            for number in range(2, 15)
+        ),
+        RightsChanged("ann", ClientRights("ann", TRUE, WIDE)),
+    ),
+    inputs(*[TimerDue((REVIEWING, "ann"))] * 4),
+)
+
 SCRIPTS: dict[str, Script] = {
+    "AuthorisationState.reviews": COMPARED,
+    **{f"RightsReviewState.{field}": COMPARED for field in RightsReviewState.__struct_fields__},
     "TreeState.reviews": REVIEWED,
     "ReviewState.changed": REVIEWED,
     "ReviewState.is_adding": REVIEWED,

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 
-from godwit.broker import retained
+from godwit.broker import authorisation, retained
 from godwit.broker.authorisation import Authorisation
 from godwit.broker.queues import Queue
 from godwit.broker.sessions import Sessions
@@ -77,6 +77,24 @@ def test_nothing_unauthorised_is_delivered_in_a_drawn_scenario(number: int) -> N
     assert rights.changes > 10
 
 
+def in_slices(patch: pytest.MonkeyPatch) -> None:
+    """Compare one subscription or event with rights in each slice."""
+    patch.setattr(authorisation, "STEPS_AT_ONCE", 1)
+
+
+@pytest.mark.parametrize("mode", ["tree relocate", "graph relocate", slow("tree ask"), slow("tree carry")])
+def test_nothing_unauthorised_is_delivered_while_sessions_are_compared_in_slices(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_slices(monkeypatch)
+    simulation, rights = simulated(MODES[mode], SEED)
+    checker = SnapshotChecker(simulation.world, SEED, 60)
+    assert broken(simulation.run()) == []
+    assert checker.differences == []
+    assert rights.checked > 100
+    assert rights.revoked > 0
+
+
 def test_the_law_has_something_to_look_at() -> None:
     seen = [run(number)[1] for number in range(4)]
     assert sum(rights.checked for rights in seen) > 100
@@ -117,12 +135,12 @@ def test_restored_brokers_answer_alike_while_rights_change(mode: str) -> None:
 
 def keeps_what_waits(patch: pytest.MonkeyPatch) -> None:
     """What waits in a queue is not looked at when rights change."""
-    patch.setattr(Queue, "withhold", lambda self, may_have: None)
+    patch.setattr(Queue, "withhold", lambda self, numbers: None)
 
 
 def keeps_subscriptions(patch: pytest.MonkeyPatch) -> None:
     """Subscriptions go on as they were."""
-    patch.setattr(Authorisation, "_revoke", lambda self, session, entry, subscribe, filter, now: [])
+    patch.setattr(Authorisation, "_revoke", lambda self, session, subscribe, filter, effects, now: None)
 
 
 def believes_other_brokers(patch: pytest.MonkeyPatch) -> None:
@@ -133,14 +151,20 @@ def believes_other_brokers(patch: pytest.MonkeyPatch) -> None:
 
 def forgets_what_was_sent(patch: pytest.MonkeyPatch) -> None:
     """What was sent before a change is sent again as it is."""
-    settle = Authorisation._settle
+    go_on = Authorisation._go_on
 
-    def settled(self: Authorisation, session: Any, entry: Any, now: float) -> list[Any]:
-        effects = settle(self, session, entry, now)
-        entry.is_settled = True
-        return effects
+    def settled(self: Authorisation, user: str, *arguments: Any, **more: Any) -> None:
+        go_on(self, user, *arguments, **more)
+        for client in self._of_user.get(user, ()):
+            self._entries[client].is_settled = True
 
-    patch.setattr(Authorisation, "_settle", settled)
+    patch.setattr(Authorisation, "_go_on", settled)
+
+
+def sends_what_is_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """Sessions are compared with rights in slices, and what comes meanwhile is sent at once."""
+    in_slices(patch)
+    patch.setattr(Queue, "hold", lambda self: None)
 
 
 def keeps_sessions_of_users_that_are_gone(patch: pytest.MonkeyPatch) -> None:
@@ -195,6 +219,7 @@ def forgets_what_may_be_published(patch: pytest.MonkeyPatch) -> None:
         slow(forgets_what_was_sent),
         keeps_sessions_of_users_that_are_gone,
         never_asks,
+        sends_what_is_not_compared,
     ],
 )
 def test_a_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from godwit.broker.reductions import Grouped
 from godwit.broker.routing import DeliverLocally
 from godwit.broker.tree import HERE, TreeRouting
 from godwit.client.client import Client, ClientConfig
+from godwit.client.request_outbox import RequestOutbox
 from godwit.filters import algebra
 from godwit.mobility.move_messages import Replay
 from godwit.mobility.relocation import Relocation
@@ -189,6 +190,11 @@ def quenches_too_much(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Quenching, "_with", lambda self, held, filter: held)
 
 
+def quenches_while_it_is_away(patch: pytest.MonkeyPatch) -> None:
+    """A source that is away takes the last filter that it has heard for the present one."""
+    patch.setattr(RequestOutbox, "on_closed", lambda self: None)
+
+
 # ---------------------------------------------------------------- clients that move
 
 
@@ -240,6 +246,7 @@ def skips_the_last_input(patch: pytest.MonkeyPatch) -> None:
 
 FAR = ["overlay.latency_ms=100", "overlay.client_latency_ms=100"]  # more is under way when something breaks
 QUENCHING = ["overlay.kind=single", "routing.quenching=true"]
+SELECTIVE = ["workload={kind='random', selectivity=0.2, topics=10}"]  # nobody wants some of the events
 LOSS, BREAK = FAULTS["link_loss"], FAULTS["link_break"]
 CRASHES = ["faults.crash={per_s=2, lasts_s=0.3}"]
 PUBLISHERS_AWAY = ["clients.disconnections={who='publishers', per_s=3, lasts_s=0.5}"]
@@ -290,6 +297,13 @@ CASES: list[Case] = [  # the law that breaks, and what else may break because of
         with_changes(TREE, QUENCHING),
         None,
         "quenching",
+        set(),
+    ),
+    (
+        quenches_while_it_is_away,
+        with_changes(TREE, [*QUENCHING, *PUBLISHERS_AWAY, *SELECTIVE]),
+        None,
+        "buffering",
         set(),
     ),
     (waits_for_nobody, with_changes(GRAPH, CONSUMERS_ROAM), None, "nothing lost", set()),

@@ -1,8 +1,11 @@
 """The experiments of spcf, very small: selectivities are what they say, every strategy delivers what brute force does,
 and counts that do not hang on the machine have the paper's form."""
 
+from collections import Counter
+from itertools import pairwise, permutations
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,9 +26,19 @@ from godwit.reproduce.spcf import (
     strategy_figures,
     throughput,
 )
-from godwit.reproduce.spcf.forwarding import TWIN, ForwardingPlan, Measured, forward, measured, ratios, spread
+from godwit.reproduce.spcf.forwarding import (
+    CHUNK,
+    TWIN,
+    ForwardingPlan,
+    Measured,
+    balanced_orders,
+    forward,
+    measured,
+    ratios,
+    spread,
+)
 from godwit.reproduce.spcf.routing_cost import Mix, RoutingCost
-from godwit.reproduce.spcf.routing_net import STRATEGIES, net_of, spanning_tree
+from godwit.reproduce.spcf.routing_net import STRATEGIES, Sum, net_of, spanning_tree
 from godwit.reproduce.spcf.scale import Scale
 from godwit.reproduce.spcf.workload import Locality, Workload, WorkloadSize
 from godwit.simulator.topologies import is_tree
@@ -318,6 +331,42 @@ def test_what_is_said_of_leads_ends_where_the_verdict_ends() -> None:
     assert throughput._leads(_speeds(5.0, 20.0, 99.0)) == (
         "at 10% 8.00 × ASF and 4.00 × GSF, at 80% 2.00 × ASF and 1.00 × GSF"
     )
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 6])
+def test_each_net_follows_each_other_net_equally_often(count: int) -> None:
+    names = [f"n{number}" for number in range(count)]
+    orders = balanced_orders(names)
+    assert all(sorted(order) == names for order in orders)
+    pairs = Counter(pair for order in orders for pair in pairwise(order))
+    assert len(pairs) == count * (count - 1)
+    assert len(set(pairs.values())) == 1
+
+
+def test_all_nets_have_a_turn_with_each_part_of_the_messages_in_balanced_orders() -> None:
+    turns: list[str] = []
+
+    class Noted:
+        """In place of a net: it only notes that it has its turn."""
+
+        def __init__(self, name: str) -> None:
+            self.name, self.sum = name, Sum()
+
+        def begin(self) -> None:
+            pass
+
+        def publish(self, event: Event) -> list[str]:
+            turns.append(self.name)
+            return []
+
+    names = ["ASF", "GSF", "SPCF", TWIN]
+    workload = SimpleNamespace(meant=lambda events: [set() for _ in events])
+    events = [Event({"x": number}, "p", number) for number in range(3 * CHUNK)]
+    forward({name: Noted(name) for name in names}, workload, events, rounds=4)  # type: ignore[arg-type, misc]
+    turns = turns[len(names) * len(events) :: CHUNK]  # without the first time, in which nothing is measured
+    orders = [turns[first : first + len(names)] for first in range(0, len(turns), len(names))]
+    pairs = Counter(pair for order in orders for pair in pairwise(order))
+    assert pairs == dict.fromkeys(permutations(names, 2), 3)
 
 
 def test_the_spread_is_how_far_the_parts_of_the_rounds_lie_apart() -> None:

@@ -109,6 +109,11 @@ def test_a_disk_that_is_rolled_back_behind_a_life_that_it_began_is_not_taken_for
     assert Simulation(scenario, seed).run().violations == ()
 
 
+def test_a_late_copy_of_a_hello_closes_no_link_of_a_broker_that_was_rolled_back_to_its_beginning() -> None:
+    scenario, seed = drawn(880_017, 416)
+    assert Simulation(scenario, seed).run().violations == ()
+
+
 def test_what_a_past_life_was_about_to_send_again_hop_by_hop_is_sent_by_the_next_one() -> None:
     scenario, seed = widely_drawn(3_003, 23)
     assert Simulation(scenario, seed).run().violations == ()

@@ -18,7 +18,6 @@ from godwit.reproduce import (
     island_claims,
     logical_mobility_claims,
     pubmob,
-    pubmob_runs,
 )
 from godwit.reproduce.pubmob_sizes import Size
 
@@ -27,34 +26,36 @@ if TYPE_CHECKING:
 
 SMALLEST = Size(
     publishers=(3, 6),
-    usual=4,
-    subscribers=12,
-    more_subscribers=(12, 24),
-    warmup_s=6,
-    duration_s=20,
+    usual=8,
+    subscribers=30,
+    more_subscribers=(30, 90, 180),
+    warmup_s=12,
+    duration_s=30,
     proxy_s=20,
     speed_s=20,
-    short_s=8,
+    short_s=15,
     overshoots=(0, 2, 5, 8),
-    overshoot_s=20,
+    overshoot_s=200,
     localities=(0.0, 0.9),
 )
-NEEDS_QUEUES = ("P3", "P4")
+"""As small as gives the grades of a quick run. P2, P5 and P7 have others in smaller ones."""
+
+NEEDS_QUEUES = ("P3", "P4", "P6")
 """What no quick run decides: these are about queues, which need many publishers."""
 
 GRADES = {
     **dict.fromkeys(("R1", "R2", "R3", "R4", "R6"), "holds"),
     **dict.fromkeys(("H1", "H2", "H3", "H4", "H5", "H6"), "holds"),
-    **dict.fromkeys(("P8", "P9"), "holds"),
+    **dict.fromkeys(("P7", "P8", "P9"), "holds"),
+    **dict.fromkeys(("P2", "P5"), "holds under a stated reading"),
     **dict.fromkeys(NEEDS_QUEUES, "not decided"),
 }
-"""What every run decides, however small: no grade rests on how fast the machine is."""
+"""The grades of docs/papers.md. None of them rests on how fast the machine is: these runs are simulated."""
 
 
 @pytest.fixture
 def smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pubmob, "QUICK", SMALLEST)
-    monkeypatch.setattr(pubmob_runs, "LONG_S", 30)
     monkeypatch.setitem(handoffs.MOVING_S, False, 6.0)
     monkeypatch.setitem(handoffs.BLACKOUT_S, False, 15.0)
     monkeypatch.setitem(logical_mobility_claims.STROLL_S, False, 10)

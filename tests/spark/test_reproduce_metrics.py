@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from godwit.pipeline.analytics import TraceSource
-from godwit.reproduce.pubmob_metrics import ProbeCounts, PubmobFigures, figures
+from godwit.reproduce.pubmob_metrics import MoveTimes, ProbeCounts, PubmobFigures, figures
 from godwit.trace import FILE, Record, TraceWriter
 
 if TYPE_CHECKING:
@@ -73,6 +73,15 @@ RUNS: dict[str, tuple[float, list[Line]]] = {
             *(probed(10, "p1", 3, 1), probed(10, "p2", 1, 1)),
         ],
     ),
+    "by move": (
+        2.0,
+        [
+            *(asked("s1", "a", "x = 1"), link(0, "p1", "b1"), probed(1, "p1", 1, 1), delivered(9.0, "s1", "p1", 1)),
+            *(link(3, "p1", "b2"), *(probed(4, "p1", number, number) for number in (2, 3, 4, 5))),
+            *(delivered(4.25, "s1", "p1", 2), delivered(4.5, "s1", "p1", 3), delivered(7, "s1", "p1", 4)),
+            *(link(8, "p1", "b1"), probed(9, "p1", 6, 1), delivered(11, "s1", "p1", 6)),
+        ],
+    ),
     "rebuilt": (
         5.0,
         [
@@ -102,7 +111,10 @@ def found(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> di
         with TraceWriter(folder / name, {}) as sink:
             for line in lines:
                 sink.write(*line)
-    return figures(spark, [TraceSource(folder / name / FILE, name, from_s) for name, (from_s, _) in RUNS.items()])
+    runs = [TraceSource(folder / name / FILE, name, from_s) for name, (from_s, _) in RUNS.items()]
+    return figures(
+        spark, runs, {"by_move": ["by move", "stops"], "entries": ["entries"], "rebuilt": ["rebuilt", "cost"]}
+    )
 
 
 def test_cost_counts_control_on_each_hop_after_the_warm_up_and_nothing_else(found: dict[str, PubmobFigures]) -> None:
@@ -134,8 +146,19 @@ def test_stops_are_counted_by_connections_and_the_warm_up_is_cut_off_after_that(
     assert np.isnan(groups["measured"].mean)
 
 
+def test_times_are_kept_by_the_number_of_the_move_before(found: dict[str, PubmobFigures]) -> None:
+    assert found["by move"].by_move == {1: MoveTimes(came=3, median=0.5), 2: MoveTimes(came=1, median=2.0)}
+    assert found["stops"].by_move[1].came == 0
+    assert np.isnan(found["stops"].by_move[1].median)
+
+
 def test_entries_of_tables_are_averaged_over_time(found: dict[str, PubmobFigures]) -> None:
     assert found["entries"].entries == {"b1": 6.0, "b2": 8.0}
+
+
+def test_entries_and_trees_are_computed_only_for_the_runs_that_are_named(found: dict[str, PubmobFigures]) -> None:
+    assert [name for name, each in found.items() if each.entries] == ["entries"]
+    assert [name for name, each in found.items() if each.rebuilt] == ["rebuilt"]
 
 
 def test_trees_are_rebuilt_by_the_last_message_about_them_and_before_the_connection_takes_no_time(

@@ -89,7 +89,7 @@ class Administration:
         session = self.host.sessions.session(input.client)
         if session is None:
             return []
-        session.queue.withhold(lambda event: False, RULE)
+        session.queue.withhold([number for _, number, _ in session.queue.waiting_after(0)], RULE)
         return session.gone()
 
     def on_clear_retained(self, input: ClearRetained, now: float) -> list[Effect]:

@@ -181,7 +181,10 @@ class Reviews:
         is_told = key in out.keys()  # noqa: SIM118  # an `Outgoing` is no mapping
         if wanted is None or is_told == review.is_adding:
             return []
-        if not any(intersects(filter, wanted, effort) for filter in review.changed):
+        for filter in review.changed:  # a loop takes half of the time of any()
+            if intersects(filter, wanted, effort):
+                break
+        else:
             return []
         if self._tables.concerns(wanted, neighbour, effort) == is_told:
             return []

@@ -6,13 +6,14 @@ replaces is another client's. So a driver tells the machine the rights of a clie
 (`RightsGranted`), and each change of a user's rights (`RightsChanged`). Both are inputs: they are in the journal, and a
 replay needs no user file.
 
-Every subscription of a client with rights is covered by its right to subscribe, always. So an event that a subscription
-lets in is allowed at that moment, and only what waits in a queue must be looked at again when rights change.
+Every subscription of a client with rights is covered by its right to subscribe. So an event that a subscription lets in
+is allowed at that moment, and only what waits in a queue must be looked at again when rights change. The exception is a
+session that is being compared with rights: nothing is sent from its queue before that is over (`rights_reviews.py`).
 
 *Rules.*
-1. When rights change, each subscription that they do not cover is ended, or narrowed if the rights say so. It leaves
-   routing and its group at once. The client is told (`Revoked`), and again with each greeting until it has a receipt
-   that was written later.
+1. When rights change, each subscription that they do not cover is ended, or narrowed if the rights say so: in slices,
+   if to compare them takes long. It leaves routing and its group then. The client is told (`Revoked`), and again with
+   each greeting until it has a receipt that was written later.
 2. What waits in a queue and is not covered any more leaves it, counted in receipts as `purged` by the rule `rights`.
    What was sent before the change, and has to be sent again, is examined first.
 3. When a user is gone, its sessions end, present or away, and their connections are closed with the reason.
@@ -32,14 +33,17 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import structs
 
-from godwit.broker.client_rights import NOT_ALLOWED, ClientRights, left_of
+from godwit.broker.client_rights import NOT_ALLOWED, ClientRights
 from godwit.broker.component import Handlers
-from godwit.broker.effects import ComponentInput, Effect, Tell, Trace
+from godwit.broker.effects import ComponentInput, Effect, StartTimer, Tell, TimerKey, Trace
 from godwit.broker.host import Host
 from godwit.broker.messages import Attach, NodeId, Revoked, Subscribe, Unsubscribe
 from godwit.broker.quenching import Quenching
 from godwit.broker.retained import Retained
+from godwit.broker.rights_reviews import REVIEWING, RightsReviews, RightsReviewState
 from godwit.broker.session import Session
+from godwit.broker.withdrawals import PAUSE_S, STEPS_AT_ONCE
+from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.language import to_text
 from godwit.trace import Record
@@ -96,8 +100,9 @@ class RightsEntryState(msgspec.Struct, frozen=True, omit_defaults=True):
 class AuthorisationState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The rights of all clients here, by name."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     entries: dict[NodeId, RightsEntryState] = {}
+    reviews: dict[NodeId, RightsReviewState] = {}  # sessions that are being compared
 
 
 class _Entry(msgspec.Struct):
@@ -105,6 +110,10 @@ class _Entry(msgspec.Struct):
     granted_at: float
     is_settled: bool = False
     revoked: dict[str, RevocationState] = {}
+
+    def adopt(self, rights: ClientRights) -> None:
+        """These are the rights from now on."""
+        self.rights, self.is_settled = rights, False
 
 
 class Authorisation:
@@ -116,14 +125,17 @@ class Authorisation:
     def __init__(self, retained: Retained, quenching: Quenching) -> None:
         retained.rights_of = self.rights_of
         self._quenching = quenching
+        self._reviews = RightsReviews(self._revoke)
+        self._reasons = _Reasons()
         self._entries: dict[NodeId, _Entry] = {}
         self._of_user: dict[str, set[NodeId]] = {}
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
-        self.host = host
+        self.host = self._reviews.host = host
         return Handlers(
             authority=self,
+            timers={REVIEWING: self._on_due},
             inputs={RightsGranted: self.on_rights_granted, RightsChanged: self.on_rights_changed},
             requests={Subscribe: self._on_request, Unsubscribe: self._on_request},
             on_session_changed=self._on_session_changed,
@@ -137,12 +149,15 @@ class Authorisation:
             client: RightsEntryState(entry.rights, entry.granted_at, entry.is_settled, dict(entry.revoked))
             for client, entry in self._entries.items()
         }
-        return AuthorisationState(entries)
+        return AuthorisationState(entries, self._reviews.snapshot())
 
     def restore(self, state: AuthorisationState | None) -> None:
         """Know these rights."""
-        for client, entry in state.entries.items() if state is not None else ():
-            self._put(client, _Entry(entry.rights, entry.granted_at, entry.is_settled, dict(entry.revoked)))
+        if state is None:
+            return
+        for client, each in state.entries.items():
+            self._put(client, _Entry(each.rights, each.granted_at, each.is_settled, dict(each.revoked)))
+        self._reviews.restore(state.reviews)
 
     # ------------------------------------------------------------ questions
 
@@ -155,6 +170,11 @@ class Authorisation:
         """By client, the rights that the user file was last known to state."""
         entries = self._entries.items()
         return {client: entry.rights for client, entry in entries if not entry.rights.from_token}
+
+    def may_have(self, client: NodeId, event: Event) -> bool:
+        """Whether a client may be sent an event."""
+        rights = self.rights_of(client)
+        return rights is None or rights.subscribe.matches(event)
 
     def _put(self, client: NodeId, entry: _Entry) -> None:
         self._drop(client)
@@ -173,21 +193,33 @@ class Authorisation:
 
     def on_rights_granted(self, input: RightsGranted, now: float) -> list[Effect]:
         """A client is about to greet. Its session, if it is here, is examined when it goes on."""
-        entry = self._entries.get(input.client)
+        client, entry = input.client, self._entries.get(input.client)
+        effects: list[Effect] = []
         if input.rights.is_everything and not input.rights.user:
-            self._drop(input.client)
-        elif entry is None or entry.rights.user != input.rights.user:
-            self._put(input.client, _Entry(input.rights, now))
+            self._drop(client)
+            session = self.host.sessions.session(client)
+            if self._reviews.drop(client) and session is not None:
+                session.queue.release()
+                effects += _sent(session, now)
+            return effects
+        if entry is None or entry.rights.user != input.rights.user:
+            self._put(client, _Entry(input.rights, now))
             self._forget_old(now)
         else:
             entry.granted_at = now
-            if entry.rights != input.rights:
-                entry.rights, entry.is_settled = input.rights, False
-        return []
+            if entry.rights == input.rights:
+                return effects
+            entry.adopt(input.rights)
+        if client in self._reviews:  # by rights that it has no longer
+            session = self.host.sessions.session(client)
+            assert session is not None
+            self._review(session, self._entries[client], effects, now)
+        return effects
 
     def on_rights_changed(self, input: RightsChanged, now: float) -> list[Effect]:
         """The rights of a user have changed, or the user is gone. (rules 1 to 3)"""
         effects: list[Effect] = []
+        is_first = self._reviews.first(input.user) is None
         for client in sorted(self._of_user.get(input.user, ())):
             entry = self._entries[client]
             if entry.rights.from_token:
@@ -196,14 +228,12 @@ class Authorisation:
             if input.rights is None or not is_owner:
                 effects += self._end(client, entry, USER_GONE if input.rights is None else NAME_GONE, now)
             elif entry.rights != input.rights:
-                entry.rights, entry.is_settled = input.rights, False
+                entry.adopt(input.rights)
                 session = self.host.sessions.session(client)
                 if session is not None:
-                    before = set(entry.revoked)
-                    effects += self._settle(session, entry, now)
-                    effects += self._told(session, entry, [name for name in entry.revoked if name not in before])
-                    if session.named and session.connection is not None:  # without memory: it counts as told
-                        entry.revoked = {}
+                    self._begin_review(session, entry, effects)
+        if is_first:
+            self._go_on(input.user, effects, now)
         return effects
 
     def _end(self, client: NodeId, entry: _Entry, reason: str, now: float) -> list[Effect]:
@@ -212,7 +242,9 @@ class Authorisation:
         It keeps an entry, without any right: it may be about to greet, and without an entry it would have every right.
         """
         host, session = self.host, self.host.sessions.session(client)
-        entry.rights, entry.is_settled, entry.revoked = entry.rights.without_any(), False, {}
+        entry.adopt(entry.rights.without_any())
+        entry.revoked = {}
+        self._reviews.drop(client)
         if session is None:
             return []
         effects = [] if session.connection is None else host.unlink(session.connection)
@@ -234,6 +266,7 @@ class Authorisation:
         entry = self._entries.get(client)
         if entry is not None and self.host.sessions.session(client) is None:
             entry.is_settled = False
+            self._reviews.drop(client)
 
     def _on_request(self, connection: str, wish: Any, effects: list[Effect], now: float) -> None:
         """A client has subscribed again, or does not want it any more: there is nothing more to say of it."""
@@ -246,53 +279,75 @@ class Authorisation:
 
     def adopted(self, session: Session, now: float) -> list[Effect]:
         """A session has come from another broker. (rule 4)"""
-        entry = self._entries.get(session.client)
-        if entry is None:
-            return []
-        entry.revoked = {}
-        return self._settle(session, entry, now)
+        entry, effects = self._entries.get(session.client), list[Effect]()
+        if entry is not None:
+            entry.revoked = {}
+            self._review(session, entry, effects, now)
+        return effects
 
     def resumed(self, session: Session, message: Attach, now: float) -> list[Effect]:
         """A client has come to its session. (rules 1, 2)
 
         Called before the next receipt is written. The effects are for after what waits, which is delivered first.
         """
-        entry = self._entries.get(session.client)
+        client = session.client
+        entry, effects = self._entries.get(client), list[Effect]()
         if entry is None:
-            return []
-        effects = [] if entry.is_settled else self._settle(session, entry, now)
+            return effects
+        if client in self._reviews:
+            self._reviews.compare_queue_again(client)
+        elif not entry.is_settled:
+            self._review(session, entry, effects, now, greets=True)
         receipt = message.receipt if message.session == session.name else 0  # the last that it has
         entry.revoked = {name: told for name, told in entry.revoked.items() if told.receipt > receipt}
         return effects + self._told(session, entry, list(entry.revoked))
 
-    def _settle(self, session: Session, entry: _Entry, now: float) -> list[Effect]:
-        """End or narrow subscriptions, and take out of the queue what is not covered any more."""
-        rights, host = entry.rights, self.host
-        effects: list[Effect] = []
-        if rights.publish != TRUE and session.connection is not None:
+    def _review(
+        self, session: Session, entry: _Entry, effects: list[Effect], now: float, *, greets: bool = False
+    ) -> None:
+        """Compare what a session holds with the rights of its client, as far as a slice goes."""
+        user = entry.rights.user
+        is_first = self._reviews.first(user) is None  # else the next slice is due soon
+        self._begin_review(session, entry, effects)
+        if is_first:
+            self._go_on(user, effects, now, greets=greets)
+
+    def _begin_review(self, session: Session, entry: _Entry, effects: list[Effect]) -> None:
+        if entry.rights.publish != TRUE and session.connection is not None:
             effects += self._quenching.dismiss(session.connection)
-        if rights.subscribe != TRUE:
-            left = [
-                (subscribe, left_of(subscribe.filter, rights.subscribe, rights.beyond_grants))
-                for subscribe in session.subscriptions.values()
-            ]
-            exceeding = [(subscribe, filter) for subscribe, filter in left if filter is not subscribe.filter]
-            for subscribe, filter in exceeding:
-                effects += self._revoke(session, entry, subscribe, filter, now)
-            if exceeding:
-                effects += host.demand_removed(now)
-            session.queue.withhold(rights.subscribe.matches)
-            effects += session.gone()
-        entry.is_settled = not session.queue.has_sent
+        self._reviews.begin(session, entry.rights.user)
+
+    def _on_due(self, key: TimerKey, now: float) -> list[Effect]:
+        """The next slice for the sessions of a user."""
+        effects: list[Effect] = []
+        self._go_on(key[1], effects, now)
         return effects
 
+    def _go_on(self, user: str, effects: list[Effect], now: float, *, greets: bool = False) -> None:
+        """One slice; `greets`: the client is told with the answer to its greeting, and sent what waits."""
+        steps = 0
+        while steps < STEPS_AT_ONCE and (client := self._reviews.first(user)) is not None:
+            session, entry = self.host.sessions.session(client), self._entries[client]
+            assert session is not None
+            before = set(entry.revoked)
+            steps += self._reviews.go_on(session, entry.rights, STEPS_AT_ONCE - steps, effects, now)
+            if not greets:
+                effects += self._told(session, entry, [name for name in entry.revoked if name not in before])
+                if session.named and session.connection is not None:  # without memory: it counts as told
+                    entry.revoked = {}
+            if client not in self._reviews:
+                entry.is_settled = not session.queue.has_sent
+                effects += [] if greets else _sent(session, now)
+        if self._reviews.first(user) is not None:
+            effects.append(StartTimer((REVIEWING, user), now + PAUSE_S))
+
     def _revoke(
-        self, session: Session, entry: _Entry, subscribe: Subscribe, filter: Filter | None, now: float
-    ) -> list[Effect]:
+        self, session: Session, subscribe: Subscribe, filter: Filter | None, effects: list[Effect], now: float
+    ) -> None:
         """A subscription is narrowed to `filter`; None: it is ended."""
-        host, client, name = self.host, session.client, subscribe.id[1]
-        reason = _not_covered(entry.rights)
-        effects: list[Effect] = [Trace(Record("revoked", client, subscription=name, detail=reason))]
+        host, client, name, entry = self.host, session.client, subscribe.id[1], self._entries[session.client]
+        reason = self._reasons.of(entry.rights.subscribe)
+        effects.append(Trace(Record("revoked", client, subscription=name, detail=reason)))
         if filter is None:
             effects += host.sessions.end_subscription(session, name)
             host.carry_out(host.routing.unsubscribe((client, name), now), effects, now)
@@ -303,7 +358,6 @@ class Authorisation:
                 host.sessions.touched[client] = None
             host.subscribe((client, name), filter, effects, now)
         entry.revoked[name] = RevocationState(reason, filter is not None, session.last_receipt() + 1)
-        return effects
 
     @staticmethod
     def _told(session: Session, entry: _Entry, names: list[str]) -> list[Effect]:
@@ -314,7 +368,26 @@ class Authorisation:
         return [Tell(session.connection, Revoked(ended, narrowed, entry.revoked[names[-1]].reason))]
 
 
-def _not_covered(rights: ClientRights) -> str:
-    text = to_text(rights.subscribe)
-    shown = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
-    return f"your rights have changed: {NOT_ALLOWED} subscribe to that, only to what matches: {shown}"
+def _sent(session: Session, now: float) -> list[Effect]:
+    """What waited while its session was compared, as far as it may be sent now."""
+    if session.connection is None:
+        return []
+    deliveries: list[Effect] = [Tell(session.connection, delivery) for delivery in session.take(now)]
+    return deliveries + session.gone()
+
+
+class _Reasons:
+    """Why subscriptions are revoked. The last reason is kept: many have the same, and a right may be a long text."""
+
+    def __init__(self) -> None:
+        self._right: Filter | None = None
+        self._reason = ""
+
+    def of(self, right: Filter) -> str:
+        """What a client hears that has only this right to subscribe."""
+        if right is not self._right:
+            text = to_text(right)
+            shown = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
+            self._reason = f"your rights have changed: {NOT_ALLOWED} subscribe to that, only to what matches: {shown}"
+            self._right = right
+        return self._reason

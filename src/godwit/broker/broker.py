@@ -386,11 +386,10 @@ class Broker:
         if before is not None and key_of(before.whole_context()) != key_of(context):  # as its server vouches for now
             self._on_context(message.client, attached, now)
         self.tell_context(message.client, effects, now)  # first: what is wanted from it may not be known yet
-        effects += self.welcome(connection, message)
-        effects += attached
+        advertised: list[Effect] = []
         if before is None and self.config.advertisements == "optional":
-            self.advertise_everything(message.client, effects, now)
-        return effects
+            self.advertise_everything(message.client, advertised, now)
+        return [*effects, *self.welcome(connection, message), *attached, *advertised]
 
     def welcome(self, connection: str, message: Attach) -> list[Effect]:
         """What a client hears before `Attached`."""
@@ -494,19 +493,18 @@ class Broker:
     def withdraw(self, removed: RemovedEntries, now: float, ended: NodeId | None = None) -> list[Effect]:
         """Take what a session no longer holds out of routing; `ended`: the client whose session has ended.
 
-        What a component keeps advertising for that client stays, as the component has it.
+        What a component keeps advertising for that client stays: the component sees to it (`on_session_ended`).
         """
+        effects = list(removed.effects)
         if ended is not None:
             for on_session_ended in self._tables.on_session_ended:
-                on_session_ended(ended)
+                on_session_ended(ended, effects, now)
         kept = {} if ended is None else self._kept_advertisements(ended)
-        effects, advertisements = list(removed.effects), [id for id in removed.advertisements if id[1] not in kept]
+        advertisements = [id for id in removed.advertisements if id[1] not in kept]
         self.withdrawals.withdraw(removed.subscriptions, advertisements, effects, now)
         if ended is not None:
             if EVERYTHING not in kept:
                 self.carry_out(self.routing.unadvertise((ended, EVERYTHING), now), effects, now)
-            for name, filter in kept.items():
-                self.carry_out(self.routing.advertise((ended, name), filter, now), effects, now)
             self.tell_context(ended, effects, now)
         return effects
 
@@ -533,8 +531,7 @@ class Broker:
 
     def on_timer_due(self, input: TimerDue, now: float) -> list[Effect]:
         """A timer has come due: of a link, of the sessions, of a component, or of the routing family."""
-        handler = self._timers.get(input.key[0])
-        if handler is not None:
+        if (handler := self._timers.get(input.key[0])) is not None:
             return handler(input.key, now)
         effects: list[Effect] = []
         self.carry_out(self.routing.on_timer_due(input.key, now), effects, now)
@@ -579,6 +576,8 @@ class Broker:
                 effects += self.sessions.deliver(event, ids, now)
             elif kind is RelayedMessage:
                 effects += self._tables.relay_packet(answer.source, answer.message, now)  # type: ignore[union-attr]
+            elif kind is Demand:
+                effects += self._demand(answer, now)  # type: ignore[arg-type]
             elif kind is BrokerMet:
                 for on_broker_met in self._tables.on_broker_met:
                     effects += on_broker_met(answer.broker, answer.again, now)  # type: ignore[union-attr]

@@ -120,7 +120,7 @@ class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     on_unlinked: Callable[[str], list[Effect]] | None = None  # a connection serves no session any more
     on_leave: Callable[[NodeId], Callable[[float], list[Effect]] | None] | None = None  # a client is about to leave for
     # good; may return what to do when its session has ended
-    on_session_ended: Callable[[NodeId], None] | None = None  # before its entries leave routing
+    on_session_ended: Callable[[NodeId, list[Effect], float], None] | None = None  # before its entries leave routing
     on_session_changed: Callable[[NodeId, list[Effect], float], None] | None = None
     on_sessions_settled: Callable[[list[Effect], float], None] | None = None  # after all of these
     on_context: Callable[[NodeId, list[Effect], float], None] | None = None  # a client's own state is another

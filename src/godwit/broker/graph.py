@@ -189,7 +189,8 @@ class GraphRouting:
         return self.forwarding.on_unsubscribe(id)
 
     def advertise(self, id: EntryId, filter: Filter, now: float) -> list[Answer]:
-        return self.forwarding.on_advertise(id, filter)
+        answers = self.forwarding.on_advertise(id, filter)
+        return [*answers, Demand(filter)] if answers and self.forwarding.is_awaiting() else answers
 
     def unadvertise(self, id: EntryId, now: float) -> list[Answer]:
         return self.forwarding.on_unadvertise(id)
@@ -360,7 +361,7 @@ class GraphRouting:
     def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
         if key == (NEWBORN,):
             self.early, self._early_bytes = None, 0
-            return []
+            return [Demand()]  # it was not known what is wanted, and is now
         if self.hops is not None and key[0] in (CALM, CONFIRM):
             return self.hops.on_timer_due(key, now)
         assert key[0] == GAP, f"the graph family starts no timer {key}"

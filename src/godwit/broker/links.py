@@ -187,7 +187,8 @@ class Link:
         if not self.connected or not _is_well_formed(hello) or self._is_of_past_life(hello):
             return False
         if hello.knows != self.incarnation:  # or of a later life of ours, in which we have met
-            return hello.knows > self.incarnation and self.peer_incarnation != 0
+            is_late = self.open and not hello.heard  # a copy of its first one: it has heard of our life since then
+            return hello.knows > self.incarnation and self.peer_incarnation != 0 and not is_late
         has_forgotten = self.peer_incarnation not in (0, hello.incarnation)  # or we, that we met this life of it
         sent, received = (0, 0) if has_forgotten else (max(self.sent, self.first - 1), self.received)
         return hello.received > sent or hello.acknowledged > received

@@ -12,14 +12,14 @@ runs, so that the work is a small share of the time.
 2. Merging is perfect, so the copy matches nothing else, until it would have more than `size_max` literals: then it is
    weakened, never strengthened. What is too much in it, so or by a removal, goes when the filter is made again.
 3. A source is told the filter before its `Attached`, so that it can quench what it buffered while it was away; and
-   after each `Context` of its that was accepted.
+   after each `Context` and `Advertise` of its that was accepted.
 4. The filter asks nothing of the sender's context: what of that is asserted (`BrokerConfig.asserted`) no source knows.
    A routing family that does not know yet what is wanted from a context says `TRUE`, and so does the filter.
 
 *What is promised to a subscriber* (H2): an event that a source publishes after it has heard the filter with your
-subscription in it is not quenched. One that it publishes before, though you have subscribed, may be: quenching makes
-the way of a subscription longer by one hop, from the border broker to the source, and on that hop as on all others it
-takes effect when it arrives.
+subscription in it is not quenched. One that it publishes before, though you have subscribed, may be, and so may one
+that it kept while it was away and drops when it hears the filter: quenching makes the way of a subscription longer by
+one hop, from the border broker to the source, and on that hop as on all others it takes effect when it arrives.
 
 *Symbols.* c_all → `held`.
 
@@ -39,7 +39,7 @@ import msgspec
 from godwit.broker.component import Handlers
 from godwit.broker.effects import Effect, StartTimer, StopTimer, Tell, TimerKey
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, Context, Quench
+from godwit.broker.messages import Advertise, Attach, Context, Quench
 from godwit.filters.algebra import covers
 from godwit.filters.contexts import without_sender
 from godwit.filters.effort import Effort
@@ -89,7 +89,7 @@ class Quenching:
         self.host = host
         return Handlers(
             timers={QUENCH_TIMER[0]: lambda key, now: self.on_timer_due(host.routing.wanted)},
-            requests={Context: self._on_context_request},
+            requests={Context: self._on_context_request, Advertise: self._on_advertise_request},
             on_welcome=self._on_welcome,
             on_unlinked=self.detach,
             on_demand_added=lambda filter, now: self.on_added(filter),
@@ -101,6 +101,10 @@ class Quenching:
 
     def _on_context_request(self, connection: str, wish: Any, effects: list[Effect], now: float) -> None:
         effects += self.on_context(connection, self.host.routing.wanted, now)
+
+    def _on_advertise_request(self, connection: str, wish: Any, effects: list[Effect], now: float) -> None:
+        if connection in self._sources and self.held is not None:
+            effects.append(Tell(connection, Quench(self.held)))
 
     def snapshot(self) -> QuenchingState:
         """The filter and its sources as they are now."""
@@ -119,9 +123,10 @@ class Quenching:
             self.held = self._with(self.held, filter)
         self._missed.clear()
         self._sources[connection] = None
-        if TRUE in wanted():
-            self.held = TRUE
-        return [Tell(connection, Quench(self.held))]
+        if TRUE not in wanted() or self.held == TRUE:
+            return [Tell(connection, Quench(self.held))]
+        self.held = TRUE
+        return self._told()  # the others, too: what this filter covers is not told to anybody
 
     def on_context(self, connection: str, wanted: Wanted, now: float) -> list[Effect]:
         """A client's context is another. If it is a source, it waits to be told the filter again. (rule 4)"""

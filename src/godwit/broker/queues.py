@@ -21,6 +21,7 @@ matches more than `RULED_MAX` subscriptions of the client is in none, and rules 
 5. Over a hard budget those events go first whose subscriptions all name an `importance`, the least important first: to
    name one is to agree. Then the oldest, and these are *lost*: no rule of the subscriber allowed it.
 6. No step but a change of rules, and none per event, looks at all that waits.
+7. While the queue is held (`hold`) nothing is sent, and whatever comes waits, under the same rules and budgets.
 
 *Paper.* [mobile §4.3], claim H5: "an EB can purge old events from the queue if it knows that the subscription is
 time-sensitive. Or it may keep only the more 'important' events (e.g. the current high water mark if the client is
@@ -33,7 +34,7 @@ under its rules. Newest per key and the budgets are ours.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -41,12 +42,12 @@ import msgspec
 
 from godwit.broker.messages import Delivery, QueuedEvent, QueueRules
 from godwit.broker.ranking import Ranking
+from godwit.broker.rule_values import LEAST, importance_of, key_of, mark_of
 from godwit.filters.events import Event
-from godwit.filters.values import ORDERED_KINDS, Kind, identity, kind_of
+from godwit.filters.values import Kind
 
 __all__ = ["Gone", "LaneState", "Queue", "QueueState", "event_size"]
 
-LEAST = float("-inf")
 EVENT_OVERHEAD = 64
 VALUE_SIZE = 16
 RULED_MAX = 10  # subscriptions of an event, for their rules to apply to it
@@ -119,11 +120,11 @@ class _Lane:
         self.ranking.discard(item.number)
         self.bytes -= item.size
         if self.rules.newest_per is not None:
-            key = _key(item.event, self.rules.newest_per)
+            key = key_of(item.event, self.rules.newest_per)
             if self.newest.get(key) == item.number:
                 del self.newest[key]
         if self.rules.high_water is not None:
-            kind, _ = _mark(item.event, self.rules.high_water)
+            kind, _ = mark_of(item.event, self.rules.high_water)
             if kind in self.marks and self.marks[kind][1] == item.number:
                 del self.marks[kind]
 
@@ -139,7 +140,7 @@ class Queue:
     """What one client has still to get."""
 
     __slots__ = (
-        "_bytes_max", "_due", "_events_max", "_expendable", "_lanes", "_present", "_sent", "_sent_bytes",
+        "_bytes_max", "_due", "_events_max", "_expendable", "_lanes", "_present", "_room", "_sent", "_sent_bytes",
         "_sent_bytes_max", "_waiting", "_waiting_bytes", "_window",
         "confirmed", "expired", "gone", "purged", "sent_up_to", "taken",
     )  # fmt: skip
@@ -147,6 +148,7 @@ class Queue:
     def __init__(self, window: int, events_max: int, bytes_max: int) -> None:
         assert 1 <= window <= events_max
         self._window = window
+        self._room = window  # how many may be under way now: none while the queue is held
         self._events_max = events_max
         self._bytes_max = bytes_max
         self._present = False
@@ -281,7 +283,7 @@ class Queue:
         if (
             self._present
             and not self._waiting
-            and len(sent) < self._window
+            and len(sent) < self._room
             and self._sent_bytes < self._sent_bytes_max
             and (event.expires_at is None or event.expires_at > now)
         ):
@@ -305,7 +307,7 @@ class Queue:
         taken: list[Delivery] = []
         if self._sent is NOTHING_SENT:
             self._sent = deque()
-        while self._waiting and len(self._sent) < self._window and self._sent_bytes < self._sent_bytes_max:
+        while self._waiting and len(self._sent) < self._room and self._sent_bytes < self._sent_bytes_max:
             item = next(iter(self._waiting.values()))
             self._leave(item)
             delivery = Delivery(item.number, item.event, item.subscriptions)
@@ -357,10 +359,27 @@ class Queue:
         """Whether something was sent and is not confirmed."""
         return bool(self._sent)
 
-    def withhold(self, may_have: Callable[[Event], bool], rule: str = "rights") -> None:
-        """Take out what waits and the client may not have any more; `rule`: as what that counts."""
-        for item in [item for item in self._waiting.values() if not may_have(item.event)]:
-            self._purge(item, rule)
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is sent for now."""
+        return self._room == 0
+
+    def hold(self) -> None:
+        """Send nothing until `release`. (rule 7)"""
+        self._room = 0
+
+    def release(self) -> None:
+        """Send again. What waits is sent with the next `take`."""
+        self._room = self._window
+
+    def waiting_after(self, number: int) -> Iterator[tuple[Event, int, int]]:
+        """What waits and has a higher number than this, in its order: each event, its number and its size."""
+        return ((item.event, item.number, item.size) for item in self._waiting.values() if item.number > number)
+
+    def withhold(self, numbers: Iterable[int], rule: str = "rights") -> None:
+        """Take out what waits by these numbers, for the client may not have it; `rule`: as what that counts."""
+        for number in numbers:
+            self._purge(self._waiting[number], rule)
 
     # ------------------------------------------------------------ rules
 
@@ -399,17 +418,17 @@ class Queue:
     def _apply(self, lane: _Lane, item: _Item) -> None:
         """Let `item` wait in `lane`, and take away from its subscription what the rules say. [mobile §4.3]"""
         rules, number = lane.rules, item.number
-        lane.ranking.put(number, _importance(item.event, rules.importance))
+        lane.ranking.put(number, importance_of(item.event, rules.importance))
         lane.bytes += item.size
         if rules.age_s_max is not None:  # "purge old events … if it knows that the subscription is time-sensitive"
             self._due.put((number, lane.name), item.queued_at + rules.age_s_max)
-        if rules.newest_per is not None and (key := _key(item.event, rules.newest_per)) is not None:
+        if rules.newest_per is not None and (key := key_of(item.event, rules.newest_per)) is not None:
             other = lane.newest.get(key, 0)
             lane.newest[key] = max(other, number)
             if other:
                 self._take_away(min(other, number), lane, "newest_per")
         if rules.high_water is not None and number in lane.ranking:  # "the current high water mark"
-            kind, value = _mark(item.event, rules.high_water)
+            kind, value = mark_of(item.event, rules.high_water)
             if kind is not None:
                 highest = lane.marks.get(kind)
                 if highest is None:
@@ -545,7 +564,7 @@ class Queue:
             lane = self._lanes.get(name)
             if lane is None or lane.rules.importance is None:
                 return (True, 0.0)
-            most = max(most, _importance(item.event, lane.rules.importance))
+            most = max(most, importance_of(item.event, lane.rules.importance))
         return (False, most)
 
 
@@ -567,31 +586,3 @@ def event_size(event: Event) -> int:
         elif type(value) is tuple:
             size += sum(VALUE_SIZE + len(one.encode()) if type(one) is str else VALUE_SIZE for one in value)
     return size if event.to is None else size + event.to.weight * VALUE_SIZE
-
-
-def _key(event: Event, attribute: str) -> Any:
-    """What an event is about: its value or values of `attribute`; None without one."""
-    value = event.attributes.get(attribute)
-    if type(value) is tuple:
-        return tuple(map(identity, value))
-    return None if value is None else identity(value)  # type: ignore[arg-type]
-
-
-def _mark(event: Event, attribute: str) -> tuple[Kind | None, Any]:
-    """The highest of an event's values of `attribute` and its kind; no kind when they have no order."""
-    value: Any = event.attributes.get(attribute)
-    if value is None:
-        return None, None
-    values = value if type(value) is tuple else (value,)
-    kind = kind_of(values[0])
-    if not kind & ORDERED_KINDS or any(kind_of(other) is not kind for other in values):
-        return None, None
-    return kind, max(values)
-
-
-def _importance(event: Event, attribute: str | None) -> float:
-    """How important an event is; all are equal without an attribute that says so."""
-    if attribute is None:
-        return 0.0
-    kind, value = _mark(event, attribute)
-    return value if kind is Kind.NUMBER else LEAST

@@ -81,7 +81,7 @@ def intersects(f: Filter, g: Filter, effort: Effort) -> bool:
 
     Yes, when the effort is over.
     """
-    return effort.is_over or _intersecting.ask(f, g, effort)
+    return effort.left < 0 or _intersecting.ask(f, g, effort)
 
 
 def are_covered(filters: Iterable[Filter | None], entries: Mapping[EntryId, Filter], besides: EntryId) -> bool:
@@ -90,19 +90,7 @@ def are_covered(filters: Iterable[Filter | None], entries: Mapping[EntryId, Filt
     No, when that takes too long.
     """
     effort = Effort(ADDING_EFFORT_MAX)
-
-    def is_covered(filter: Filter) -> bool:
-        for id, other in entries.items():
-            covers = id != besides and _covering.ask(other, filter, effort)
-            if id == besides:
-                effort.spend(1)
-            if effort.is_over:
-                return False
-            if covers:
-                return True
-        return False
-
-    return all(filter is None or is_covered(filter) for filter in filters)
+    return all(filter is None or _covering.any_but(besides, entries, filter, effort) for filter in filters)
 
 
 # ------------------------------------------------------------ what is written down

@@ -79,7 +79,7 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
     added: Filter | None = None
 
 
-Answer = Forward | DeliverLocally | RelayedMessage | BrokerMet | StartTimer | StopTimer | Trace
+Answer = Forward | DeliverLocally | RelayedMessage | BrokerMet | Demand | StartTimer | StopTimer | Trace
 
 
 @runtime_checkable

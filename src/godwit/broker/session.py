@@ -101,6 +101,9 @@ class Authority(Protocol):
     def resumed(self, session: "Session", message: Attach, now: float) -> list[Effect]:
         """A client has come to its session."""
 
+    def may_have(self, client: NodeId, event: Event) -> bool:
+        """Whether a client may be sent an event."""
+
 
 def steps_of(value: Value | tuple[Value, ...]) -> int:
     """The steps that one literal takes for what an attribute of a context is."""

@@ -222,7 +222,7 @@ class Sessions:
         """Go on with a session over a new connection."""
         effects: list[Effect] = []
         if session.connection is not None:  # rule 3
-            effects += self._let_go(session, "the client has come over another connection")
+            effects += self._let_go(session, "another connection with the same client name has taken over the session")
         elif session.ends_at is not None:
             effects.append(StopTimer((SESSION_TIMER, session.client)))
         session.connection, session.ends_at, session.named = connection, None, message.mode == "named"
@@ -573,7 +573,10 @@ class Sessions:
             raise PeerFault("FetchEvents is allowed only with Attach.replicated")
         items = session.unsent(message.publisher, message.after, message.through)
         through = message.through if len(items) <= ITEMS_MAX else items[ITEMS_MAX - 1].event.sequence
-        return [Tell(connection, FetchedEvents(message.publisher, message.after, through, tuple(items[:ITEMS_MAX])))]
+        items = items[:ITEMS_MAX]
+        if session.queue.is_held and self.authority is not None:  # some of them are not compared with rights yet
+            items = [item for item in items if self.authority.may_have(session.client, item.event)]
+        return [Tell(connection, FetchedEvents(message.publisher, message.after, through, tuple(items)))]
 
     # ------------------------------------------------------------ connections
 

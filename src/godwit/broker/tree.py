@@ -475,7 +475,7 @@ class TreeRouting:
         answers = self._count_on_all(now) if self.had_past_life else []
         for awaited in self.awaiting.values():
             awaited.clear()
-        return [*answers, *self._sync_others(), *self._release(now)]
+        return [*answers, *self._sync_others(), *self._release(now), Demand()]
 
     def note_past_life(self) -> None:
         self.had_past_life = True

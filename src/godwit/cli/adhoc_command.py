@@ -60,7 +60,9 @@ def adhoc(
     network: Annotated[
         str, Option(metavar="NAME", help="Network name: devices of other networks are ignored.")
     ] = "godwit",
-    priority: Annotated[float, Option(min=0, max=1, help="Fitness to host the event broker, from 0 to 1.")] = 0.5,
+    priority: Annotated[
+        float, Option(metavar="FITNESS", min=0, max=1, help="Fitness to host the event broker, from 0 to 1.")
+    ] = 0.5,
     meeting: Annotated[
         str, Option(metavar="WHAT", help="Behaviour of event brokers when islands meet: merge or coordinate.")
     ] = "merge",

@@ -169,6 +169,8 @@ async def wait_until_attached(client: "NetworkClient | ReplicatedNetworkClient",
             "\nIs this the broker's native port (default: 7077), and not that of MQTT or HTTP? "
             "If the port uses TLS, add --tls or --ca FILE."
         )
+    elif "this broker has no users" in reasons:
+        hint = "\nTo accept clients from other machines, give it a user file (`godwit user add`, security.users)."
     raise GodwitError(f"{reasons}{hint}")
 
 

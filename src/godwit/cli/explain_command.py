@@ -46,7 +46,7 @@ def explain(
 ) -> None:
     """Explain why CLIENT did or did not receive an event. Every broker of the network is asked.
 
-    Exit status 0 if it did, 1 if it did not, 3 if that is not recorded any more. With --topic, explain the last 20
+    Exit status 0 if it did, 1 if it did not, 3 if that is not recorded. With --topic, explain the last 20
     events of a topic; exit status 0 if all of them were received.
 
     Example: godwit explain --topic fleet/a --client screen --last 5m
@@ -154,7 +154,7 @@ def neighbours_in(network: Mapping[str, Any]) -> list[tuple[str, str]]:
 HEADS = {
     YES: ("✓ ", "bold green", " for "),
     NO: ("✗ ", "bold red", " did not reach "),
-    "unknown": ("? ", "bold yellow", " is not recorded any more for "),
+    "unknown": ("? ", "bold yellow", " is not recorded for "),
 }
 """How the answer begins: sign, style, and what stands between event and client."""
 

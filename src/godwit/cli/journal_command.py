@@ -58,7 +58,10 @@ def backup(
 def restore(
     file: Annotated[Path, Argument(metavar="FILE", help="Backup file.")],
     folder: Annotated[
-        Path | None, Option(metavar="DIR", help="Folder of the journal (default: godwit-data/NAME).")
+        Path | None,
+        Option(
+            metavar="DIR", help="Folder of the journal (default: godwit-data and the name of the broker in the backup)."
+        ),
     ] = None,
     replace: Annotated[bool, Option("--replace", help="Move an existing journal to a folder replaced-….")] = False,
 ) -> None:

@@ -105,7 +105,7 @@ def match(
         faults = input_files.BadLines(partial(report, bar), strict)
         names, filters, contexts, queries = load(subscriptions, faults, bar)
         engine = matcher_named(matcher)
-        bar.add_task("getting ready", total=None)
+        bar.add_task("building the index; the first run also compiles it", total=None)
         engine.add_many(enumerate(filters))  # numbers in the order of the file
         engine.match(Event({}))  # work deferred to the first event is not part of the speed
     with progress(is_shown=count or not sys.stdout.isatty()) as bar:

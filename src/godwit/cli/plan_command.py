@@ -44,7 +44,7 @@ def plan(
     wanted: Annotated[float, Option(metavar="SHARE", help="Share of all events that a client receives.")] = 0.1,
     mode: Annotated[
         list[str] | None,
-        Option(metavar="NAME", help="Mode of moving to simulate; repeatable (default: the four complete ones)."),
+        Option(metavar="NAME", help="Mode of moving to simulate; repeatable (default: relocate, ask, named, carry)."),
     ] = None,
     reduction: Annotated[
         list[str] | None,

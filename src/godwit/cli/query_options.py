@@ -14,7 +14,7 @@ from godwit.errors import GodwitError
 if TYPE_CHECKING:
     from godwit.languages import Query
 
-__all__ = ["NATIVE", "LanguageName", "OperatorModules", "load_operators", "read_query"]
+__all__ = ["NATIVE", "LanguageName", "OperatorModules", "equated_attributes", "load_operators", "read_query"]
 
 NATIVE = "filter"  # as in `languages/query.py`, which takes longer to load
 
@@ -94,3 +94,18 @@ def read_query(text: str, language: str) -> "Query":
     from godwit.languages import parse_query, registered_operators
 
     return parse_query(text, language, registered_operators())
+
+
+def equated_attributes(query: "Query") -> tuple[str, str] | None:
+    """Two attributes that a query compares by `=`: often the second was meant to be a text without its quotes."""
+    from godwit.languages.native.exact_test import ExactTest
+    from godwit.languages.native.expressions import Attribute, Compared, predicates_of
+
+    if not isinstance(query.test, ExactTest):
+        return None
+    for condition in query.test.conditions:
+        for predicate in predicates_of(condition):
+            match predicate:
+                case Compared(first=Attribute(name=first), steps=(("=", Attribute(name=second)),)):
+                    return first, second
+    return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from godwit.cli.terminal.live import Task
     from godwit.reproduce import Claim
     from godwit.reproduce.paper_jobs import JobFailure, JobResult, PaperJob
+    from godwit.reproduce.pubmob_confirm import ConfirmedSetting
 
 __all__ = ["reproduce"]
 
@@ -60,24 +61,25 @@ def reproduce(
         bool,
         Option(
             "--confirm",
-            help="pubmob: only repeat the settings that tell most about P3 and P4, with --seeds seeds (default: 5).",
+            help="pubmob: only repeat the settings that tell most about claims P3 and P4 (default of --seeds: 5); "
+            "with --setting only these.",
         ),
     ] = False,
     repeated: Annotated[
         str,
         Option(
             "--setting",
-            metavar="KEY",
-            help="pubmob: run all claims in one of the settings that --confirm repeats, A to I "
-            "(default: the usual setting).",
+            metavar="KEYS",
+            help="pubmob: check all claims in one of the settings of --confirm, A to K (default: the usual setting). "
+            "With --confirm: repeat only these, such as G,H,I.",
         ),
     ] = "",
     search: Annotated[
         int,
         Option(
             metavar="N",
-            help="pubmob: try at most N settings of what the paper leaves open, and look for one in which "
-            "P2, P3 and P4 hold at once (0: no search). With --full, then run all claims in the best one.",
+            help="pubmob: try at most N settings of the parameters that the paper does not state, to find one where "
+            "claims P2, P3 and P4 hold together (0: no search). With --full, then check all claims in the best one.",
             min=0,
         ),
     ] = 0,
@@ -104,7 +106,8 @@ def reproduce(
         if is_given and papers != [SEARCHED]:
             raise BadParameter(f"{option} is for {SEARCHED}, whose settings are searched; not for {paper}")
     if confirm:
-        _confirmed(_made(Path(out) / SEARCHED), range(seed, seed + (seeds or SEEDS_FULL)))
+        repeats = range(seed, seed + (seeds or SEEDS_FULL))
+        _confirmed(_made(Path(out) / SEARCHED), repeats, _settings(repeated), jobs)
         return
     if repeated and search:
         raise BadParameter("use only one of --setting and --search")
@@ -123,14 +126,24 @@ def reproduce(
         raise Exit(STATUS_NO)
 
 
-def _changes_of(key: str) -> dict[str, Any]:
-    """The changes of a repeated setting to the usual one."""
+def _settings(keys: str) -> "list[ConfirmedSetting]":
+    """The repeated settings with these keys, separated by commas, in the order of the list; all without keys."""
     from godwit.reproduce.pubmob_confirm import SETTINGS
 
-    known = {each.key: each.choice.changes() for each in SETTINGS}
-    if key not in known:
-        raise BadParameter(f"--setting {key}: allowed are {', '.join(known)}")
-    return known[key]
+    chosen = [key.strip() for key in keys.split(",")] if keys else [each.key for each in SETTINGS]
+    known = {each.key: each for each in SETTINGS}
+    for key in chosen:
+        if key not in known:
+            raise BadParameter(f"--setting {key}: allowed are {', '.join(known)}")
+    return [each for key, each in known.items() if key in chosen]
+
+
+def _changes_of(key: str) -> dict[str, Any]:
+    """The changes of a repeated setting to the usual one."""
+    settings = _settings(key)
+    if len(settings) > 1:
+        raise BadParameter(f"--setting {key}: allowed is one setting; several can be repeated with --confirm")
+    return settings[0].choice.changes()
 
 
 def _report(out: Path, found: "dict[str, dict[int, list[Claim]]]", full: bool, took: str) -> None:
@@ -243,8 +256,8 @@ def _draw_all_seeds(folders: dict[str, dict[int, Path]], out: Path) -> None:
             spark.stop()
 
 
-def _confirmed(folder: Path, seeds: range) -> None:
-    """Repeat the settings of `pubmob_confirm`, print every trial, and draw the figure."""
+def _confirmed(folder: Path, seeds: range, settings: "list[ConfirmedSetting]", jobs: int | None) -> None:
+    """Repeat settings of `pubmob_confirm`, print every trial, and draw the figure."""
     import msgspec
 
     from godwit.cli.match_command import progress
@@ -259,7 +272,8 @@ def _confirmed(folder: Path, seeds: range) -> None:
         def tell(trial: pubmob_confirm.SeedTrial) -> None:
             echo(json.dumps(msgspec.to_builtins(trial), ensure_ascii=False))
 
-        found = pubmob_confirm.confirm(Setting(folder=folder, progress=advance), seeds, told=tell)
+        setting = Setting(folder=folder, processes=jobs, progress=advance)
+        found = pubmob_confirm.confirm(setting, seeds, settings, tell)
     pubmob_confirm.show(folder, found)
     echo(f"confirmed.json and figures: {folder}", err=True)
 

@@ -21,7 +21,14 @@ from godwit.cli.broker_connection import (
     run,
     wait_until_attached,
 )
-from godwit.cli.query_options import NATIVE, LanguageName, OperatorModules, load_operators, read_query
+from godwit.cli.query_options import (
+    NATIVE,
+    LanguageName,
+    OperatorModules,
+    equated_attributes,
+    load_operators,
+    read_query,
+)
 from godwit.cli.signatures import Argument, BadParameter, Exit, Option, echo
 from godwit.cli.statuses import STATUS_NO
 from godwit.cli.terminal import Console, Text
@@ -42,7 +49,9 @@ SUBSCRIPTION = "sub"  # the subscription's name in a session that is resumed
 
 
 def sub(
-    filter: Annotated[str, Argument(metavar="FILTER", help="Filter, such as \"kind = 'parking' AND cost < 3\".")] = "",
+    filter: Annotated[
+        str, Argument(metavar="FILTER", help="Filter, such as \"kind = 'parking' AND cost < 3\" (default: all events).")
+    ] = "",
     language: LanguageName = NATIVE,
     operators: OperatorModules = None,
     count: Annotated[
@@ -154,6 +163,11 @@ def sub(
     asked(query.routable, sender or None)  # an invalid filter is reported before a broker is contacted
     if query.is_impossible:
         echo("warning: no event can match this filter", err=True)
+    if equated := equated_attributes(query):
+        first, second = equated
+        echo(
+            f"warning: {first} = {second} compares two attributes; for a text, write \"{first} = '{second}'\"", err=True
+        )
     wanted: dict[str, Any] = {"sender": sender or None, "retained": retained, "share": share}
     wanted |= _queue_options(queue or [], expires)
     ours = assigned(context or [])

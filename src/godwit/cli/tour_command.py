@@ -40,7 +40,7 @@ def tour() -> None:
     events = {name: event(data) for name, data in event_data()}
     matcher = matcher_named("index")
     matcher.add_many(filters.items())
-    with console.status("the matcher is being compiled, which happens once"):
+    with console.status("building the index; the first run also compiles it"):
         receivers: dict[str, list[Any]] = {name: matcher.match(each) for name, each in events.items()}
 
     console.print(

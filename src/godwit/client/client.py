@@ -173,6 +173,7 @@ class Client:
         """Announce that published events will match `filter`."""
         promised = as_filter(filter)
         self.outbox.drop(("unadvertisement", name))
+        self.outbox.on_advertise()
         return self._say(Advertise((self.name, name), promised))
 
     def unadvertise(self, name: str, now: float) -> list[Effect]:
@@ -408,7 +409,8 @@ class Client:
         effects = [each for refused in self._early for each in self.on_refused(refused, now)] if resumed else []
         self._early.clear()
         if resumed and not self._numbered - len(self._under_way) <= message.accepted <= self._numbered:
-            raise PeerFault(f"Attached.accepted is {message.accepted}, but {self._numbered} were sent")
+            found = f"the session has {message.accepted} requests, and this client has sent {self._numbered}"
+            raise PeerFault(f"{found}: does another program use its name?")
         self.is_attached = True
         self.home, self._since, self._strayed = message.broker, self.attempt, False
         self._log.name(cast(str, self.connection), message.broker)
@@ -430,7 +432,7 @@ class Client:
         self._brought = () if message.fresh else self._brought
         if not is_first:
             self._say_all_again(now)
-        return self._sent(self.config.in_flight_max)
+        return [*self._heed_quench(), *self._sent(self.config.in_flight_max)]
 
     def on_receipt_update(self, message: ReceiptUpdate, now: float) -> list[Effect]:
         """A broker has lost its last inputs while we are connected."""
@@ -478,7 +480,6 @@ class Client:
         self._acknowledged(message.number - 1)
         if not self._under_way or self._under_way[0].number != message.number:
             return []
-        effects: list[Effect] = []
         wish = cast(Wish, self._under_way.popleft().wish)
         self.refusals.append(Refusal(wish, message.reason))
         topic = topic_of(wish)
@@ -492,7 +493,7 @@ class Client:
                 self.wanted[CONTEXT] = corrected
                 self.outbox.put(corrected)
             self.outbox.on_context(self.sequence)
-            effects = self._heed_quench()
+        effects = self._heed_quench() if isinstance(wish, Context | Advertise) else []
         publisher, sequence = wish.event.id if isinstance(wish, Publish | Retain) else ("", -1)
         kind, number, why = type(wish).__name__, message.number, message.reason
         record = Record("refused", self.name, kind, publisher, sequence, number=number, detail=why)
@@ -564,11 +565,11 @@ class Client:
         if not self.config.quench:
             raise PeerFault("a Quench that was not requested")
         self.outbox.on_quench(message.filter)
-        return self._heed_quench() if self.is_attached or CONTEXT not in self.wanted else []
+        return self._heed_quench() if self.is_attached else []
 
     def _heed_quench(self) -> list[Effect]:
-        """Discard events that nobody wants, if the filter was made after the broker accepted the present context."""
-        if CONTEXT in self.outbox or any(isinstance(request.wish, Context) for request in self._under_way):
+        """Discard what nobody wants, if the filter was made knowing the present context and advertisements."""
+        if self.outbox.may_change_filter() or any(isinstance(r.wish, Context | Advertise) for r in self._under_way):
             return []
         return [self._record("quenched", event) for event in self.outbox.on_settled()]
 

@@ -11,13 +11,15 @@ are published, and those in the buffer before they are sent.
 
 Which subscriptions a border broker knows may depend on the contexts of its clients: a subscription that excludes such
 a source is not sent there. So a source that has set its context does not quench until it has heard a filter which
-the broker made knowing that context, and never what it published in another one.
+the broker made knowing that context, and never what it published in another one. They may depend on what its clients
+advertise, too: a source that has advertised does not quench until it has heard a filter made knowing that.
 
 *Rules.*
 1. Without a combined filter nothing is quenched.
 2. An event that waits is discarded only because the buffer is full, or because the filter *received on this connection*
    does not match it.
-3. Nor is an event discarded by a filter that was made for another context than its own.
+3. Nor is an event discarded by a filter that was made for another context than its own, or before the broker knew what
+   the source advertises.
 4. An event that is to be kept for later subscribers (`Retain`) is never unwanted.
 5. Finding the event to discard does not look at all of them: what the filter does not want is noted when it comes.
 
@@ -88,7 +90,7 @@ class RequestOutbox:
         self._unwanted: OrderedDict[int, None] = OrderedDict()  # of these, those that the filter does not match
         self._filter: Filter | None = None  # the last known
         self._is_of_today = False  # it was heard on this connection
-        self._is_of_context = True  # and made knowing the source's context
+        self._is_of_context = True  # and made knowing the source's context and advertisements
         self._in_context_after = 0  # events with higher numbers were published in that
 
     def __len__(self) -> int:
@@ -117,14 +119,23 @@ class RequestOutbox:
         self._is_of_context, self._in_context_after = False, sequence
         self._unwanted.clear()
 
+    def on_advertise(self) -> None:
+        """The source advertises something else: no filter is known that was made knowing it. (rule 3)"""
+        self._is_of_context = False
+        self._unwanted.clear()
+
     def on_quench(self, filter: Filter) -> None:
-        """The combined filter is this, today; for which context, `on_settled` says."""
+        """The combined filter is this, today; whether it was made knowing all of the source, `on_settled` says."""
         self._filter = filter
         self._is_of_today, self._is_of_context = True, False
         self._unwanted.clear()
 
+    def may_change_filter(self) -> bool:
+        """Whether a context or an advertisement waits: the filter may depend on it."""
+        return any(topic == CONTEXT or topic[0] == "advertisement" for topic in self._wishes)
+
     def on_settled(self) -> list[Event]:
-        """The last filter was made knowing the source's context. What nobody wants leaves the buffer, returned."""
+        """The last filter was made knowing all of the source. What nobody wants leaves the buffer, returned."""
         if not self._is_of_today:
             return []
         self._is_of_context = True

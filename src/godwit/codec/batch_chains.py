@@ -95,8 +95,8 @@ def verified(rows: Iterable[Batch], after: int, chain: bytes) -> Iterator[Batch]
     for number, at, data, known in rows:
         if number != after + 1:
             raise BatchDamage(f"batch {after + 1} is missing before batch {number}", after)
-        chain = chained(chain, number, data)
-        if chain != known:
+        is_whole = type(data) is bytes  # a flipped bit can change the type of a column
+        if not is_whole or (chain := chained(chain, number, data)) != known:
             raise BatchDamage(f"batch {number} is not as it was written", after)
         after = number
         yield number, at, data, chain

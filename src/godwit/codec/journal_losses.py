@@ -28,6 +28,8 @@ from godwit.codec.batch_chains import (
 
 __all__ = ["Content", "Durability", "Loss", "followed", "loss_of", "needs_operator", "unusable"]
 
+TIME_MAX = 253_402_300_799.0  # the end of the year 9999, after which no time can be written
+
 Durability = Literal["memory", "relaxed", "full"]
 
 
@@ -68,14 +70,14 @@ def followed(
     `UnreadableBatch` where the file cannot be read."""
     number, at, chain = 0, 0.0, first_chain(incarnation)
     if snapshot is not None:
-        number, at, chain = snapshot.number, snapshot.at, snapshot.chain
+        number, at, chain = snapshot.number, _known_time(snapshot.at), snapshot.chain
         if not snapshot.is_whole:
             return unusable(incarnation, f"snapshot {number} is not as it was written")
     found = chain if mark is not None and mark.number == number else None
     damage = ""
     try:
         for batch in verified(rows, number, chain):
-            number, at = batch[:2]
+            number, at = batch[0], _known_time(batch[1])
             if mark is not None and mark.number == number:
                 found = batch[3]
     except BatchDamage as error:
@@ -83,6 +85,11 @@ def followed(
     except UnreadableBatch as error:
         damage = f"nothing can be read behind batch {number}: {error}"
     return Content(incarnation, number, at, found, damage, True, losses, losses_sequence)
+
+
+def _known_time(at: object) -> float:
+    """A time of a journal, which no checksum protects; 0: it is damaged."""
+    return at if isinstance(at, float) and 0 <= at <= TIME_MAX else 0.0
 
 
 def unusable(incarnation: int, damage: str) -> Content:

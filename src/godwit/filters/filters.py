@@ -282,7 +282,9 @@ FALSE = Or(())
 
 def have_same_order(f: Filter, g: Filter) -> bool:
     """Whether two equal filters also have their parts in the same order: so every question takes the same steps."""
-    if f is g or not isinstance(f, _Combination) or not isinstance(g, _Combination):
+    if f is g:
+        return True
+    if not isinstance(f, _Combination) or not isinstance(g, _Combination):
         return f == g
     return type(f) is type(g) and len(f.parts) == len(g.parts) and all(map(have_same_order, f.parts, g.parts))
 

@@ -11,6 +11,7 @@ a CloudEvent may be called `data`, or have a `/` in its name, so they can be tol
 2. `time` stays a text: an instant of ours has no time zone of its own, and would come back as another text.
 3. What a CloudEvent cannot be is a `BadEvent` that names the attribute; nothing is left out silently but `data/…` and
    the sender's context (`sender.…`), which are not what was published.
+   In binary mode, neither are they sent with a content type that no header can have.
 4. An event that is not from a CloudEvent gets the required attributes that it lacks from its publisher and number.
 """
 
@@ -53,6 +54,7 @@ JSON, BYTES = "application/json", "application/octet-stream"
 DATA, DATA_BASE64, CONTENT_TYPE = "data", "data_base64", "datacontenttype"
 SENDER = "sender."
 SHOWN_LENGTH_MAX = 60
+CONTENT_TYPE_LENGTH_MAX = 4_096  # in a header
 
 _NAME = re.compile(r"[a-z0-9]+")
 _ENCODED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
@@ -222,8 +224,17 @@ def to_binary(event: Event, mode: BinaryMode = HTTP) -> tuple[dict[str, str], by
     content_type = attributes.pop(CONTENT_TYPE, event.content_type)
     headers = {f"{mode.prefix}{name}": _header_text(value, mode) for name, value in attributes.items()}
     if content_type is not None:
-        headers[mode.content_type] = str(content_type)
+        headers[mode.content_type] = _checked_content_type(str(content_type), mode)
     return headers, event.payload or b""
+
+
+def _checked_content_type(content_type: str, mode: BinaryMode) -> str:
+    """A content type as a header. `BadEvent`: no header can have it. (rule 3)"""
+    is_text = content_type.isprintable() and (content_type.isascii() or not mode.is_percent_encoded)
+    if not is_text or len(content_type) > CONTENT_TYPE_LENGTH_MAX:
+        allowed = f"{CONTENT_TYPE_LENGTH_MAX} printable characters at most"
+        raise BadEvent(f"content type {content_type[:SHOWN_LENGTH_MAX]!r}: a header has {allowed}")
+    return content_type
 
 
 def _attributes_of(event: Event) -> Iterator[tuple[str, bool | int | str]]:

@@ -437,18 +437,51 @@ def _rule_out(shift, kind, a, b, tests, bounds, bin_row, allowed, certain):
 
 
 @compiled
+def _copy_bucket(old, table, uses, new_table, new_uses):
+    """Put a bucket of one table into another, or let it be there as it is now."""
+    mask, code = len(new_table) - 2, table[old, CODE]
+    at = hash_of(code) & mask
+    while new_table[at, CODE] != NO_CODE and new_table[at, CODE] != code:
+        at = (at + 1) & mask
+    new_table[at] = table[old]
+    new_uses[at] = uses[old]
+
+
+@compiled
 def rehash(first, last, table, uses, new_table, new_uses):
-    """Put the buckets first..last of one table into a larger one, which was empty."""
-    mask = len(new_table) - 2
+    """Put the buckets first..last of one table into a larger one."""
     for old in range(first, min(last, len(table) - 1)):
         if table[old, CODE] != NO_CODE:
-            at = hash_of(table[old, CODE]) & mask
-            while new_table[at, CODE] != NO_CODE:
-                at = (at + 1) & mask
-            new_table[at] = table[old]
-            new_uses[at] = uses[old]
+            _copy_bucket(old, table, uses, new_table, new_uses)
     if last == len(table):
         new_table[len(new_table) - 1] = table[len(table) - 1]
+
+
+@compiled
+def follow(first, last, rows, tests, bin_rows, bounds, table, uses, new_table, new_uses):
+    """Put all buckets into a larger table that conjunctions first..last may be reached through, or count for."""
+    for conjunction in range(first, last):
+        start = rows[conjunction, 0]
+        for at in range(start, start + 3 * rows[conjunction, 1], 3):
+            word, a, b = tests[at], tests[at + 1], tests[at + 2]
+            kind, slot = (word & KIND_MASK) >> KIND_SHIFT, np.int64(word & SLOT_MASK)
+            low, high, base = np.int64(0), np.int64(-1), slot << 32
+            if kind == MEMBER and b <= ACCESS_MEMBERS_MAX:
+                high = np.int64(b - 1)
+            elif kind == RANGE and a >= 0:
+                if a == b or (bin_rows[slot] < 0 and b - a < ACCESS_MEMBERS_MAX):
+                    low, high = np.int64(a), np.int64(b)
+                elif bin_rows[slot] >= 0:
+                    low, high = bin_of(bounds, bin_rows[slot], a), bin_of(bounds, bin_rows[slot], b)
+                    level = _level_of(low, high)
+                    if level < 0:
+                        continue
+                    low, high = low >> 2 * level, high >> 2 * level
+                    base |= BIN_LABEL + level * BINS
+            for number in range(low, high + 1):
+                old = bucket_of(base + (tests[a + number] if kind == MEMBER else number), table)
+                if old >= 0:
+                    _copy_bucket(old, table, uses, new_table, new_uses)
 
 
 @compiled

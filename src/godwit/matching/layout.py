@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from godwit.matching import access_paths, kernels, rewriting
 from godwit.matching.bitmaps import GrowingMaps, Maps, cleared, new_maps
+from godwit.matching.growing_table import EMPTY_BUCKET, GrowingTable
 from godwit.matching.kernels import (
     ACCESS_BITMAP,
     ACCESS_MEMBERS_MAX,
@@ -31,7 +32,6 @@ from godwit.matching.kernels import (
     HULL_ANYTHING,
     LEVELS,
     NARROW,
-    NO_CODE,
     ROOM,
     SCAN,
     SKETCH_SLOTS,
@@ -76,7 +76,6 @@ Longs = npt.NDArray[np.int64]
 
 BOOLS: Ints = np.array([LABEL_FALSE, LABEL_TRUE], dtype=np.int32)
 NO_STARTS: Longs = np.zeros(1, dtype=np.int64)
-EMPTY_BUCKET: Longs = np.array([NO_CODE, 0, 0, 0], dtype=np.int64)  # with its code first
 NO_LABELS: Ints = np.zeros(0, dtype=np.int32)
 NO_SAMPLE: tuple[Longs, Longs] = (NO_STARTS, np.zeros(0, dtype=np.int64))
 
@@ -154,6 +153,7 @@ class Layout:
         self.take_sample: Callable[[], tuple[Longs, Longs]] = lambda: NO_SAMPLE
         self.sample = NO_SAMPLE  # codes of some events: where each event starts, and all codes
         self.codes_max = CODES_USUAL
+        self._placing_to = 0  # rows that are placed, or being placed now
         self.laid_out = 0  # rows when the layout was last made again
         self.placed = 0
         self._clear(1)
@@ -163,6 +163,7 @@ class Layout:
         self.counts[:] = 0
         self.table: Longs = empty_table(TABLE_LENGTH)
         self.uses: Ints = np.zeros(len(self.table), dtype=np.int32)
+        self._growing_table: GrowingTable | None = None
         self.slot_uses: Ints = np.zeros(slots, dtype=np.int32)
         self.slot_constants: Ints = np.zeros(slots, dtype=np.int32)
         self.bin_rows: Ints = np.full(slots, -1, dtype=np.int32)
@@ -261,10 +262,12 @@ class Layout:
             self.bin_rows = np.concatenate((self.bin_rows, added))
             self.levels = grown(self.levels, more)
         self.make_ready(len(slots))
+        self._placing_to = last
+        in_table, in_maps = int(self.counts[0]), int(self.counts[2])
         at_once(self._count_uses(self.placed, last))
         chosen = self._choose(self.placed, last)
-        in_maps = int(self.counts[2])
         self._fill(self.placed, last, self.placed, chosen)
+        self._grow_table_ahead(int(self.counts[0]) - in_table)
         self._grow_maps_ahead(int(self.counts[2]) - in_maps)
         self.placed = last
 
@@ -373,7 +376,27 @@ class Layout:
             if first < last:
                 yield from self._grow_table(int(self.rows[first, 1]) * ACCESS_MEMBERS_MAX)
 
+    def _grow_table_ahead(self, came: int) -> None:
+        """Copy a part of a nearly full table into a larger one, after so many buckets came."""
+        growing = self._growing_table
+        if growing is not None:
+            growing.follow(self.placed, self._placing_to, self.rows, self.tests, self.bin_rows, self.bounds)
+        elif came and GrowingTable.is_time(self.table, int(self.counts[0])):
+            growing = self._growing_table = GrowingTable(self.table, self.uses, int(self.counts[0]))
+        if growing is not None and came:
+            growing.go_on(came)
+            if growing.is_ready:
+                self._finish_table(growing)
+
+    def _finish_table(self, growing: GrowingTable) -> None:
+        self.table, self.uses = growing.finish()
+        self._growing_table = None
+
     def _grow_table(self, more: int = ACCESS_MEMBERS_MAX) -> Iterator[None]:
+        if (growing := self._growing_table) is not None:  # its time was too short
+            growing.follow(self.placed, self._placing_to, self.rows, self.tests, self.bin_rows, self.bounds)
+            self._finish_table(growing)
+            return
         length = 2 * len(self.table) - 2
         while 2 * (self.counts[0] + more) >= length:
             length *= 2

@@ -16,6 +16,7 @@ from godwit.matching.index_matcher import DEAD_SPARE, IndexMatcher
 __all__ = ["warm_up"]
 
 ROWS = 300  # so many that the index is laid out again
+PLACED_AT_ONCE = 8
 ROOM = 40  # numbers between two others, each nearer to the first: labels must move to make room for so many
 
 
@@ -34,10 +35,14 @@ def warm_up() -> None:
     for i in range(ROOM):
         matcher.add(ROWS + i, parse(f"price < {1 + 2.0**-i}"))
         matcher.match(one)
+    for i in range(ROWS + ROOM, 3 * ROWS):  # their constants do not fit into the table of buckets
+        matcher.add(i, parse(f"size = 's{i}' AND colour = 'c{i}'"))
+        if i % PLACED_AT_ONCE == 0:
+            matcher.match(one)
     nothing = parse("size = 'none'")
-    for i in range(ROWS + ROOM, 2 * ROWS + DEAD_SPARE):
+    for i in range(3 * ROWS, 4 * ROWS + DEAD_SPARE):
         matcher.add(i, nothing)
-    for i in range(2 * ROWS + DEAD_SPARE):
+    for i in range(4 * ROWS + DEAD_SPARE):
         matcher.remove(i)
     matcher.prepare()
     matcher.match(one)

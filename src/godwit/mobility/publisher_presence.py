@@ -22,7 +22,7 @@ it wants to subscribe to is lost while it is away.
 
 *Rules.*
 1. The entry of an advertisement stands in the tables of a broker exactly while the publisher's session here holds it or
-   a holding does.
+   a holding does. It is placed and withdrawn in slices if that takes long (`session_entries.py`, `withdrawals.py`).
 2. A publisher that comes brings its advertisements with its greeting, and they are made at once, or in slices if that
    takes long (`session_entries.py`); then what was held for it ends, but for what it has brought, so that nothing is
    torn down in between.
@@ -45,7 +45,7 @@ away; t4 → from the greeting at Broker 2 until its tree stands; movein → `At
 forgotten. It does not say what a wrong prediction comes to; here it is withdrawn.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -205,6 +205,7 @@ class PublisherPresence:
         self._settings: PublisherSettings | None = None  # what `config` was made of, if it is not the first one
         self.publishers: dict[NodeId, PresentPublisher] = {}
         self.holdings: dict[NodeId, HeldAdvertisements] = {}
+        entries.held_for = self._held_for
         self.predicted: dict[NodeId, PredictedMove] = {}
 
     def join(self, host: Host) -> Handlers:
@@ -356,8 +357,11 @@ class PublisherPresence:
             )
         return effects + host.withdraw(host.sessions.end(client, now, "the publisher has gone"), now, client)
 
-    def _on_session_ended(self, client: NodeId) -> None:
+    def _on_session_ended(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        """What is held for a publisher stays, as it is held: its session may have had other filters. (rule 1)"""
         self.publishers.pop(client, None)
+        if (held := self.holdings.get(client)) is not None:
+            self.entries.hold(client, held.advertisements, effects, now)
 
     def _held_for(self, client: NodeId) -> Mapping[str, Filter]:
         """What is advertised here for a client without a session. (rule 1)"""
@@ -506,12 +510,10 @@ class PublisherPresence:
         self.holdings[client] = holding
         session = host.sessions.session(client)
         here = {} if session is None else self._said(session)
-        for name, filter in holding.advertisements.items():
-            if name not in here:  # rule 1
-                host.carry_out(host.routing.advertise((client, name), filter, now), effects, now)
-        for name in () if before is None else before.advertisements:
-            if name not in holding.advertisements and name not in here:
-                host.carry_out(host.routing.unadvertise((client, name), now), effects, now)
+        self.entries.hold(client, [name for name in holding.advertisements if name not in here], effects, now)
+        known = {} if before is None else before.advertisements
+        gone = [name for name in known if name not in holding.advertisements and name not in here]
+        self._unadvertise(client, gone, effects, now)
         return [*effects, StartTimer(("holding", client), holding.until)]
 
     def _let_go(self, client: NodeId, effects: list[Effect], now: float) -> None:
@@ -520,11 +522,16 @@ class PublisherPresence:
         session = host.sessions.session(client)
         here = {} if session is None else self._said(session)
         effects.append(StopTimer(("holding", client)))
-        for name in holding.advertisements:
-            if name not in here:
-                host.carry_out(host.routing.unadvertise((client, name), now), effects, now)
+        self._unadvertise(client, [name for name in holding.advertisements if name not in here], effects, now)
         if session is None:
             host.tell_context(client, effects, now)
+
+    def _unadvertise(self, client: NodeId, names: Sequence[str], effects: list[Effect], now: float) -> None:
+        """Nobody has these advertisements any more. (rule 1)"""
+        for name in names:
+            if name == EVERYTHING:  # at once: no session has it by that name
+                self.host.carry_out(self.host.routing.unadvertise((client, name), now), effects, now)
+        self.host.withdrawals.withdraw((), [(client, name) for name in names if name != EVERYTHING], effects, now)
 
     def _on_holding_due(self, key: TimerKey, now: float) -> list[Effect]:
         """What was held for a while ends. [pubmob §3] "tears down only the extraneous portions\""""

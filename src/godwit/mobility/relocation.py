@@ -220,7 +220,7 @@ class Relocation:
         effects: list[Effect] = []
         if arrival.next is not None and arrival.next.attempt >= message.attempt:
             return [Tell(connection, Bye(ELSEWHERE)), Close(connection, ELSEWHERE)]
-        effects += arrival.hang_up("the client has come over another connection")
+        effects += arrival.hang_up("another connection with the same client name has taken over the session")
         if arrival.next is not None:  # it was on its way elsewhere, and has come back before the session came
             effects += self.supersede(arrival.next, message.attempt, now)
         is_another = self._variant(message).says_when_let_in and arrival.was_elsewhere(message)

@@ -1,18 +1,22 @@
-"""What routing holds for clients whose sessions are here: a session that begins with much is placed a part at a time.
+"""What routing holds for sessions that begin here, and for publishers that are advertised for: a part at a time.
 
 *Theory.* In the mode `carry`, and in those for publishers, a session begins at once with what its client brings. Where
 that takes long, its entries are placed in slices, as those of an arrival are (`arrival_entries.py`). The session holds
 them all from the beginning. What must follow the last of them waits (`also_when_placed`). What takes little is done at
 once.
 
+A broker that advertises for a publisher without a session here (`publisher_presence.py`) has its advertisements placed
+in the same way (`hold`).
+
 *Rules.*
-1. An entry is placed as the session has it when its turn comes: one that it has no longer is withdrawn.
-2. When a session ends or goes elsewhere, none of its entries is placed any more. Another for the same client begins
-   with its own entries.
+1. An entry is placed as the session has it when its turn comes, or as it is held for a publisher: one that neither has
+   any more is withdrawn.
+2. When a session ends or goes elsewhere, none of its entries is placed any more, but for what is held. Another for the
+   same client begins with its own entries.
 3. A shared subscription is placed at once: others count on this member from now on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -52,6 +56,8 @@ class SessionEntries:
         self._entries = entries
         self._unplaced: dict[NodeId, dict[Named, None]] = {}
         self._when_placed: list[WhenPlaced] = []
+        self.held_for: Callable[[NodeId], Mapping[str, Filter]] = lambda client: {}
+        """What is advertised here for a client without a session."""
 
     def join(self, host: Host) -> Handlers:
         """Become part of a broker."""
@@ -80,8 +86,9 @@ class SessionEntries:
         """
         entries = [(SUBSCRIPTION, name) for name in session.subscriptions]
         entries += [(ADVERTISEMENT, name) for name in session.advertisements]
-        if not self._entries.need_slices(filter for each in entries if (filter := _filter_of(session, *each))):
-            self._unplaced.pop(session.client, None)
+        filters = (self._filter_of(session.client, *entry) for entry in entries)
+        if not self._entries.need_slices(filter for filter in filters if filter is not None):
+            self._forget(session.client)
             for subscribe in session.subscriptions.values():
                 effects += self.host.demand_added(self._entries.weakest(subscribe.filter), now)
             self._entries.settle(before, session, effects, now)
@@ -104,6 +111,11 @@ class SessionEntries:
             host.carry_out(host.routing.advertise((session.client, name), filter, now), effects, now)
         host.carry_out(host.routing.unadvertise((session.client, EVERYTHING), now), effects, now)
 
+    def hold(self, client: NodeId, names: Iterable[str], effects: list[Effect], now: float) -> None:
+        """Advertise for a publisher what is held for it by these names."""
+        self._unplaced.setdefault(client, {}).update(dict.fromkeys((ADVERTISEMENT, name) for name in names))
+        self._go_on(client, effects, now)
+
     def _place(self, session: Session, entries: Iterable[Named], effects: list[Effect], now: float) -> None:
         unplaced = self._unplaced.setdefault(session.client, {})
         unplaced |= dict.fromkeys(entries)
@@ -112,37 +124,45 @@ class SessionEntries:
                 unplaced.pop((SUBSCRIPTION, name), None)
                 self.host.subscribe((session.client, name), subscribe.filter, effects, now)
                 effects += self.host.demand_added(self._entries.weakest(subscribe.filter), now)
-        self._go_on(session, effects, now)
+        self._go_on(session.client, effects, now)
 
-    def _go_on(self, session: Session, effects: list[Effect], now: float) -> None:
-        host, client, unplaced = self.host, session.client, self._unplaced[session.client]
-        self._entries.place_some(client, unplaced, lambda *entry: _filter_of(session, *entry), effects, now)
+    def _go_on(self, client: NodeId, effects: list[Effect], now: float) -> None:
+        unplaced = self._unplaced[client]
+        self._entries.place_some(client, unplaced, lambda *entry: self._filter_of(client, *entry), effects, now)
         if unplaced:
             effects.append(StartTimer((BEGINNING, client), now + PAUSE_S))
             return
         del self._unplaced[client]
-        if session.has_advertised:
-            host.carry_out(host.routing.unadvertise((client, EVERYTHING), now), effects, now)
+        session = self.host.sessions.session(client)
+        if session is not None and session.has_advertised and EVERYTHING not in self.held_for(client):
+            self.host.carry_out(self.host.routing.unadvertise((client, EVERYTHING), now), effects, now)
 
     def _on_due(self, key: TimerKey, now: float) -> list[Effect]:
         """Place the next slice; what has waited for the last one follows."""
         client, effects = key[1], list[Effect]()
-        session = self.host.sessions.session(client)
-        if session is None or client not in self._unplaced:
+        if client not in self._unplaced:
             return effects
-        self._go_on(session, effects, now)
+        self._go_on(client, effects, now)
         if client not in self._unplaced:
             effects += [effect for when_placed in self._when_placed for effect in when_placed(client, now)]
         return effects
 
-    def _on_session_ended(self, client: NodeId) -> None:
+    def _on_session_ended(self, client: NodeId, effects: list[Effect], now: float) -> None:
         """Its entries leave routing. (rule 2)"""
-        self._unplaced.pop(client, None)
+        self._forget(client)
 
+    def _forget(self, client: NodeId) -> None:
+        """Place no more of a session, but what is held."""
+        unplaced, held = self._unplaced.pop(client, {}), self.held_for(client)
+        left = {entry: None for entry in unplaced if entry[0] == ADVERTISEMENT and entry[1] in held}
+        if left:
+            self._unplaced[client] = left
 
-def _filter_of(session: Session, kind: str, name: str) -> Filter | None:
-    """The filter of an entry as the session has it now. (rule 1)"""
-    if kind == ADVERTISEMENT:
-        return session.advertisements.get(name)
-    subscribe = session.subscriptions.get(name)
-    return None if subscribe is None else subscribe.filter
+    def _filter_of(self, client: NodeId, kind: str, name: str) -> Filter | None:
+        """The filter of an entry as it is now. (rule 1)"""
+        session = self.host.sessions.session(client)
+        if kind == ADVERTISEMENT:
+            own = None if session is None else session.advertisements.get(name)
+            return self.held_for(client).get(name) if own is None else own
+        subscribe = None if session is None else session.subscriptions.get(name)
+        return None if subscribe is None else subscribe.filter

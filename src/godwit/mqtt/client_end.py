@@ -19,6 +19,8 @@ owner writes down together with the event it belongs to:
 4. The server's mistake is an `MqttFault`; the owner closes the connection.
 5. The owner removes the note of a delivery when it has confirmed the delivery, and not before: a delivery that comes
    again, and has a note, is released again and not sent again.
+6. A message that no packet can hold, or that is larger than the server allows, is never under way: it is refused here.
+   The others are sent.
 
 *Standard.* [mqtt5 §4.3, §4.4], [mqtt311 §4.3, §4.4].
 """
@@ -29,8 +31,9 @@ from typing import Any
 
 import msgspec
 
-from godwit.errors import MqttFault
+from godwit.errors import BadValue, MqttFault
 from godwit.mqtt.mqtt_effects import StoreNote
+from godwit.mqtt.packet_encoder import encode
 from godwit.mqtt.packets import (
     Connack,
     Connect,
@@ -187,8 +190,8 @@ class ClientEnd:
                 packet_id=identifier if qos else 0,
                 properties=message.properties if self.level == 5 else {},
             )
-            if self._size_max is not None and len(message.payload) + len(message.topic) > self._size_max:
-                effects.append(Done(message.number, f"the server takes packets of {self._size_max} bytes at most"))
+            if reason := self._why_not(packet):
+                effects.append(Done(message.number, reason))
                 continue
             effects.append(SendPacket(packet))
             if qos:
@@ -197,10 +200,14 @@ class ClientEnd:
                 effects.append(Done(message.number))
         return effects
 
-    def forget(self, number: int) -> list[Effect]:
-        """A message cannot be written as a packet: it is not under way."""
-        self._in_flight.pop(_identifier(number), None)
-        return [Done(number, "no packet can hold it"), *self._send_waiting()]
+    def _why_not(self, packet: Publish) -> str:
+        """Why a message cannot be sent; "": it can. (rule 6)"""
+        try:
+            size = len(encode(packet, self.level))
+        except BadValue as error:
+            return f"no packet can hold it: {error}"
+        is_too_large = self._size_max is not None and size > self._size_max
+        return f"the server takes packets of {self._size_max} bytes at most" if is_too_large else ""
 
     def _on_puback(self, packet: Puback) -> list[Effect]:
         found = self._in_flight.get(packet.packet_id)

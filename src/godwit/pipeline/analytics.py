@@ -41,6 +41,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -170,9 +171,9 @@ def read(spark: "SparkSession", sources: Sequence[TraceSource]) -> "DataFrame":
     for each in files:
         _check(each.path)
     if files:
-        known = _known(spark, files)
-        where = fn.url_decode(fn.replace("_metadata.file_path", fn.lit("+"), fn.lit("%2B")))  # it decodes + as a space
         table = spark.read.parquet(*(tables.spark_path(each.path.resolve()) for each in files))
+        known = _known(spark, files, table.inputFiles())
+        where = fn.col("_metadata.file_path")
         table = table.select(*columns, where.alias("path"), fn.col("_metadata.row_index").alias("place"))
         run = fn.coalesce("run", fn.raise_error(fn.concat(fn.lit("nobody knows the run of "), "path")))  # none is lost
         table = table.join(fn.broadcast(known), "path", "left").withColumn("run", run)
@@ -211,10 +212,14 @@ def _refuse_twice(given: Sequence[Path], named: dict[str, Path]) -> None:
             named[run] = table
 
 
-def _known(spark: "SparkSession", files: Sequence[TraceSource]) -> "DataFrame":
-    """By file name, as Spark has it, the run and the start of its measurement."""
+def _known(spark: "SparkSession", files: Sequence[TraceSource], names: Iterable[str]) -> "DataFrame":
+    """By file name, as Spark has it, the run and the start of its measurement.
+
+    `names` are those that Spark gives: escaped, which is undone here, once for each file and not for each row.
+    """
+    escaped = {unquote(name.removeprefix("file://")): name.removeprefix("file://") for name in names}
     columns = {
-        "path": [f"file:{each.path.resolve()}" for each in files],
+        "path": [f"file:{escaped.get(str(each.path.resolve()), '')}" for each in files],
         "run": [each.run for each in files],
         "from_s": [each.from_s for each in files],
     }

@@ -13,16 +13,16 @@ delivery of 3 s. How long a run lasts. Where publishers are when it begins: anyw
 are spread evenly over time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import structs
 
 from godwit.pipeline.analytics import TraceSource
 from godwit.reproduce.claims import Setting
-from godwit.reproduce.pubmob_metrics import ProbeCounts, PubmobFigures, figures
+from godwit.reproduce.pubmob_metrics import Also, ProbeCounts, PubmobFigures, figures
 from godwit.reproduce.traced_runs import traced, traced_by_processes
 from godwit.simulator.scenario import Scenario, named, with_changes
 from godwit.trace import FILE
@@ -105,6 +105,7 @@ class Runs:
         self._seen: dict[str, AnalysedRun] = {}
         self._same: dict[bytes, str] = {}  # by scenario without its name, the name of the run with it
         self._figures: dict[str, PubmobFigures] = {}
+        self._also: dict[Also, set[str]] = {what: set() for what in get_args(Also)}  # the names of runs
 
     def seen(
         self,
@@ -115,8 +116,9 @@ class Runs:
         duration_s: float,
         warmup_s: float = 40.0,
         changes: dict[str, Any] | None = None,
+        also: Collection[Also] = (),
     ) -> AnalysedRun:
-        """A run in which publishers move by `mode`; `changes` to the scenario by key."""
+        """A run in which publishers move by `mode`; `changes` to the scenario by key, and what else is computed."""
         scenario = self.scenario(
             mode,
             publishers=publishers,
@@ -129,14 +131,22 @@ class Runs:
         if same not in self._seen:
             folder = traced(scenario, self.setting.seed, self.setting.folder, self.setting.progress)[0]
             self._seen[same] = self._analysed(scenario, folder)
+        for what in also:
+            assert same not in self._figures, f"the figures of {same} are computed already"
+            self._also[what].add(same)
         return self._seen[same]
 
-    def run_at_once(self, scenarios: Sequence[Scenario]) -> list[AnalysedRun]:
-        """Run new scenarios in several processes; returns all results in order."""
+    def run_at_once(self, scenarios: Sequence[Scenario], also: Collection[Also] = ()) -> list[AnalysedRun]:
+        """Run new scenarios in several processes; returns all results in order. `also`: what else is computed."""
         new = {each.name: each for each in scenarios if each.name not in self._seen}
-        folders = traced_by_processes(list(new.values()), self.setting.seed, self.setting.folder, self.setting.progress)
+        setting = self.setting
+        folders = traced_by_processes(
+            list(new.values()), setting.seed, setting.folder, setting.progress, setting.processes
+        )
         for scenario, folder in zip(new.values(), folders, strict=True):
             self._seen[scenario.name] = self._analysed(scenario, folder)
+            for what in also:
+                self._also[what].add(scenario.name)
         return [self._seen[each.name] for each in scenarios]
 
     def scenario(
@@ -182,5 +192,5 @@ class Runs:
         if run not in self._figures:
             waiting = [seen.source for seen in self._seen.values() if seen.source.run not in self._figures]
             self.setting.progress(f"Spark reads {len(waiting)} traces", 1.0)
-            self._figures |= figures(self.setting.spark(), waiting)
+            self._figures |= figures(self.setting.spark(), waiting, self._also)
         return self._figures[run]

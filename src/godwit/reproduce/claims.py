@@ -80,6 +80,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     full: bool = False
     seed: int = 1
     changes: dict[str, Any] = {}  # to the scenario of every run, by key: a setting that a search has found (pubmob)
+    processes: int | None = None  # that make runs at once (None: one for each processor)
     progress: Callable[[str, float], None] = lambda what, share: None  # what runs, and the share of it that is done
     spark: Callable[[], "SparkSession"] = lambda: start(name="godwit reproduce")  # the running session, if there is one
 

@@ -7,6 +7,7 @@ of them. These are repeated here, with the same four runs and the same bounds, o
 1. The settings are fixed. No result changes them.
 2. A condition counts as met by a setting only if every seed meets it; how many seeds do is kept beside it.
 3. A trace is deleted when Spark has read it: what is kept is `confirmed.json`.
+4. Connections of the warm-up have no probes, which nobody would count (as in `pubmob_runs.py`).
 """
 
 import shutil
@@ -35,7 +36,8 @@ __all__ = [
     "write",
 ]
 
-FORMAT = 1  # of confirmed.json
+FORMAT = 2  # of confirmed.json
+LONGER_S = 40.0  # as long as those of `--full`
 
 
 class ConfirmedSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,7 @@ class ConfirmedSetting(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     why: str
     choice: Choice
+    duration_s: float = DURATION_S
 
 
 SETTINGS: tuple[ConfirmedSetting, ...] = (
@@ -80,6 +83,18 @@ SETTINGS: tuple[ConfirmedSetting, ...] = (
         )
         for key, size in (("F", 100), ("G", 120), ("H", 130), ("I", 140))
     ),
+    ConfirmedSetting(
+        key="J",
+        why="H in a run of 40 s, in which more moves are those of some publishers only",
+        choice=Choice(event_bytes=130, control_bytes=130, phase_s=2.0),
+        duration_s=LONGER_S,
+    ),
+    ConfirmedSetting(
+        key="K",
+        why="J with publishers of equal speed, so that all of them make every move together",
+        choice=Choice(event_bytes=130, control_bytes=130, phase_s=2.0, speeds_kmh=(100,)),
+        duration_s=LONGER_S,
+    ),
 )
 
 
@@ -114,13 +129,13 @@ def _tried(setting: Setting, each: ConfirmedSetting) -> SeedTrial:
             mode,
             publishers=each.choice.publishers,
             subscribers=SUBSCRIBERS,
-            duration_s=DURATION_S,
+            duration_s=each.duration_s,
             warmup_s=each.choice.warmup_s,
-            changes=each.choice.changes(),
+            changes={**each.choice.changes(), "clients.probes.from_s": each.choice.warmup_s},  # (rule 4)
         )
         for mode in MODES
     ]
-    by_mode = dict(zip(MODES, runs.run_at_once(scenarios), strict=True))
+    by_mode = dict(zip(MODES, runs.run_at_once(scenarios, also=["by_move"]), strict=True))
     trial = trial_of(each.choice, "after the warm-up", by_mode)
     shutil.rmtree(setting.folder / "traces")  # (rule 3)
     return SeedTrial(key=each.key, seed=setting.seed, trial=trial)

@@ -10,14 +10,17 @@ computed here.
    `first` connection of their publisher, and those `measured`, after the warm-up and at brokers it has moved to.
 3. `rebuilt` is read from messages of control and needs no probes.
 4. Where all probes are measured ones, the distribution of their times is computed once.
+5. The entries of brokers, the times of trees and those by move are asked for by few experiments, and computed for
+   their runs alone.
+6. Times `by_move` are those of `measured` probes, by the number of the move before them: 1 is the first move.
 
 *Paper.* [pubmob §4.2]: "Publications are not counted as part of tree rebuilding cost, only (un)advertisements,
 (un)subscriptions, and any other control messages. Each hop a message travels is counted." §6: "we plan to develop a
 less intrusive technique to determine tree rebuilding time".
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from pyspark.sql import functions as fn
@@ -28,7 +31,10 @@ from godwit.reproduce.trace_tables import CONTROL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ProbeCounts", "PubmobFigures", "figures"]
+__all__ = ["Also", "MoveTimes", "ProbeCounts", "PubmobFigures", "figures"]
+
+Also = Literal["by_move", "entries", "rebuilt"]
+"""Figures that are computed where they are asked for."""
 
 POINTS = 200  # of a distribution
 SHARES = tuple(number / POINTS for number in range(POINTS + 1))
@@ -60,12 +66,20 @@ class ProbeCounts(msgspec.Struct):
         return list(zip(self.quantiles, SHARES, strict=True)) if self.quantiles else []
 
 
+class MoveTimes(msgspec.Struct):
+    """The deliveries of probes after moves with the same number."""
+
+    came: int
+    median: float  # seconds; not a number when none came
+
+
 class PubmobFigures(msgspec.Struct):
     """The figures of one run."""
 
     moves: int = 0  # after the warm-up
     cost: dict[str, int] = {}  # after the warm-up, by type of message
     probes: dict[str, ProbeCounts] = {}  # by group
+    by_move: dict[int, MoveTimes] = {}  # (rule 6)
     entries: dict[str, float] = {}  # by broker, on average
     rebuilt: tuple[float, ...] = ()  # seconds until a mover's trees were rebuilt, without its probes: by `SHARES`
 
@@ -94,8 +108,10 @@ def _depth(number: int, degree: int) -> int:
     return depth
 
 
-def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dict[str, PubmobFigures]:
-    """The figures of these runs, by name."""
+def figures(
+    spark: "SparkSession", runs: Sequence[analytics.TraceSource], also: Mapping[Also, Collection[str]]
+) -> dict[str, PubmobFigures]:
+    """The figures of these runs, by name. `also`: for each figure of rule 5 the names of the runs that need it."""
     trace = analytics.read(spark, runs)
     found = {
         each.run: PubmobFigures(probes={group: ProbeCounts() for group in ("all", "first", "measured")})
@@ -105,10 +121,6 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
         found[row.run].moves = row["count"]
     for row in analytics.control(trace, CONTROL).collect():
         found[row.run].cost[row.message] = row.hops
-    entries = fn.sum(fn.when(fn.col("table").isin(*TABLES), fn.col("average")).otherwise(0.0))
-    sizes = analytics.table_sizes(trace).groupBy("run", "node").agg(entries.alias("entries"))
-    for row in sizes.orderBy("run", "node").collect():
-        found[row.run].entries[row.node] = row.entries
     pairs = _placed(analytics.probes(trace)).persist()
     counts = pairs.groupBy("run", "number", "is_first", "is_measured").agg(
         fn.count("*").alias("wanted"), fn.count("delay").alias("came")
@@ -122,17 +134,45 @@ def figures(spark: "SparkSession", runs: Sequence[analytics.TraceSource]) -> dic
         probes.mean, probes.quantiles = row["mean"], tuple(row.quantiles)
     for run in alike:
         found[run].probes["all"] = found[run].probes["measured"]
+    if these := also.get("by_move"):
+        _add_by_move(pairs.where(fn.col("run").isin(*these)), found)
     pairs.unpersist()
+    for what, add in _FROM_TRACES.items():
+        if sources := [each for each in runs if each.run in also.get(what, ())]:
+            add(analytics.read(spark, sources), found)
+    return found
+
+
+def _add_by_move(pairs: "DataFrame", found: Mapping[str, PubmobFigures]) -> None:
+    by_move = pairs.where("is_measured").groupBy("run", "stop")
+    for row in by_move.agg(fn.count("delay"), fn.percentile("delay", 0.5)).orderBy("run", "stop").collect():
+        median = float("nan") if row[3] is None else row[3]
+        found[row.run].by_move[row.stop - 1] = MoveTimes(came=row[2], median=median)
+
+
+def _add_entries(trace: "DataFrame", found: Mapping[str, PubmobFigures]) -> None:
+    entries = fn.sum(fn.when(fn.col("table").isin(*TABLES), fn.col("average")).otherwise(0.0))
+    sizes = analytics.table_sizes(trace).groupBy("run", "node").agg(entries.alias("entries"))
+    for row in sizes.orderBy("run", "node").collect():
+        found[row.run].entries[row.node] = row.entries
+
+
+def _add_rebuilt(trace: "DataFrame", found: Mapping[str, PubmobFigures]) -> None:
     rebuilt = analytics.measured(analytics.rebuilds(trace))
     for row in analytics.distribution(rebuilt, ["run"], "rebuilt", SHARES).collect():
         found[row.run].rebuilt = tuple(row.quantiles)
-    return found
+
+
+_FROM_TRACES: dict[Also, Callable[["DataFrame", Mapping[str, PubmobFigures]], None]] = {
+    "entries": _add_entries,
+    "rebuilt": _add_rebuilt,
+}
 
 
 def _placed(pairs: "DataFrame") -> "DataFrame":
     """Each pair, and whether it is in a group."""
     return pairs.select(
-        *("run", "number", "delay"),
+        *("run", "stop", "number", "delay"),
         (fn.col("stop") == 1).alias("is_first"),
         ((fn.col("at") >= fn.col("from_s")) & (fn.col("stop") > 1)).alias("is_measured"),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from godwit.reproduce.city import AnalysedRun, Runs
 from godwit.reproduce.pubmob_bounds import MODES
+from godwit.reproduce.pubmob_metrics import Also
 from godwit.reproduce.pubmob_sizes import Size
 
 __all__ = [
@@ -44,7 +45,7 @@ def publisher_runs(size: Size, runs: Runs) -> ByMode:
     """P1: all modes, by number of publishers."""
     return {
         mode: {
-            n: _usual_run(size, runs, mode, n, size.proxy_s if mode == "proxy" else size.duration_s, QUIET)
+            n: _usual_run(size, runs, mode, n, size.proxy_s if mode == "proxy" else size.duration_s, QUIET, "entries")
             for n in size.publishers
         }
         for mode in MODES
@@ -54,12 +55,16 @@ def publisher_runs(size: Size, runs: Runs) -> ByMode:
 def full_runs(size: Size, runs: Runs) -> dict[str, AnalysedRun]:
     """P2 to P4: all modes, with the most publishers and for the same time."""
     later = _probes_later(size)
-    return {mode: _usual_run(size, runs, mode, max(size.publishers), size.duration_s, later) for mode in MODES}
+    return {
+        mode: _usual_run(size, runs, mode, max(size.publishers), size.duration_s, later, "rebuilt") for mode in MODES
+    }
 
 
 def quiet_runs(size: Size, runs: Runs) -> dict[str, AnalysedRun]:
     """P3: those of `full_runs` without a probe, so that nothing but the trees themselves delays them."""
-    return {mode: _usual_run(size, runs, mode, max(size.publishers), size.duration_s, QUIET) for mode in MODES}
+    return {
+        mode: _usual_run(size, runs, mode, max(size.publishers), size.duration_s, QUIET, "rebuilt") for mode in MODES
+    }
 
 
 def _probes_later(size: Size) -> dict[str, Any]:
@@ -68,7 +73,7 @@ def _probes_later(size: Size) -> dict[str, Any]:
 
 
 def _usual_run(
-    size: Size, runs: Runs, mode: str, publishers: int, duration_s: float, changes: dict[str, Any]
+    size: Size, runs: Runs, mode: str, publishers: int, duration_s: float, changes: dict[str, Any], also: Also
 ) -> AnalysedRun:
     return runs.seen(
         mode,
@@ -77,6 +82,7 @@ def _usual_run(
         duration_s=duration_s,
         warmup_s=size.warmup_s,
         changes=changes,
+        also=[also],
     )
 
 

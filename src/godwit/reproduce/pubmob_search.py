@@ -65,7 +65,7 @@ SUBSCRIBERS = 500
 DURATION_S = 24.0
 AT_ONCE = 4  # choices of which runs are made before Spark reads them
 DRAWN_SHARE = 1 / 3  # of all choices
-FORMAT = 1  # of search.json
+FORMAT = 2  # of search.json
 
 Counted = Literal["after the warm-up", "from the beginning"]
 COUNTED: tuple[Counted, ...] = ("after the warm-up", "from the beginning")
@@ -123,6 +123,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     stands_after_s: dict[str, float]
     first_delivered: dict[str, float]
     median_s: dict[str, float]
+    median_by_move_s: dict[str, tuple[float, ...]] = {}  # after the first move, the second, …; after the warm-up
     conditions: tuple[Condition, ...]
 
     @property
@@ -199,7 +200,7 @@ def _tried(setting: Setting, batch: Sequence[Choice]) -> Iterator[Trial]:
         for choice in batch
         for mode in MODES
     ]
-    seen = iter(runs.run_at_once(scenarios))
+    seen = iter(runs.run_at_once(scenarios, also=["by_move"]))
     for choice in batch:
         by_mode = {mode: next(seen) for mode in MODES}
         for counted in COUNTED:
@@ -218,6 +219,9 @@ def trial_of(choice: Choice, counted: Counted, seen: dict[str, AnalysedRun]) -> 
         stands_after_s={mode: stands_after(each) for mode, each in probes.items()},
         first_delivered=first_ratios(probes),
         median_s={mode: each.percentile(0.5) for mode, each in probes.items()},
+        median_by_move_s={
+            mode: tuple(each.median for _, each in sorted(run.figures.by_move.items())) for mode, run in seen.items()
+        },
         conditions=(*cost_conditions(cost), *probe_conditions(probes), *time_conditions(probes)),
     )
 

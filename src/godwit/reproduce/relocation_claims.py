@@ -4,7 +4,7 @@ Every mode is compared with a twin run without moves (`handoffs.py`); the table 
 `ways_to_move.md` beside the figures.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -16,7 +16,7 @@ from godwit.reproduce.handoffs import WAYS, HandoffFigures, blackouts, figures, 
 from godwit.reproduce.radio_handoff import draw_radio_handoff, session_waits
 from godwit.reproduce.trace_tables import read
 from godwit.reproduce.traced_runs import traced
-from godwit.simulator.scenario import Scenario, with_changes
+from godwit.simulator.scenario import with_changes
 
 __all__ = ["handing_over", "naive", "relocating"]
 
@@ -34,16 +34,17 @@ GRAPH = [
 ]
 
 
-def _pair(setting: Setting, name: str, changes: list[str], mode: str = "relocate") -> tuple[Path, Path]:
-    """A run with relocating subscribers, and its twin."""
+def _beside_twin(setting: Setting, name: str, changes: list[str], modes: Sequence[str]) -> list[tuple[Path, Path]]:
+    """Runs with relocating subscribers, one for each mode, and their common twin."""
 
-    def made(way: str) -> Scenario:
+    def trace_of(way: str) -> Path:
         scenario = scenario_of(way, full=setting.full)
         scenario = structs.replace(scenario, name=f"{scenario.name}-{name}")
-        return with_changes(scenario, [*changes, "run.leave=true"])
+        scenario = with_changes(scenario, [*changes, "run.leave=true"])
+        return traced(scenario, setting.seed, setting.folder, setting.progress)[0]
 
-    twin, run = (traced(made(way), setting.seed, setting.folder, setting.progress)[0] for way in ("", mode))
-    return run, twin
+    twin = trace_of("")
+    return [(trace_of(mode), twin) for mode in modes]
 
 
 def _left(setting: Setting, folders: Mapping[str, Path]) -> dict[str, int]:
@@ -56,11 +57,12 @@ def _left(setting: Setting, folders: Mapping[str, Path]) -> dict[str, int]:
 
 def relocating(setting: Setting) -> Claim:
     """R2: no loss, no duplicate, no reordering and no remaining state, under every strategy."""
-    pairs = {name: _pair(setting, name, [f"routing.reduction={name}"]) for name in REDUCTIONS}
-    pairs |= {
-        f"{name}, {BY_TABLES}": _pair(setting, name, [f"routing.reduction={name}"], BY_TABLES) for name in REDUCTIONS
+    both = {
+        name: _beside_twin(setting, name, [f"routing.reduction={name}"], ("relocate", BY_TABLES)) for name in REDUCTIONS
     }
-    pairs["graph"] = _pair(setting, "graph", GRAPH)
+    pairs = {name: pair for name, (pair, _) in both.items()}
+    pairs |= {f"{name}, {BY_TABLES}": pair for name, (_, pair) in both.items()}
+    [pairs["graph"]] = _beside_twin(setting, "graph", GRAPH, ("relocate",))
     found = figures(setting.spark(), pairs)
     left = _left(setting, {name: run for name, (run, _) in pairs.items()})
     told = [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from godwit.reproduce.garbage import no_garbage
 from godwit.simulator.run import run
 from godwit.simulator.scenario import Scenario
 from godwit.simulator.summary import Summary
@@ -26,19 +27,23 @@ def traced(
         shutil.rmtree(where)
     about = {"scenario": msgspec.to_builtins(scenario), "seed": seed}
     tell = None if progress is None else lambda share: progress(scenario.name, share)
-    with TraceWriter(where, about) as sink:
+    with no_garbage(), TraceWriter(where, about) as sink:
         summary = run(scenario, seed, tell, sink)
     return where, summary
 
 
 def traced_by_processes(
-    scenarios: Sequence[Scenario], seed: int, folder: Path, progress: Callable[[str, float], None] | None = None
+    scenarios: Sequence[Scenario],
+    seed: int,
+    folder: Path,
+    progress: Callable[[str, float], None] | None = None,
+    processes: int | None = None,
 ) -> list[Path]:
-    """Run scenarios with one process for each processor; returns the paths of their traces, in order.
+    """Run scenarios in so many processes (None: one for each processor); returns the paths of their traces, in order.
 
     A process begins afresh, and so shares nothing with a Spark session that runs here.
     """
-    workers = max(1, min(os.cpu_count() or 1, len(scenarios)))
+    workers = max(1, min(processes or os.cpu_count() or 1, len(scenarios)))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         runs = [pool.submit(_trace_folder, scenario, seed, folder) for scenario in scenarios]
         for done, run in enumerate(as_completed(runs), start=1):

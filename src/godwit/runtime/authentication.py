@@ -220,5 +220,5 @@ class LocalAuthenticator:
     async def admit(self, credentials: Credentials) -> Principal:
         """The principal of a peer. PeerFault: access is refused."""
         if not credentials.is_local:
-            raise NotAdmitted("this broker accepts clients without credentials only from its own machine", "anonymous")
+            raise NotAdmitted("this broker has no users, so it accepts clients from its own machine only", "anonymous")
         return Principal(is_admin=True)

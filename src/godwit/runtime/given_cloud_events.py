@@ -3,7 +3,8 @@
 *Rules.*
 1. An event that was published as a CloudEvent is returned unchanged, without the attributes that brokers added.
 2. An event with attributes that no CloudEvent can have (a name with `/`, 2.5) is the data of a CloudEvent: a JSON
-   object, as server-sent events write it.
+   object, as server-sent events write it. So is, over HTTP in binary mode, an event with more headers than common
+   clients take.
 """
 
 from godwit.errors import BadEvent
@@ -13,6 +14,9 @@ from godwit.languages.event_documents import as_cloud_event
 from godwit.runtime.wire import JSON
 
 __all__ = ["batch", "binary", "structured"]
+
+HEADERS_MAX = 64  # the client of Python's library takes 100, proxies less
+HEADERS_LENGTH_MAX = 16_384
 
 
 def structured(event: Event) -> bytes:
@@ -31,9 +35,12 @@ def batch(events: list[Event]) -> bytes:
 def binary(event: Event, mode: BinaryMode = HTTP) -> tuple[dict[str, str], bytes]:
     """An event as a CloudEvent in binary mode: headers, and the body."""
     try:
-        return to_binary(as_cloud_event(event) or event, mode)
+        headers, body = to_binary(as_cloud_event(event) or event, mode)
     except BadEvent:
         return to_binary(_as_data(event), mode)
+    if mode is HTTP and (len(headers) > HEADERS_MAX or sum(map(len, headers.values())) > HEADERS_LENGTH_MAX):
+        return to_binary(_as_data(event), mode)
+    return headers, body
 
 
 def _as_data(event: Event) -> Event:

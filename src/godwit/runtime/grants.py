@@ -17,6 +17,8 @@ Advertisements are checked by the grants for publishing.
 8. An event with several values of an attribute matches subscriptions to any of them. So it is granted only if it would
    be granted with each value alone: otherwise a user who may publish `topic = 'a'` could publish to every topic by
    adding 'a'. (This does not apply to asserted attributes, which the sender does not choose.)
+9. Only a user who may publish everything may publish the `$SYS` values of a broker: grants that do not mention topics
+   would match them, and clients act on what they say of losses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +37,7 @@ from godwit.filters.language import ParsedTexts, to_text
 from godwit.filters.memory_sizes import memory_size
 from godwit.filters.references import bind
 
-__all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "BeyondGrants", "Grants", "granted", "in_short"]
+__all__ = ["ALL", "EVERYTHING", "NOTHING_GRANTED", "OF_BROKER", "BeyondGrants", "Grants", "granted", "in_short"]
 
 ALL = "*"
 GRANT_BYTES_MAX = 65_536  # of the text of one grant
@@ -44,6 +46,7 @@ LITERALS_MAX = 1_000  # of a filter that is compared with grants, which takes ti
 SHOWN_CHARS_MAX = 200
 LITERALS_SHOWN_MAX = 20  # of a filter in a log
 TOPIC = "topic"
+OF_BROKER = "mqtt.sys_of"  # the attribute of `$SYS` values (`sys_topics.py`)
 TOO_LARGE = "the filter is too large to be compared with your rights: ask for less at once, or in several filters"
 
 
@@ -120,6 +123,8 @@ class Grants:
         if self.publish == TRUE:
             return True
         attributes = event.attributes
+        if OF_BROKER in attributes:  # rule 9
+            return False
         if self.stamps is not None or topic is not None:
             said = dict(attributes)
             for stamp, value in (self.stamps or {}).items():

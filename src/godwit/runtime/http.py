@@ -269,7 +269,7 @@ class HttpServer:
         said = {**{name: value for name, value in more.items() if value}, **said}
         who = Credentials(self._host_of(connection), certificate=certificate_of(connection), **said)
         principal = await (self._admits_socket if isinstance(connection, WebSocket) else self._admits).admit(who)
-        peer_of(connection).admit(principal.user)
+        peer_of(connection).admit(principal.user, is_administrator=principal.is_admin)
         return principal
 
     @property

@@ -16,10 +16,12 @@ class HttpPeer:
         self.host = host
         self.user_of: Callable[[], str | None] = lambda: None  # None: not authenticated yet
         self.unsent_of: Callable[[], int] = lambda: 0  # bytes that wait for the transport
+        self.is_administrator = False  # it was authenticated as one
 
-    def admit(self, user: str) -> None:
+    def admit(self, user: str, *, is_administrator: bool = False) -> None:
         """The peer was authenticated."""
         self.user_of = lambda: user
+        self.is_administrator = is_administrator
 
     @property
     def party(self) -> str:

@@ -2,10 +2,12 @@
 
 *Rules.*
 1. A connection has `HEAD_S` for its first request, and at most twice that from the answer to one request to the end of
-   the next: so a slow sender cannot keep it open.
+   the next: so a slow sender cannot keep it open. A peer that is not authenticated must
+   read an answer (a file, health) within `HEAD_S` times `ANSWER_CHECKS`: so a slow reader cannot, either.
 2. The connections of one host are limited by `HostConnections`, WebSockets included.
 3. When all places are in use (`Places`), some more are reserved for health and administration: a connection gets one of
-   these, and clients' requests over it are answered by 503. When those are in use, too, the longest idle one is closed.
+   these, and clients' requests over it are answered by 503. When those are in use, too, the longest idle one is closed,
+   or else the oldest one that is not an administrator's: it takes long to read a file.
 4. Invalid bytes after a request close the connection without a traceback: h11 cannot answer them any more.
 5. The name in a trusted certificate is passed to the application, as `certificate` in the request's state.
 6. Incomplete requests and messages are limited in bytes and time, as for all listeners (`memory_account.py`). A request
@@ -50,9 +52,11 @@ __all__ = [
 ]
 
 HEAD_S = 10.0
+ANSWER_CHECKS = 3
 RESERVED = 64
 CLOSE_S = 5.0
 REFUSED = 1008  # the code that closes a WebSocket
+NO_TEXT = 1007  # the same, for a text that is not UTF-8
 REASON_BYTES_MAX = 120  # a close frame takes 123
 FRAGMENT_BYTES = 64
 LINES_MAX = 64  # in bytes that are parsed at once: each head and each chunk has an end of line
@@ -94,11 +98,12 @@ class Places:
             self._taken.add(place)
             return place
         if len(self._reserved) >= self.reserved:
-            idle = next((each for each in self._reserved if each.protocol.is_idle), None)
-            if idle is None:
+            others = [each for each in self._reserved if not each.protocol.is_administrators]
+            given_up = next((each for each in self._reserved if each.protocol.is_idle), next(iter(others), None))
+            if given_up is None:
                 return None
-            del self._reserved[idle]
-            idle.protocol.transport.abort()
+            del self._reserved[given_up]
+            given_up.protocol.transport.abort()
         self._reserved[place] = None
         return place
 
@@ -123,6 +128,7 @@ class HttpProtocol(H11Protocol):
         self._slices: ReadSlices = self.app_state[SLICES]
         self.flow = FlowControl(_Reading(self, transport))  # type: ignore[arg-type]
         self._answered: Any = None  # the last answered request at the last check
+        self._unread: tuple[Any, int] = (None, 0)  # a request that was not answered then, and at how many checks
         self._held = 0  # bytes of a request that is not complete
         asyncio.get_running_loop().call_later(HEAD_S, self._check)
         host, names = host_of(transport), certificate_names(transport)
@@ -155,6 +161,11 @@ class HttpProtocol(H11Protocol):
         """Whether no request is being answered."""
         cycle: Any = self.cycle
         return cycle is None or cycle.response_complete
+
+    @property
+    def is_administrators(self) -> bool:
+        """Whether an administrator has asked something."""
+        return self._peer.is_administrator
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.app_state[CLOSINGS].call(lambda: self._lost(exc))
@@ -256,13 +267,15 @@ class HttpProtocol(H11Protocol):
             self.transport.close()
 
     def _check(self) -> None:
-        """Close idle connections. (rule 1)"""
+        """Close idle connections, and those of strangers who do not read. (rule 1)"""
         transport = self.transport
         cycle: Any = self.cycle  # None before the first request, against its annotation
         if transport.is_closing() or transport.get_protocol() is not self:  # it has become a WebSocket
             return
         is_answered = cycle is None or cycle.response_complete
-        if is_answered and cycle is self._answered:
+        checks = self._unread[1] + 1 if cycle is self._unread[0] else 1
+        self._unread = (None, 0) if is_answered or self.is_admitted else (cycle, checks)
+        if (is_answered and cycle is self._answered) or self._unread[1] >= ANSWER_CHECKS:
             transport.abort()
             return
         self._answered = cycle if is_answered else None
@@ -361,7 +374,20 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         self._fragments, self._is_new = 0, True
-        super().send_receive_event_to_app()
+        if self.curr_msg_data_type != "text" or self.close_sent:
+            super().send_receive_event_to_app()
+            return
+        data, self.frames = b"".join(self.frames), []
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:  # for which the library would log a traceback
+            self.conn.send_close(NO_TEXT)
+            self.handle_parser_exception()
+            return
+        self.queue.put_nowait({"type": "websocket.receive", "text": text})
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
 
     # ------------------------------------------------------------ what it holds
 

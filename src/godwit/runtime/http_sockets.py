@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from godwit.broker.messages import Bye
+from godwit.broker.messages import Attach, Bye
 from godwit.errors import PeerFault
 from godwit.filters.events import Event
 from godwit.runtime.authentication import Principal
@@ -29,8 +29,10 @@ from godwit.runtime.edge_tests import EdgeTests
 from godwit.runtime.http_peer import HttpPeer
 from godwit.runtime.in_process_client import connection_name
 from godwit.runtime.in_process_connection import InProcessConnection
+from godwit.runtime.message_items import SMALL_BYTES
 from godwit.runtime.node import Node
 from godwit.runtime.rate_limits import work_of
+from godwit.runtime.slow_messages import granting
 from godwit.runtime.socket_queries import SocketQueries
 from godwit.runtime.tcp import INTRO_S, UNREAD_BYTES_MAX, NativeServer
 from godwit.runtime.wire import JSON, VERSION, Intro
@@ -236,11 +238,14 @@ async def serve_native(host: SocketHost, websocket: WebSocket, peer: HttpPeer) -
                 await host.room()  # rule 3
                 await inner.room()
                 data = (await _text(websocket)).encode()
-                message = await queries.read(data)
+                message, packed = await queries.read(data), None
+                if type(message) is Attach and len(data) > SMALL_BYTES:
+                    work, party = host.tests.helper.long_work, principal.user or message.client
+                    message, packed = await work.all_of(party, granting(message, principal))
                 if type(message) is Intro:  # a sign of life, answered by another
                     write(Intro(broker=host.server.name))
                     continue
-                inner.say(message)
+                inner.say(message, packed=packed)
                 if (wait_s := rate.take(1, len(data), work_of(message), now())) > 0:
                     await asyncio.sleep(wait_s)
         except TimeoutError:

@@ -64,18 +64,21 @@ class InProcessConnection:
             self.hang_up()
             on_closed(reason)
 
-    def say(self, message: Any, bulk: bytes | None = None) -> Any:
+    def say(self, message: Any, bulk: bytes | None = None, packed: bytes | None = None) -> Any:
         """Send a message to the machine, as far as it is granted; returns what was sent instead, or None.
 
         `bulk`: the largest part of the message in memory. A node without a journal needs no other encoding of it.
+        `packed`: the message in the native form, where it is known already.
         """
         if not self.is_open:
             return None
-        message, node = self.principal.checked(message), self.node
+        said, node = message, self.node
+        message = self.principal.checked(said)
         if type(message) is Attach and self.principal.rights is not None:
             node.tell(RightsGranted(message.client, self.principal.rights), line=self.line)
         is_light = bulk is not None and node.journal is None
-        node.tell(Heard(self.name, message), bulk if is_light else NATIVE.encode(message), self.line)  # type: ignore[arg-type]
+        data = bulk if is_light else packed if message is said else None
+        node.tell(Heard(self.name, message), NATIVE.encode(message) if data is None else data, self.line)
         return message
 
     async def room(self) -> None:

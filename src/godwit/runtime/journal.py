@@ -57,7 +57,7 @@ from godwit.errors import JournalError
 from godwit.files import synced
 from godwit.locking import locked
 from godwit.runtime import wire
-from godwit.runtime.journal_checks import about_checksum, examined, has_remains, tell_loss, verified
+from godwit.runtime.journal_checks import NoRoomError, about_checksum, examined, has_remains, tell_loss, verified
 from godwit.runtime.journal_copies import copied
 from godwit.runtime.journal_marks import MarkFile
 from godwit.runtime.journal_snapshots import PARTS, newest, removals, write_parts, write_row
@@ -150,7 +150,11 @@ class Journal:
     def _examine(self, file: Path, durability: Durability, *, accept_loss: bool) -> Loss | None:
         """The loss. `JournalError` if the broker must not continue from there. (rule 8)"""
         mark = self._mark
-        content = examined(file, mark.last)
+        try:
+            content = examined(file, mark.last)
+        except NoRoomError:
+            self._space.release()
+            content = examined(file, mark.last)
         self.losses = 0 if content is None else content.losses
         has_begun = mark.is_there or (content is None and has_remains(file))
         loss = loss_of(content, mark.last, has_mark_file=has_begun)

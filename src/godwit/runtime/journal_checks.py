@@ -8,6 +8,8 @@
    after a damaged place can still be rescued.
 2. An accepted loss is not found again: the table `losses` has the sequence of the mark that revealed it. The table
    `about` has a checksum of it (`LOSSES`). If that is wrong, no loss counts as known: a damaged table hides none.
+3. To read a write-ahead file, SQLite writes an index beside it, which is deleted again. If there is no room for it,
+   that is `NoRoomError` and no damage.
 """
 
 import sqlite3
@@ -19,12 +21,18 @@ from zlib import crc32
 from godwit.codec import batch_chains
 from godwit.codec.batch_chains import Batch, Mark, UnreadableBatch
 from godwit.codec.journal_losses import Content, Loss, followed, unusable
+from godwit.errors import JournalError
 from godwit.runtime.journal_snapshots import newest
 from godwit.runtime.journal_space import RESERVE
 
-__all__ = ["about_checksum", "examined", "has_remains", "tell_loss", "verified"]
+__all__ = ["NoRoomError", "about_checksum", "examined", "has_remains", "tell_loss", "verified"]
 
 LOSSES = "losses"  # the checksum of the table of that name
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMMAP)
+
+
+class NoRoomError(JournalError):
+    """There is no room on the disk to examine a journal."""
 
 
 def about_checksum(name: str, value: object) -> int:
@@ -87,6 +95,8 @@ def examined(file: Path, mark: Mark | None) -> Content | None:
         return None
     has_more = file.with_name(f"{file.name}-wal").is_file()
     uri = f"{file.absolute().as_uri()}?mode=ro{'' if has_more else '&immutable=1'}"
+    index = file.with_name(f"{file.name}-shm")
+    had_index = index.is_file()
     incarnation, losses_checksum, has_format = 0, None, False
     try:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as disk:
@@ -110,4 +120,11 @@ def examined(file: Path, mark: Mark | None) -> Content | None:
             rows = _readable(disk, 0 if snapshot is None else snapshot.number)
             return followed(incarnation, snapshot, rows, mark, losses, sequence)
     except (sqlite3.Error, ValueError, TypeError) as error:
+        if getattr(error, "sqlite_errorcode", None) in NO_ROOM:
+            raise NoRoomError(
+                f"{file} cannot be examined: its disk is full. Free some room, and start again. Nothing was changed"
+            ) from None
         return unusable(incarnation, f"it cannot be read: {error}")
+    finally:
+        if not had_index:
+            index.unlink(missing_ok=True)

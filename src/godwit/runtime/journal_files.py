@@ -61,7 +61,7 @@ def inspected(journal: Path) -> dict[str, Any]:
             told["inputs"] = dict(sorted(kinds.items()))
             losses = disk.execute("SELECT number, at, missing FROM losses ORDER BY at").fetchall()
             told["losses"] = [dict(zip(("batch", "at", "missing"), row, strict=True)) for row in losses]
-    except (sqlite3.Error, ValueError) as error:
+    except (sqlite3.Error, ValueError, TypeError) as error:
         raise JournalError(f"{file} is damaged: {error}") from None
     return told
 

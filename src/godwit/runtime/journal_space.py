@@ -12,7 +12,8 @@ it completes the replacement. So one of the two is always valid, even if the pro
 1. The files of the older journal are deleted before the newer one gets its name: SQLite must never see the write-ahead
    file of one beside the other.
 2. The reserve is created again as soon as there is room. Without it the journal still works.
-3. When the free room and the reserve might not suffice for the next snapshot, it is due at once (`is_cramped`).
+3. A broker that starts on a full disk gives it up while the journal is examined.
+4. When the free room and the reserve might not suffice for the next snapshot, it is due at once (`is_cramped`).
 """
 
 import os

@@ -11,9 +11,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from time import perf_counter
+from typing import Any
 
 from godwit.runtime.urgency import Urgency
 
@@ -54,6 +55,15 @@ class LongWork:
         finally:
             if has_turn:
                 self._pass_on(party)
+
+    async def all_of(self, party: str, steps: Iterable[Any]) -> Any:
+        """Take these steps as a task of a party; returns what the last of them gives."""
+        last: Any = None
+        async with self.task(party) as step:
+            for each in steps:
+                last = each
+                await step()
+        return last
 
     async def _turn(self, party: str) -> None:
         """Wait for the turn."""

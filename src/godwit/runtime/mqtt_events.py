@@ -30,7 +30,7 @@ An event of a native client is sent with its payload, or, without one, with its 
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from sys import intern
 from typing import Any
@@ -38,7 +38,7 @@ from typing import Any
 import msgspec
 
 from godwit.broker.messages import Receipt
-from godwit.errors import BadEvent, BadValue
+from godwit.errors import BadEvent, BadValue, MqttFault
 from godwit.filters.contexts import SENDER, checked_context
 from godwit.filters.events import ATTRIBUTES_MAX, Attributes, Event, flattened
 from godwit.filters.values import Point
@@ -50,6 +50,8 @@ from godwit.mqtt.loss_notice import RECEIPT
 from godwit.mqtt.mqtt_effects import Message
 from godwit.mqtt.packets import Connect
 from godwit.mqtt.properties import Properties
+from godwit.mqtt.properties import text as written_text
+from godwit.mqtt.topics import checked_name
 from godwit.runtime import given_cloud_events
 
 __all__ = [
@@ -261,7 +263,7 @@ def cloud_message_of(event: Event, message: Message, mode: str) -> Message:
 def properties_of(event: Event) -> Properties:
     """The properties of PUBLISH in an event, without its expiry."""
     properties: Properties = {}
-    if event.content_type is not None:
+    if event.content_type is not None and _passes(written_text, event.content_type):
         properties["content_type"] = event.content_type
     text = event.attributes.get(KEPT)
     if not isinstance(text, str):
@@ -273,13 +275,22 @@ def properties_of(event: Event) -> Properties:
         return properties
     if kept.format in (0, 1):
         properties["payload_format_indicator"] = kept.format
-    if kept.response_topic is not None:
+    if kept.response_topic is not None and _passes(checked_name, kept.response_topic):
         properties["response_topic"] = kept.response_topic
     if correlation is not None:
         properties["correlation_data"] = correlation
     if kept.user:
         properties["user_property"] = tuple(kept.user)
     return properties
+
+
+def _passes(check: Callable[[str], object], text: str) -> bool:
+    """Whether a property can have a text: an event may come from a client of another protocol, which may set any."""
+    try:
+        check(text)
+    except (BadValue, MqttFault):
+        return False
+    return True
 
 
 def _is_shown(name: str) -> bool:

@@ -509,7 +509,8 @@ class NetworkClient:
                     self._stop(key)
                 case Trace(record=record) if record.kind in ("lost", "quenched"):
                     self._on_discarded(record.kind, record.sequence)
-                case Close() if wire is not None:
+                case Close(reason=reason) if wire is not None:
+                    self.closed_because = self.closed_because or reason
                     self._flush()
                     wire.close()
         if self._unsent:

@@ -4,7 +4,8 @@
 brokers: to decode 50 filters of 900 comparisons takes 0.4 s. A message of more than `SMALL_BYTES` with several filters
 is decoded in steps, by a task of its own (`LongWork`). Its connection is not read meanwhile. In the same task the
 filters of a greeting are compared with the rights of its user, which takes up to 9 ms for each. If less is granted than
-the client wants, that is encoded for the journal.
+the client wants, that is encoded for the journal. A long greeting over WebSocket is handled alike (`granting`,
+`socket_queries.py`).
 
 *Rules.*
 1. Messages of a connection come in the order of their frames. What is read while one is decoded is kept for later.
@@ -23,7 +24,7 @@ from godwit.runtime.authentication import Principal
 from godwit.runtime.long_work import LongWork
 from godwit.runtime.wire import NATIVE, Frames, SlowMessage
 
-__all__ = ["SlowFrames"]
+__all__ = ["SlowFrames", "granting"]
 
 
 class SlowFrames:
@@ -112,6 +113,14 @@ def _steps(slow: SlowMessage, packed: bytes, principal: Principal | None) -> Ite
         if granted is not message:
             message, packed = granted, (yield from _last_of(NATIVE.encoding(granted)))
     yield message, packed
+
+
+def granting(attach: Attach, principal: Principal) -> Iterator[tuple[Attach, bytes] | None]:
+    """The steps of a long greeting that came in another form: None after each of them, and then what is granted of it,
+    and the bytes of that in the native form.
+    """
+    granted = yield from _last_of(principal.checking(attach))
+    yield granted, (yield from _last_of(NATIVE.encoding(granted)))
 
 
 def _last_of(steps: Iterator[Any]) -> Generator[None, None, Any]:

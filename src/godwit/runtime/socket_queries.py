@@ -9,6 +9,8 @@ filter and the query. Deliveries pass the tests of such queries. And a document 
 2. An invalid query or document is refused (`Denied`, and so `Refused`) and changes nothing.
 3. A delivery that no query matches counts as received when all before it are: the client never sees its number.
 4. A replicated client must get every event of its session, so it tests its own queries: here they are refused.
+5. A greeting of more than `SMALL_BYTES` is decoded one filter at a time, with turns of others between them, and so it
+   is compared with rights (`slow_messages.granting`).
 """
 
 from collections import deque
@@ -45,6 +47,7 @@ from godwit.languages.event_documents import checked_attributes, mode_of
 from godwit.runtime.edge_tests import EdgeTests, TestLine
 from godwit.runtime.message_items import SMALL_BYTES, refused_text, separators
 from godwit.runtime.socket_messages import message_of
+from godwit.runtime.wire import JSON
 
 __all__ = ["SocketQueries"]
 
@@ -123,7 +126,11 @@ class SocketQueries:
         refused = await self._too_large(data)
         if refused is not None:
             return refused
-        message = await self._parsed(data) if b'"filter"' in data else message_of(data)
+        wanted = wishes_in(data) if len(data) > SMALL_BYTES else None
+        if wanted is not None:
+            message: Any = await self._greeting(data, wanted)
+        else:
+            message = await self._parsed(data) if b'"filter"' in data else message_of(data)
         kind = type(message)
         if kind is Request and type(message.wish) in (Publish, Retain):
             return await self._published(message)
@@ -174,6 +181,40 @@ class SocketQueries:
             return Request(message.number, Denied(REPLICATED if self._is_replicated else SHARED))
         return Request(message.number, SubscribeQuery(subscribe, ((query.language, query.text),)))
 
+    async def _greeting(self, data: bytes, wanted: list[msgspec.Raw]) -> Any:
+        """A long greeting: one filter at a time, with turns of others between them. (rule 5)"""
+        work, queries = self._tests.helper.long_work, list[Query | FilterError | None]()
+        without: list[Any] = []  # the same subscriptions, without the queries
+        while len(queries) < len(wanted):
+            slow: tuple[str, str] | None = None
+            async with work.task(self._party) as step:
+                while slow is None and len(queries) < len(wanted):
+                    said = msgspec.json.decode(wanted[len(queries)])
+                    slow = self._slow_query(said)
+                    if slow is None:
+                        queries.append(await self._taken_query(said))
+                        without.append(wanted[len(without)] if queries[-1] is None else said)
+                    await step()
+            if slow is not None:  # while others have their turns here
+                await self._tests.prepare(*slow, self._party)
+                said = msgspec.json.decode(wanted[len(queries)])
+                queries.append(await self._taken_query(said))
+                without.append(said)
+        if any(queries):
+            data = msgspec.json.encode({**_TOP.decode(data), "wanted": without})
+        message = await work.all_of(self._party, JSON.decoding(data))
+        return _with_filters(message, queries) if any(queries) else message
+
+    def _slow_query(self, said: Any) -> tuple[str, str] | None:
+        """The text of a query that a thread has to parse, and its language; None: it takes little, or is none."""
+        if not isinstance(said, dict) or said.get("type") != "Subscribe":
+            return None
+        filter, language = said.get("filter"), said.get("language", NATIVE)
+        if not isinstance(language, str) or (language == NATIVE and not isinstance(filter, str)):
+            return None
+        text = _text_of(filter)
+        return None if self._tests.is_quick(text, language) else (text, language)
+
     async def _taken_query(self, said: Any) -> Query | FilterError | None:
         """The query of a subscription, which is replaced by its routable filter in the data; None if it has none."""
         is_subscription = isinstance(said, dict) and said.get("type") == "Subscribe"
@@ -197,7 +238,7 @@ class SocketQueries:
         if language == NATIVE and not isinstance(filter, str):
             routable = from_json(filter)
             return Query(NATIVE, to_text(routable), routable)
-        text = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
+        text = _text_of(filter)
         if not self._tests.is_quick(text, language):
             await self._tests.prepare(text, language, self._party)
         return self._tests.parse(text, language)
@@ -278,6 +319,31 @@ class SocketQueries:
 
     def _on_suspended(self, name: str, reason: str) -> None:
         self._write(Suspended(name, reason))
+
+
+def _text_of(filter: Any) -> str:
+    """A filter as the text that its language parses."""
+    return filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
+
+
+class _Head(msgspec.Struct):
+    """As much of a message as tells what a greeting wants."""
+
+    type: str = ""
+    wanted: list[msgspec.Raw] = []
+
+
+_TOP = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+def wishes_in(data: bytes) -> list[msgspec.Raw] | None:
+    """What a greeting wants, as it is written; None: this is something else, or wrong."""
+    try:
+        head = _HEAD.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    return head.wanted if head.type == "Attach" else None
 
 
 def _with_filters(attach: Attach, queries: list[Query | FilterError | None]) -> Attach:

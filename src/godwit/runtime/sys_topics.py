@@ -29,6 +29,7 @@ from godwit.filters import Filter, all_of
 from godwit.filters.events import Attributes, Event
 from godwit.filters.shared_literals import shared_literals
 from godwit.runtime.authentication import Principal
+from godwit.runtime.grants import OF_BROKER
 from godwit.runtime.in_process_client import InProcessClient
 from godwit.runtime.matcher_lookup import match_of
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["OFF", "SYS", "TOPICS", "SysTopics", "is_sys"]
 
 SYS = "$SYS/broker/"
-OF_BROKER = "mqtt.sys_of"
 OFF = "$SYS topics are off here (mqtt.sys_interval_s is 0)"
 IDLE_S = 10.0
 SOONEST_S = 1.0  # between two times

@@ -274,6 +274,21 @@ def _is_filter(message: Any, packed: bytes) -> bool:
 _INTRO = msgspec.msgpack.Decoder(Intro)
 
 
+FOREIGN = {
+    b"GET ": "an HTTP request",
+    b"POST": "an HTTP request",
+    b"HEAD": "an HTTP request",
+    b"\x16\x03": "a TLS handshake",
+    b"\x10": "an MQTT CONNECT",
+}
+"""How connections begin that were meant for another port."""
+
+
+def _foreign(buffer: bytearray) -> str:
+    kind = next((kind for start, kind in FOREIGN.items() if buffer.startswith(start)), "")
+    return f" (is it {kind}? This port speaks Godwit's native protocol)" if kind else ""
+
+
 def first_intro(buffer: bytearray, bytes_max: int) -> tuple[Intro, int] | None:
     """The Intro at the beginning of a stream and its length in bytes; None if it is incomplete.
 
@@ -283,7 +298,7 @@ def first_intro(buffer: bytearray, bytes_max: int) -> tuple[Intro, int] | None:
         return None
     length = int.from_bytes(buffer[:LENGTH_BYTES], "big")
     if length > bytes_max:
-        raise PeerFault(f"a first frame of {length} bytes: at most {bytes_max} are allowed")
+        raise PeerFault(f"a first frame of {length} bytes: at most {bytes_max} are allowed{_foreign(buffer)}")
     end = LENGTH_BYTES + length
     if len(buffer) < end:
         return None

@@ -9,6 +9,7 @@
 | nothing misdelivered | an addressed event (`Event.to`) is delivered only if it matches a context that the client had |
 | nothing stuck | every event enters the network, unless it was refused, quenched or lost at the source, on record |
 | quenching | no event is quenched that a settled subscription wants [mobile §3.2, claim H2] |
+| buffering | a source that is away quenches nothing while its buffer has room [mobile §3.2, claim H2] |
 
 *Rules.*
 1. A law uses only the ledger.
@@ -194,10 +195,13 @@ def _check_entries(
     for id, fact in ledger.facts.items():
         if fact.entered_at != NEVER:
             continue
-        reason, at = ledger.dropped.get(id, ("", 0.0))
-        if not reason:
+        reason, at = ledger.dropped.get(id, (None, 0.0))
+        if reason is None:
             text = f"{_name(id)} was published and no broker has taken it"
             verdict.violations.append(Violation("nothing stuck", text, fact.published_at, id[0]))
+        elif reason == "not buffered":
+            text = f"{_name(id)} was quenched while its publisher was away and had room for it"
+            verdict.violations.append(Violation("buffering", text, fact.published_at, id[0]))
         elif reason == "quenched":
             quenched = EventHistory(fact.event, fact.published_at)
             quenched.entered_at = at

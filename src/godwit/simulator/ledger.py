@@ -31,10 +31,12 @@ from godwit.filters.events import Attributes, Event
 from godwit.filters.filters import Filter
 from godwit.mobility.modes import MODES, Mode
 
-__all__ = ["DeclaredContext", "EventHistory", "EventId", "Ledger", "RequestHistory", "Version"]
+__all__ = ["DeclaredContext", "Dropped", "EventHistory", "EventId", "Ledger", "RequestHistory", "Version"]
 
 EventId = tuple[str, int]
 Promise = Literal["complete", "unique", "ordered"]
+Dropped = Literal["quenched", "discarded", "not buffered", "refused", "lost"]
+"""Why an event never entered: `discarded` when its source was away and had no room, `not buffered` when it had."""
 
 NEVER = float("inf")
 RELOCATE = MODES["relocate"]
@@ -177,7 +179,7 @@ class Ledger:
         self.deliveries: dict[str, list[tuple[float, EventId, tuple[str, ...]]]] = {}
         self.unsettled: list[tuple[str, Version[Filter] | Version[DeclaredContext]]] = []  # with the client that asked
         self.gone: dict[tuple[str, EventId], str] = {}  # client and event: purged, expired or lost by its session
-        self.dropped: dict[EventId, tuple[str, float]] = {}  # quenched, discarded, refused or lost at the source
+        self.dropped: dict[EventId, tuple[Dropped, float]] = {}  # at the source: why and when
         self.overtaken: set[tuple[str, EventId]] = set()  # too late for the order: a lost disk, or a publisher's mode
         self.died: set[tuple[str, EventId]] = set()  # client and event: with a broker's disk, before it came
         self.rolled_back: dict[EventId, bool] = {}  # that were in lost inputs, and whether the disk has told so

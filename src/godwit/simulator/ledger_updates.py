@@ -12,7 +12,7 @@ from godwit.broker.effects import Notify
 from godwit.broker.lost_tail import LOST_TAIL
 from godwit.simulator.client_requests import ClientRequests
 from godwit.simulator.in_flight import InFlight
-from godwit.simulator.ledger import EventId, Ledger
+from godwit.simulator.ledger import Dropped, EventId, Ledger
 from godwit.simulator.lost_disks import LostDisks
 from godwit.simulator.network import Network
 from godwit.simulator.population import Population
@@ -83,10 +83,10 @@ class LedgerUpdates:
                 self.not_addressed += 1
             case "purged" | "expired":
                 ledger.gone[record.peer, id] = record.kind
-            case "quenched" if self._network.client(node).connection is None:  # a full buffer: [mobile §3.2] allows it
-                ledger.dropped[id] = ("discarded", now)
-            case "quenched" | "refused":
-                ledger.dropped[id] = (record.kind, now)
+            case "quenched":
+                ledger.dropped[id] = (self._why_quenched(node), now)
+            case "refused":
+                ledger.dropped[id] = ("refused", now)
             case "lost":
                 self._on_lost(node, record, id)
             case "suppressed" if node in self._homes:
@@ -102,6 +102,13 @@ class LedgerUpdates:
                 if record.peer in brokers and node in brokers and record.detail != LOST_TAIL:
                     text = f"closed the link to {record.peer}: {record.detail}"
                     self._recorder.violate("nobody at fault", text, node)
+
+    def _why_quenched(self, publisher: str) -> Dropped:
+        """Whether it knew that nobody wants the event, had no room for it, or dropped it too early. [mobile §3.2]"""
+        client = self._network.client(publisher)
+        if not client.is_attached and client.outbox.events >= client.config.buffer_events_max:
+            return "discarded"
+        return "not buffered" if client.connection is None else "quenched"
 
     def _on_lost(self, node: str, record: Record, id: EventId) -> None:
         """A recorded loss: of a client's buffer, of a session's queue, or of a broker."""

@@ -291,7 +291,7 @@ class Simulation:
             excused=verdict.excused,
             purged=verdict.purged,
             expired=verdict.expired,
-            quenched=dropped.count("quenched") + dropped.count("discarded"),
+            quenched=sum(reason in ("quenched", "discarded", "not buffered") for reason in dropped),
             messages=dict(sorted((kind.__name__, count) for kind, count in handled)),
             packets=dict(sorted((kind.__name__, count) for kind, count in self.world.packets.items())),
             bytes_sent=self.world.bytes_sent,

@@ -152,6 +152,23 @@ def test_a_peer_that_has_lost_its_present_life_is_told_so_and_changes_nothing() 
     assert (is_open, [number_of(message) for message in undelivered or ()]) == (True, [1, 2])
 
 
+def test_a_late_copy_of_a_hello_to_a_later_life_is_no_proof_of_a_loss_when_the_link_is_open() -> None:
+    """Our disk was rolled back to before we met: the peer has agreed to begin anew, and said the other thing before."""
+    link = Link("peer", 1, CONFIG)
+    link.on_up(0.0)
+    late = Hello(1, 7, 4, 5, False, 4)
+    _, is_open, _ = link.on_hello(late, 0.0)
+    assert not is_open
+    assert link.knows_more(late)  # it is still what the peer thinks
+    _, is_open, _ = link.on_hello(Hello(1, 1, 0, 1, True), 1.0)
+    assert is_open
+    send(link, 1)
+    assert not link.knows_more(late)
+    effects, is_open, undelivered = link.on_hello(late, 2.0)
+    assert (frames(effects), is_open, link.open, undelivered) == ([Hello(1, 1, 0, 1, True)], False, True, None)
+    assert len(link.outbox) == 1
+
+
 def test_a_peer_without_memory_may_have_a_lower_number_than_before() -> None:
     """Its clock may have been set back."""
     link = opened()

@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from godwit.broker.broker_config import BrokerConfig
 from godwit.broker.effects import Closed, Effect, Heard, Opened, StartTimer, StopTimer, Tell, Trace
-from godwit.broker.messages import Attached, Publish, Quench, Receipt, Request
+from godwit.broker.messages import Accepted, Attached, Publish, Quench, Receipt, Refused, Request
 from godwit.broker.quenching import MISSED_MAX, QUENCH_TIMER, Quenching
 from godwit.client import Client, ClientConfig
-from godwit.filters import FALSE, Filter, event, parse
+from godwit.filters import FALSE, TRUE, Filter, event, parse
+from godwit.testing import Machines, broker, machines
 from tests.property.strategies import attributes, filters
 from tests.snapshots import restored
 
@@ -110,6 +113,57 @@ def test_the_filter_is_bounded_and_matches_whatever_a_subscription_matches(
     assert quenching.held is not None
     assert quenching.held.size <= size_max
     assert quenching.held.matches(one) or not any(each.matches(one) for each in (*first, *later))
+
+
+def test_all_sources_are_told_when_one_attaches_while_it_is_not_known_what_is_wanted() -> None:
+    quenching = holding(HIGH)
+    assert quenching.attach("c2", wanting(TRUE)) == [Tell("c1", Quench(TRUE)), Tell("c2", Quench(TRUE))]
+
+
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(["attach", "detach", "context", "dismiss"]), st.sampled_from(["c1", "c2", "c3"])),
+    st.tuples(st.sampled_from(["subscribe", "unsubscribe"]), st.integers(1, 6)),
+    st.tuples(st.sampled_from(["unsure", "sure", "due"]), st.just(0)),
+)
+
+
+@given(st.lists(STEPS, max_size=30), st.integers(1, 8))
+def test_every_source_has_heard_a_filter_that_matches_whatever_is_wanted(
+    steps: list[tuple[str, Any]], size_max: int
+) -> None:
+    """Rule 1, with several sources that come and go, and while routing is not sure what is wanted."""
+    quenching, subscribed, heard, is_unsure = Quenching(size_max), set[int](), dict[str, Filter](), False
+
+    def wanted() -> list[Filter]:
+        return [TRUE] if is_unsure else [parse(f"value = {n}") for n in subscribed]
+
+    for do, what in steps:
+        effects: list[Effect] = []
+        match do:
+            case "attach":
+                effects = quenching.attach(what, wanted)
+            case "detach":
+                heard.pop(what, None)
+                effects = quenching.detach(what)
+            case "context":
+                effects = quenching.on_context(what, wanted, 0.0)
+            case "dismiss":
+                effects = quenching.dismiss(what)
+            case "subscribe":
+                subscribed.add(what)
+                effects = quenching.on_added(parse(f"value = {what}")) + quenching.on_removed(0.0)
+            case "unsubscribe":
+                subscribed.discard(what)
+                effects = quenching.on_removed(0.0)
+            case "due":
+                effects = quenching.on_timer_due(wanted)
+            case _:
+                is_unsure = do == "unsure"
+        told = [effect for effect in effects if isinstance(effect, Tell)]
+        heard |= {tell.connection: tell.message.filter for tell in told}
+        for source, filter in heard.items():
+            missing = [n for n in subscribed if not filter.matches(event({"value": n}))]
+            assert not missing, (source, filter)
 
 
 def test_the_brokers_side_survives_a_snapshot() -> None:
@@ -231,3 +285,76 @@ def test_subscriptions_and_advertisements_never_have_to_go_for_room() -> None:
     effects = meet(client, None)
     requests = [each.message.wish for each in effects if isinstance(each, Tell) and isinstance(each.message, Request)]
     assert [type(wish).__name__ for wish in requests] == ["Advertise", "Publish", "Subscribe"]
+
+
+def test_who_has_just_advertised_quenches_nothing_until_it_hears_a_filter_made_knowing_that() -> None:
+    client = source(HIGH)
+    client.advertise("low", LOW, 0.0)
+    assert sent(say(client, 15)) == [15]  # the broker may not have asked others yet
+    client.handle(Heard("b", Accepted(2)), 0.0)
+    assert sent(say(client, 15)) == [15]
+    client.handle(Heard("b", Quench(HIGH)), 0.0)
+    assert sent(say(client, 15)) == []
+
+
+def test_a_refused_advertisement_leaves_the_filter_as_it_was() -> None:
+    client = source(HIGH)
+    client.advertise("low", LOW, 0.0)
+    client.handle(Heard("b", Refused(1, "no right")), 0.0)
+    assert sent(say(client, 15)) == []
+
+
+def test_what_was_buffered_waits_for_the_advertisement_that_a_new_session_lacks() -> None:
+    client = source(None)
+    client.advertise("all", ALL, 0.0)
+    client.handle(Heard("b", Accepted(1)), 0.0)
+    client.handle(Closed("b"), 0.0)
+    say(client, 15)
+    client.handle(Opened("b"), 0.0)
+    client.handle(Heard("b", Quench(FALSE)), 0.0)  # it asks for nothing that nobody here publishes
+    effects = client.handle(Heard("b", Attached(0, True, Receipt(), "b/2/1")), 0.0)
+    assert sent(effects) == [15]
+
+
+# ------------------------------------------------------------ both sides, in a network
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize("advertisements", ["required", "optional"])
+def test_an_event_right_after_its_advertisement_is_not_quenched(advertisements: str, pause_s: float) -> None:
+    """Rule 3 of `advertised.py`: no gap. The broker hears of the subscription after 0.6 s."""
+    net = machines("a-b", family="graph", strategy="advertised", advertisements=advertisements)
+    net.set_latency("a", "b", 0.3)
+    net.set_latency("p", "a", 0.01)
+    subscriber = net.attach("s", "b")
+    net.ask("s", subscriber.subscribe("x", LOW, 0.0))
+    net.pass_time(100.0)
+    net.arrive("p", "a", quench=True)
+    net.pass_time(0.03)
+    net.command("p", lambda client, now: client.advertise("all", ALL, now))
+    net.pass_time(pause_s)
+    net.command("p", lambda client, now: client.publish({"value": 15}, now))
+    net.pass_time(10.0)
+    assert net.notified("s") == [("p", 1)]
+
+
+def test_a_source_of_a_graph_hears_what_is_wanted_when_its_broker_is_grown_up() -> None:
+    """A newborn broker does not know yet which brokers there are."""
+    net = machines("a-b", family="graph")
+    subscriber, source = net.attach("s", "b"), net.attach("p", "a", quench=True)
+    net.ask("s", subscriber.subscribe("x", HIGH, 0.0))
+    net.pass_time(5.0)
+    assert sent(say(source, 15)) == [15]
+    net.pass_time(100.0)
+    assert kinds(say(source, 15)) == ["quenched"]
+
+
+def test_a_source_of_a_tree_hears_what_is_wanted_when_its_broker_waits_for_a_neighbour_no_longer() -> None:
+    net = Machines()
+    net.add_broker("a", lambda incarnation: broker("a", {"b": 1.0}, BrokerConfig(), incarnation))
+    source = net.attach("p", "a", quench=True)
+    net.ask("p", source.publish({"value": 15}, 0.0))  # b has not come, and may want it
+    net.pass_time(5.0)
+    assert sent(say(source, 15)) == [15]
+    net.pass_time(300.0)
+    assert kinds(say(source, 15)) == ["quenched"]

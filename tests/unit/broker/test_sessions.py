@@ -117,7 +117,7 @@ def test_a_newer_connection_of_the_same_client_takes_over() -> None:
     sessions = subscribed()
     deliver(sessions, 1)
     effects = sessions.attach("c2", Attach("ann", session="harbour/1/1"), 1.0)
-    reason = "the client has come over another connection"
+    reason = "another connection with the same client name has taken over the session"
     assert effects[:2] == [Tell("c1", Bye(reason)), Close("c1", reason)]
     assert [type(m) for m in told(effects, "c2")] == [Attached, Delivery]
     with pytest.raises(PeerFault, match="must be Attach"):

@@ -1,17 +1,20 @@
 """`godwit reproduce` with several runs: what is told while they run, and when one fails."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from godwit.cli import reproduce_command
 from godwit.cli.main import app
 from godwit.errors import PipelineError
 from godwit.pipeline import spark_session
-from godwit.reproduce import Claim, paper_jobs
+from godwit.reproduce import Claim, Setting, paper_jobs, pubmob_confirm
 from godwit.reproduce.paper_jobs import JobFailure, JobResult, PaperJob
+from godwit.reproduce.pubmob_confirm import ConfirmedSetting
 
 CLAIM = Claim(key="M2", where="§5", claim="listings", paper="", ours="the same", holds=True)
 
@@ -73,3 +76,44 @@ def test_without_java_nothing_runs(
     assert result.exit_code == 2
     assert "error: no Java" in result.stderr
     assert "runs done" not in result.stderr
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], list[int], int | None]]:
+    """What `--confirm` repeats: settings, seeds and processes."""
+    seen: list[tuple[list[str], list[int], int | None]] = []
+
+    def confirm(setting: Setting, seeds: Sequence[int], settings: Sequence[ConfirmedSetting], told: Any) -> list[Any]:
+        seen.append(([each.key for each in settings], list(seeds), setting.processes))
+        return []
+
+    monkeypatch.setattr(pubmob_confirm, "confirm", confirm)
+    monkeypatch.setattr(pubmob_confirm, "show", lambda folder, found: None)
+    monkeypatch.setattr(reproduce_command, "_spark", lambda paper, full: nullcontext())
+    return seen
+
+
+def test_all_settings_are_repeated_or_those_that_are_named(tmp_path: Path, repeated: list[Any]) -> None:
+    where = ("--out", str(tmp_path))
+    assert reproduced("pubmob", "--confirm", *where).exit_code == 0
+    assert reproduced("pubmob", "--confirm", "--setting", "I, G", "--seeds", "2", "--jobs", "1", *where).exit_code == 0
+    assert repeated == [
+        ([each.key for each in pubmob_confirm.SETTINGS], [1, 2, 3, 4, 5], None),
+        (["G", "I"], [1, 2], 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--confirm", "--setting", "G,Z"), "--setting Z: allowed are A, B, C"),
+        (("--full", "--setting", "G,H"), "--setting G,H: allowed is one setting; several can be repeated"),
+    ],
+)
+def test_a_setting_that_cannot_be_run_is_an_error(
+    tmp_path: Path, repeated: list[Any], words: tuple[str, ...], said: str
+) -> None:
+    result = reproduced("pubmob", *words, "--out", str(tmp_path))
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert repeated == []

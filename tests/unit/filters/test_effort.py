@@ -149,6 +149,54 @@ def test_answers_are_remembered_up_to_a_weight() -> None:
     assert len(answers) <= before
 
 
+def test_answers_about_the_same_objects_cost_the_same_and_are_asked_once() -> None:
+    asked: list[Filter] = []
+
+    def ask(f: Filter, g: Filter, effort: Effort) -> bool:
+        asked.append(f)
+        return covers(f, g, effort)
+
+    answers = Answers(ask, 1_000)
+    f, g, again = parse("a < 10 OR b < 10"), parse("a < 5 AND c = 1"), parse("a < 10 OR b < 10")
+    spent = []
+    for subject in (f, f, again, again):
+        effort = Effort()
+        assert answers.ask(subject, g, effort)
+        spent.append(effort.spent)
+    assert len(set(spent)) == 1
+    assert len(asked) == 1
+
+
+def test_answers_about_objects_that_are_gone_are_no_answers_about_others() -> None:
+    answers = Answers(covers, 10_000)
+    for i in range(1_000):  # objects of Python often have the identity of one that was before
+        f, g = parse(f"a < {i % 7}"), parse(f"a < {i % 11}")
+        assert answers.ask(f, g, Effort()) == covers(f, g)
+
+
+def test_any_but_answers_as_one_question_after_the_other_within_any_number_of_steps() -> None:
+    named = {f"n{i}": parse(f"a < {i} OR b < {i}") for i in (1, 3, 5, 7)}
+    for text in ("a < 4", "a < 9", "b < 1"):
+        g = parse(text)
+        for besides in ("n1", "n5", "n7", "none"):
+            for steps in range(40):
+                answers, slow, fast = Answers(covers, 1_000), Effort(steps), Effort(steps)
+                assert answers.any_but(besides, named, g, fast) == _one_by_one(answers, besides, named, g, slow)
+                assert fast.left == slow.left
+
+
+def _one_by_one(answers: Answers[bool], besides: str, named: dict[str, Filter], g: Filter, effort: Effort) -> bool:
+    for name, f in named.items():
+        if name == besides:
+            effort.spend(1)
+        is_yes = name != besides and answers.ask(f, g, effort)
+        if effort.is_over:
+            return False
+        if is_yes:
+            return True
+    return False
+
+
 class TestDerived:
     @staticmethod
     def counted() -> tuple[Derived[Filter, int], list[Filter]]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from godwit.matching.match_counter import EQUALITIES_MAX, NO_SLOT, read_keys
+from godwit.matching.match_counter import EQUALITIES_MAX, NO_SLOT, read_keys, up_to
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,12 @@ def test_a_row_with_two_tests_of_one_slot_is_not_tallied(tests: list[tuple[int, 
     stamps, often = np.ones(1, dtype=np.int32), np.ones(1, dtype=np.int32)
     read_keys(rows, flat, stamps, often, keys, bounds, good)
     assert bool(good[0]) == is_good
+
+
+@pytest.mark.parametrize(
+    ("label", "strictly", "place"),
+    [(9, False, 3), (9, True, 3), (3, False, 2), (3, True, 1), (4, False, 2), (0, False, 1)],
+)
+def test_bounds_up_to_a_label_are_counted_within_their_part(label: int, strictly: bool, place: int) -> None:
+    bounds = np.array([7, 3, 5, 8], dtype=np.int32)  # of which 3 and 5 are asked for
+    assert up_to(bounds, 1, 3, label, strictly) == place

@@ -77,3 +77,17 @@ def test_a_conjunction_of_more_tests_than_are_sorted_is_verified() -> None:
     text = " AND ".join(f"{name} >= 1" for name in names)
     everything = dict.fromkeys(names, 1)
     agree([text, f"n3 = 1 AND {text}"], [everything, everything | {"n79": 0}, everything | {"n40": [0, 1]}])
+
+
+def test_rows_that_come_one_by_one_make_room_for_a_few_more_records_only() -> None:
+    index, rows = IndexMatcher(), 50
+    for number in range(rows):
+        index.add(number, parse(f"a = 1 AND b <> {number}"))
+        assert (
+            len(index.match(event({"a": 1, "b": -1}))) == number + 1
+        )  # they are placed when there is something to match
+    assert len(index._layout.records) < 10 * rows
+
+
+def test_a_subscription_whose_alternatives_are_all_met_is_found_once() -> None:
+    agree([f"a = {number} OR b = {number}" for number in range(200)], [{"a": 3, "b": 3}, {"a": [3, 4], "b": 3}])

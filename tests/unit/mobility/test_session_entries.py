@@ -20,7 +20,7 @@ from godwit.broker.messages import (
 from godwit.filters.events import Event
 from godwit.filters.language import parse
 from godwit.mobility.move_messages import Collect
-from godwit.mobility.publisher_presence import PUBLISHER_MODES
+from godwit.mobility.publisher_presence import PUBLISHER_MODES, PublisherConfig
 from godwit.mobility.session_entries import BEGINNING, SessionEntries
 from godwit.testing import Machines, machines
 
@@ -164,3 +164,95 @@ def test_large_advertisements_of_a_publisher_are_placed_in_slices(mode: str) -> 
     net.say("a", "one", Bye("he leaves"))
     net.pass_time(5.0)
     assert sum(sum(broker.routing.sizes().values()) for broker in net.brokers.values()) == 0
+
+
+# ---------------------------------------------------------------- brokers that advertise for a publisher
+
+
+class ToC:
+    """A predictor that says `c` to everybody."""
+
+    def next_broker(self, client: str, here: str, visit: int, before: str | None = None) -> str | None:
+        return "c"
+
+
+class Advertising:
+    """A line of brokers, and a publisher at `a` with large advertisements, for which `c` advertises, too."""
+
+    def __init__(self, mode: str) -> None:
+        moving = PublisherConfig(predictor=ToC(), prefetch_s=20.0, nearest={"a": ("c",)}, proxies=1)
+        self.net: Machines = machines("a-b b-c", advertisements="optional", moving=moving)
+        self.net.pass_time(1.0)
+        self.advertised = [0]  # at c, in each input
+        routing, handle = self.net.brokers["c"].routing, self.net.brokers["c"].handle
+        advertise, unadvertise = routing.advertise, routing.unadvertise
+
+        def handling(input: Any, now: float) -> Any:
+            self.advertised.append(0)
+            return handle(input, now)
+
+        def advertising(id: Any, *said: Any) -> Any:
+            self.advertised[-1] += 1
+            return advertise(id, *said)
+
+        def unadvertising(id: Any, *said: Any) -> Any:
+            self.advertised[-1] += 1
+            return unadvertise(id, *said)
+
+        routing.advertise, routing.unadvertise = advertising, unadvertising
+        self.net.brokers["c"].handle = handling
+        self.net.say("a", "one", Attach("pat", attempt=1, mode=mode, wanted=SAID))
+        if mode != "proxy":
+            self.net.pass_time(5.0)
+            self.net.hang_up("a", "one")
+
+    def is_waiting(self) -> bool:
+        entries: SessionEntries = self.net.brokers["c"].component(SessionEntries)
+        return entries.is_waiting("pat")
+
+    def entries(self) -> int:
+        return sum(sum(broker.routing.sizes().values()) for broker in self.net.brokers.values())
+
+
+@pytest.mark.parametrize("mode", ["proxy", "prefetching"])
+def test_a_broker_that_advertises_for_a_publisher_does_so_in_slices(mode: str) -> None:
+    publishing = Advertising(mode)
+    assert publishing.is_waiting()
+    publishing.net.pass_time(5.0)
+    assert not publishing.is_waiting()
+    assert sum(publishing.advertised) >= COUNT
+    assert 0 < max(publishing.advertised) < COUNT
+
+
+def test_proxies_that_are_told_to_stop_between_two_slices_hold_nothing() -> None:
+    publishing = Advertising("proxy")
+    publishing.net.say("a", "one", Bye("he leaves"))
+    publishing.net.pass_time(5.0)
+    assert not publishing.is_waiting()
+    assert publishing.entries() == 0
+
+
+def test_a_publisher_that_is_expected_and_does_not_come_is_advertised_for_no_longer_in_slices() -> None:
+    publishing = Advertising("prefetching")
+    publishing.net.pass_time(5.0)
+    publishing.advertised.clear()
+    publishing.advertised.append(0)
+    publishing.net.pass_time(30.0)
+    assert sum(publishing.advertised) >= COUNT
+    assert max(publishing.advertised) < COUNT
+    assert publishing.entries() == 0
+
+
+@pytest.mark.parametrize("mode", ["proxy", "prefetching"])
+def test_a_publisher_that_comes_between_two_slices_has_all_its_advertisements(mode: str) -> None:
+    publishing = Advertising("prefetching")
+    net = publishing.net
+    assert publishing.is_waiting()
+    net.say("c", "two", Attach("pat", attempt=2, home="a", since=1, mode=mode, wanted=SAID))
+    net.pass_time(5.0)
+    assert not publishing.is_waiting()
+    session = net.brokers["c"].sessions.session("pat")
+    assert len(session.advertisements) == COUNT
+    net.say("c", "two", Bye("he leaves"))
+    net.pass_time(60.0)
+    assert publishing.entries() == 0

@@ -113,7 +113,7 @@ def test_the_newest_connection_is_right_at_the_same_broker_and_at_another():
     net = Net()
     net.come("a", "k1")
     net.come("a", "k2")
-    assert net.reasons("a", "k1") == ["the client has come over another connection"]
+    assert net.reasons("a", "k1") == ["another connection with the same client name has taken over the session"]
     net.come("b", "k3")
     assert net.reasons("a", "k2") == ["the client has moved to b"]
     net.come("a", "k4")
@@ -131,7 +131,7 @@ def test_a_client_whose_session_is_on_its_way_comes_again_and_waits_for_it(famil
     net.block("ab")
     assert net.come("c", "k2") is None
     assert net.come("c", "k3") is None
-    assert net.reasons("c", "k2") == ["the client has come over another connection"]
+    assert net.reasons("c", "k2") == ["another connection with the same client name has taken over the session"]
     net.block()
     net.pass_time(30.0)
     assert net.attached("c", "k3") is not None or net.reasons("c", "k3")

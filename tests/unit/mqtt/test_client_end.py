@@ -1,7 +1,9 @@
 """The client's end of an MQTT session: exchanges, packet identifiers, and what is kept over crashes of either side."""
 
+import re
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -192,3 +194,29 @@ def test_a_server_gets_each_message_once_whenever_the_client_crashes(deeds: list
         carry_out(end.on_packet(answers.pop(0)))  # type: ignore[arg-type]
     assert sorted(got) == list(range(1, published + 1))
     assert confirmed == set(got)
+
+
+# ---------------------------------------------------------------- what cannot be sent
+
+
+@pytest.mark.parametrize(
+    ("properties", "size_max", "reason"),
+    [
+        ({"content_type": "text/\0"}, 10_000, "no packet can hold it: a text of MQTT cannot hold U\\+0000"),
+        ({"user_property": (("long", "x" * 100),)}, 100, "the server takes packets of 100"),
+    ],
+)
+def test_a_message_that_cannot_be_sent_is_refused_in_its_turn_and_the_others_are_sent(
+    properties: dict[str, object], size_max: int, reason: str
+) -> None:
+    end = opened(receive_maximum=1, maximum_packet_size=size_max)
+    assert len(sent(end.publish(message(1, 1)))) == 1
+    assert end.publish(msgspec.structs.replace(message(2, 1), properties=properties)) == []
+    assert end.publish(message(3, 1)) == []
+    done, refused, following = end.on_packet(Puback(1))
+    assert done == Done(1)
+    assert isinstance(refused, Done)
+    assert refused.number == 2
+    assert re.match(reason, refused.refused)
+    assert following == SendPacket(Publish("t", b"x", 1, packet_id=3))
+    assert end.on_packet(Puback(3)) == [Done(3)]

@@ -87,5 +87,5 @@ def test_the_best_has_the_papers_number_of_publishers() -> None:
 def test_trials_are_kept_with_their_format_and_drawn(tmp_path: Path) -> None:
     trials = [trial(BEGIN[0], 0.0, 0.5)]
     kept = msgspec.json.decode(write(tmp_path, trials, 3).read_bytes())
-    assert (kept["format"], kept["seed"], len(kept["trials"])) == (1, 3, 1)
+    assert (kept["format"], kept["seed"], len(kept["trials"])) == (2, 3, 1)
     assert all(path.stat().st_size for path in show(tmp_path, trials))

@@ -12,7 +12,7 @@ from godwit.filters.events import Event
 from godwit.filters.language import parse
 from godwit.runtime import grants
 from godwit.runtime.authentication import DENIED_MAX, Principal
-from godwit.runtime.grants import NOTHING_GRANTED, SHOWN_CHARS_MAX, TOO_LARGE, Grants, in_short
+from godwit.runtime.grants import EVERYTHING, NOTHING_GRANTED, SHOWN_CHARS_MAX, TOO_LARGE, Grants, in_short
 
 GRANT = parse("kind = 'parking'")
 REFUSED = parse(f"kind != 'parking' AND ({' OR '.join(f'(a{i} > {i} AND b{i} < {i})' for i in range(450))})")
@@ -55,3 +55,13 @@ def test_a_request_in_a_log_is_short_and_so_is_what_is_kept_of_requests() -> Non
     for number in range(DENIED_MAX + 5):
         principal.checked(Request(number, Publish(Event({"topic": "a"}, "ann", 1))))
     assert list(principal.denied) == list(range(5, DENIED_MAX + 5))
+
+
+def test_only_who_may_publish_everything_may_speak_as_a_broker() -> None:
+    forged = Publish(Event({"kind": "parking", "topic": "$SYS/broker/losses/since", "mqtt.sys_of": "b1"}, "ann", 1))
+    refused = Grants(GRANT, FALSE).checked(Request(1, forged))
+    assert isinstance(refused.wish, Denied)
+    retained = Grants(GRANT, FALSE).checked(Request(1, Retain(forged.event, "$SYS/broker/losses/since")))
+    assert isinstance(retained.wish, Denied)
+    said = Request(1, forged)
+    assert EVERYTHING.checked(said) is said

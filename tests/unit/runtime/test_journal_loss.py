@@ -14,6 +14,7 @@ from godwit.codec.batch_chains import MARK, SETTLE_S, SLOT_BYTES
 from godwit.errors import JournalError
 from godwit.runtime import journal_marks
 from godwit.runtime.journal import FILE, Durability, Journal
+from godwit.runtime.journal_files import inspected
 from godwit.runtime.journal_marks import MarkFile
 
 WAL = f"{FILE}-wal"
@@ -172,6 +173,32 @@ def test_every_flipped_bit_of_the_main_file_is_noticed_or_harmless(tmp_path: Pat
             assert list(journal.batches(2)) == [data(number) for number in range(3, BATCHES + 1)]
         journal.close()
     assert {2, 5} <= set(kept)  # what comes before a damaged place is saved
+
+
+@pytest.mark.parametrize("value", ["batch 6", 7, 0.5])
+def test_a_batch_whose_type_has_changed_costs_none_before_it(tmp_path: Path, value: object) -> None:
+    write(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE)) as disk:
+        disk.execute("UPDATE batches SET data = ? WHERE number = 6", (value,))
+        disk.commit()
+    assert "batch 6 is not as it was written. Good up to batch 5 of 20" in refused(tmp_path)
+    with pytest.raises(JournalError, match="is damaged"):
+        inspected(tmp_path)
+    accepted(tmp_path, kept=5)
+
+
+@pytest.mark.parametrize("at", [1e300, -1e9, float("inf"), "now", b"now"])
+def test_a_damaged_time_of_a_batch_is_not_taken_for_the_time_of_a_loss(tmp_path: Path, at: object) -> None:
+    write(tmp_path, durability="relaxed")
+    with closing(sqlite3.connect(tmp_path / FILE)) as disk:
+        disk.execute("UPDATE batches SET at = ? WHERE number = 5", (at,))
+        disk.commit()
+    lose_tail(tmp_path)
+    assert "batches 6 to 8 are missing at the end of the journal, written up to 20" in refused(tmp_path)
+    journal = Journal(tmp_path, "b1", "relaxed")
+    assert journal.loss is not None
+    assert journal.loss.since == 0
+    journal.close()
 
 
 def test_a_write_ahead_file_cut_short_anywhere_is_noticed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from godwit.filters.events import event
 from godwit.filters.filters import TRUE, Filter, some
 from godwit.filters.sets import at_least, less_than
 from godwit.simulator.checkers import Verdict, judge, unmet_expectations
-from godwit.simulator.ledger import Ledger
+from godwit.simulator.ledger import Dropped, Ledger
 from godwit.simulator.scenario import Expectations
 from godwit.simulator.summary import Summary
 
@@ -208,11 +208,20 @@ def test_an_event_that_no_broker_has_taken_is_stuck(history: History) -> None:
 
 
 @pytest.mark.parametrize("reason", ["refused", "discarded", "lost"])
-def test_an_event_that_was_given_up_at_its_source_on_record_is_not_stuck(history: History, reason: str) -> None:
+def test_an_event_that_was_given_up_at_its_source_on_record_is_not_stuck(history: History, reason: Dropped) -> None:
     history.subscribe("s")
     id = history.publish(10, 1.0, enters=False)
     history.ledger.dropped[id] = (reason, 1.0)
     assert laws(history.judged()) == []
+
+
+def test_a_source_that_is_away_must_not_quench_while_it_has_room(history: History) -> None:
+    id = history.publish(10, 1.0, enters=False)
+    history.ledger.dropped[id] = ("not buffered", 1.0)
+    verdict = history.judged()
+    assert [(violation.law, violation.text) for violation in verdict.violations] == [
+        ("buffering", "event 1 of p was quenched while its publisher was away and had room for it")
+    ]
 
 
 def test_an_event_may_be_quenched_that_nobody_wants(history: History) -> None:

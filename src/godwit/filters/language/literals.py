@@ -238,7 +238,7 @@ def _region(operand: Spelled) -> ValueSet:
 
 def _not_comparable(left: Spelled, op: str, right: Spelled) -> Fault:
     if type(left) is Attribute and type(right) is Attribute:
-        said = f"{left.word} and {right.word} are attributes: to compare two {EXACT_PART} (a text stands in '…')"
+        said = f"{left.word} and {right.word} are attributes: comparing two {EXACT_PART} (text takes single quotes)"
         is_quoted = right.word.startswith('"')
         return Fault(_single_quotes(right.word) if is_quoted else said, right.word, ("a value",))
     for operand in (left, right):

@@ -116,7 +116,7 @@ def located(text: str, words: list[str], kinds: list[str]) -> list[str]:
     return made
 
 
-EXACT_PART = "belongs to the exact part of a subscription; a filter compares one attribute with values"
+EXACT_PART = "is allowed in subscriptions only; a filter compares one attribute with values"
 ARITHMETIC = f"arithmetic {EXACT_PART}"
 REGULAR_EXPRESSION = f"a regular expression {EXACT_PART}; LIKE takes a pattern"
 DOUBLE_EQUALS = "use = instead of =="

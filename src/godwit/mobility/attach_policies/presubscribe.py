@@ -111,7 +111,7 @@ class PresubscribePolicy:
             has_session = (each for each in self._before if each in arrivals or sessions.session(each) is not None)
             self._before = {each: self._before[each] for each in (*has_session, client)}
 
-    def _on_session_ended(self, client: NodeId) -> None:
+    def _on_session_ended(self, client: NodeId, effects: list[Effect], now: float) -> None:
         self._before.pop(client, None)
 
     # ------------------------------------------------------------ it goes

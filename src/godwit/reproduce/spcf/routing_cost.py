@@ -22,7 +22,8 @@ from statistics import fmean
 import msgspec
 
 from godwit.filters.contexts import stamped
-from godwit.reproduce.spcf.routing_net import Net, by_turns, net_of, no_garbage
+from godwit.reproduce.garbage import no_garbage
+from godwit.reproduce.spcf.routing_net import Net, by_turns, net_of
 from godwit.reproduce.spcf.workload import Locality, Workload, WorkloadSize
 
 __all__ = ["Mix", "RoutingCost", "break_even", "mixes", "per_message", "routing_costs"]
@@ -55,24 +56,23 @@ def routing_costs(
     found: list[RoutingCost] = []
     for number, context in enumerate(contexts):
         workload = Workload(size, seed, context=context, locality=locality)
-        for strategy in strategies:
-            net = net_of(strategy, workload.overlay, "plain")
-            workload.deploy_contexts(net)
-            net.begin()
-            workload.deploy_subscriptions(net)
-            subscribe, deployed = net.sum.packets / net.sum.operations, net.sum.operations
-            came = list(_newcomers(net, workload, newcomers))
-            found.append(
-                RoutingCost(
-                    context=context,
-                    strategy=strategy,
-                    subscribe=subscribe,
-                    set_context=fmean(came),
-                    deployed=deployed,
-                )
-            )
+        with no_garbage():
+            found += [_cost(strategy, workload, newcomers) for strategy in strategies]
         tell((number + 1) / len(contexts))
     return found
+
+
+def _cost(strategy: str, workload: Workload, newcomers: int) -> RoutingCost:
+    """What a subscribe and a new client's setContext costs one strategy."""
+    net = net_of(strategy, workload.overlay, "plain")
+    workload.deploy_contexts(net)
+    net.begin()
+    workload.deploy_subscriptions(net)
+    subscribe, deployed = net.sum.packets / net.sum.operations, net.sum.operations
+    came = list(_newcomers(net, workload, newcomers))
+    return RoutingCost(
+        context=workload.context, strategy=strategy, subscribe=subscribe, set_context=fmean(came), deployed=deployed
+    )
 
 
 def _newcomers(net: Net, workload: Workload, count: int) -> list[int]:

@@ -19,10 +19,8 @@ its clients' contexts, in every strategy, as `broker/sessions.py` does; that is 
 all others, which is the best it can have. A context that subscriptions ask about is encoded as content (`sender.x`).
 """
 
-import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from time import thread_time_ns
 from typing import Any, Literal, TypeVar
 
@@ -44,7 +42,7 @@ from godwit.matching.matcher import Matcher
 from godwit.matching.naive_matcher import NaiveMatcher
 from godwit.simulator.topologies import LinkSpec, Overlay
 
-__all__ = ["STRATEGIES", "Net", "Plain", "Sum", "by_turns", "net_of", "no_garbage", "spanning_tree", "spcf_net"]
+__all__ = ["STRATEGIES", "Net", "Plain", "Sum", "by_turns", "net_of", "spanning_tree", "spcf_net"]
 
 N = TypeVar("N")
 T = TypeVar("T")
@@ -186,19 +184,6 @@ def by_turns(nets: Iterable[N], work: Sequence[T], chunk: int) -> Iterator[tuple
     for first in range(0, len(work), chunk):
         for net in nets:
             yield net, work[first : first + chunk]
-
-
-@contextmanager
-def no_garbage() -> Iterator[None]:
-    """While times are taken the collector of garbage rests."""
-    collects = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 # ---------------------------------------------------------------- strategies

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from godwit.broker.messages import Note
-from godwit.errors import BadValue, MqttFault
+from godwit.errors import MqttFault
 from godwit.mqtt.client_end import (
     ClientEnd,
     Done,
@@ -235,10 +235,7 @@ class MqttRemote:
             if outgoing is None:
                 self._local.done([delivery.number])
                 continue
-            try:
-                await self._carry_out(self._end.publish(outgoing))
-            except BadValue:
-                await self._carry_out(self._end.forget(delivery.number))
+            await self._carry_out(self._end.publish(outgoing))
             assert self._writer is not None
             await self._writer.drain()
 

@@ -8,7 +8,8 @@
    again after a reconnection, so an event may arrive twice. Core NATS stores nothing: a subscriber that is not
    connected misses the event.
 2. Incoming, an event is published when it arrives. Events published on the server while the bridge is away are lost.
-3. A topic with a level that no subject can have (empty, with a dot, a space or a wildcard) is refused, and counted.
+3. A topic with a level that no subject can have (empty, with a dot, a space or a wildcard) is refused, and counted. So
+   is a message that is larger, with its headers, than the server allows. What no header can have is left out.
 4. The bridge reconnects itself; automatic reconnection of the client library is off.
 """
 
@@ -30,12 +31,13 @@ from godwit.runtime.bridges.local_side import Incoming, LocalSide
 from godwit.runtime.bridges.mqtt_remote import client_tls
 from godwit.runtime.bridges.routes import PATH
 
-__all__ = ["NatsRemote", "subject_of", "topic_of"]
+__all__ = ["NatsRemote", "headers_of", "subject_of", "topic_of"]
 
 BATCH_MAX = 256
 PENDING_MAX = 10_000  # received messages that are not in the journal yet; beyond that the library drops some
 PATH_HEADER, TYPE_HEADER, QOS_HEADER = "Godwit-Path", "Content-Type", "Godwit-QoS"
 PATH_SEPARATOR = " > "
+EMPTY_HEADERS = b"NATS/1.0\r\n\r\n"
 UNFIT = frozenset(" .*>\t\r\n")
 
 
@@ -178,18 +180,29 @@ class NatsRemote:
 
     async def _publish(self, message: Outgoing) -> bool:
         """Send a message; returns whether its topic was allowed. (rule 3)"""
-        pairs = message.properties.get("user_property", ())
-        path = [value for name, value in pairs if name == PATH]
-        headers = {name: value for name, value in pairs if name != PATH and _is_header(name, value)}
-        headers |= {PATH_HEADER: PATH_SEPARATOR.join(path), QOS_HEADER: str(message.qos)}
-        if content_type := message.properties.get("content_type"):
-            headers[TYPE_HEADER] = content_type
         try:
+            headers = headers_of(message, self._client.max_payload)
             await self._client.publish(subject_of(message.topic), message.payload, headers=headers)
         except (BadValue, nats.errors.MaxPayloadError, nats.errors.BadSubjectError) as error:
             self._bridge.tally.refuse("out", str(error))
             return False
         return True
+
+
+def headers_of(message: Outgoing, bytes_max: int) -> dict[str, str]:
+    """The headers of a message. BadValue if they and its payload have more bytes than that. (rule 3)"""
+    pairs = message.properties.get("user_property", ())
+    path = [value for name, value in pairs if name == PATH and value.isprintable()]
+    headers = {name: value for name, value in pairs if name != PATH and _is_header(name, value)}
+    headers |= {PATH_HEADER: PATH_SEPARATOR.join(path), QOS_HEADER: str(message.qos)}
+    content_type = message.properties.get("content_type", "")
+    if content_type and content_type.isprintable():
+        headers[TYPE_HEADER] = content_type
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    size = len(message.payload) + len(EMPTY_HEADERS) + len("".join(lines).encode())
+    if size > bytes_max:
+        raise BadValue(f"a message of {size} bytes: the server takes {bytes_max}")
+    return headers
 
 
 def _is_header(name: str, value: str) -> bool:
