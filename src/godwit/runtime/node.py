@@ -26,8 +26,8 @@ closed. Links and sessions resend what was not acknowledged.
    for: it never goes back, and no timer is early.
 6. A turn is bounded: the event loop reads, writes and answers others between two turns, whatever waits. Until the
    requests of a client with little traffic are safe and answered, clients with a backlog get less (`urgency.py`): an
-   event waits for about four turns. A peer whose line is long is not read until it is short again. While the disk works,
-   no more than `BATCH_BYTES_MAX` are handled: others wait for the next batch, too.
+   event waits for about four turns. A peer whose line is long is not read until it is short again. While the disk
+   works, no more than `BATCH_BYTES_MAX` are handled: others wait for the next batch, too.
 7. A machine whose journal has lost its last batches is told of it in the first new batch. One that is restored from a
    journal of its inputs is told that it was (`Restarted`): the journal may have lost some unnoticed.
 8. If a batch cannot be appended, a snapshot of the machine, which has handled it, is tried: the reserve is for that.
@@ -311,8 +311,7 @@ class Node:
     def _on_written(self, done: "asyncio.Future[int]", batch: bytes, effects: list[Effect]) -> None:
         if done.cancelled() or self._is_closed:
             return
-        error = done.exception()
-        if error is not None:  # rule 2
+        if (error := done.exception()) is not None:  # rule 2
             if not self.trouble:
                 self._on_trouble(str(error))
             self.trouble = str(error) or type(error).__name__
@@ -322,7 +321,8 @@ class Node:
                 return
             self._try_again(batch, effects)
             return
-        self.trouble, self._failures, self.urgency.is_written = "", 0, False
+        self.trouble, self._failures = "", 0
+        self.urgency.end_batch(has_more=bool(self._entries))
         if self.watch is not None:
             self.watch.on_written(max(0.0, self._clock.time() - self.writing_since), len(batch))
         self._is_writing, self.writing_since = False, 0.0

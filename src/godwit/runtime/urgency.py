@@ -66,6 +66,12 @@ class Urgency:
         """What is handled is given to the journal now."""
         self.is_written, self.is_new, self.left_s = self.is_new, False, URGENT_S
 
+    def end_batch(self, *, has_more: bool) -> None:
+        """A batch is safe; whether more is handled, which waits for the next one."""
+        self.is_written = False
+        if not has_more:
+            self.end()
+
     def turn_s(self, usual_s: float) -> float:
         """How long a turn may take. (rule 2)"""
         return SHORT_TURN_S if self.is_new or self.is_written else usual_s

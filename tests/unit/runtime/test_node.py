@@ -283,6 +283,24 @@ def test_nobody_waits_when_there_was_nothing_to_write(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+def test_nobody_waits_when_nothing_was_left_to_write_behind_a_batch(tmp_path: Path) -> None:
+    async def scene() -> None:
+        recorder, disk = Recorder(), SlowDisk()
+        node = Node(Turns, Journal(tmp_path, "b1", "relaxed"), writer=disk, recorder=recorder)
+        recorder.new = ["a"]
+        node.tell(Opened("a"))
+        await a_turn()
+        node.tell(Heard("ann", Request(1, SetSessionExpiry(1.0))))
+        await a_turn()
+        assert node.urgency.is_on
+        disk.work()
+        await node.quiet()
+        assert not node.urgency.is_on
+        await node.close()
+
+    asyncio.run(scene())
+
+
 def test_nobody_waits_when_a_snapshot_was_written_in_place_of_a_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
