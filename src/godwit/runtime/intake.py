@@ -6,9 +6,13 @@ many clients has no more than one with a single client. As in fair queueing (RFC
 is *new* and is served before those that have used up a slice; when it is empty it goes behind those, so that one which
 is always nearly empty does not hold up those that are busy. Where nobody is busy, it is forgotten at once.
 
+Behind many busy parties it would wait for long when it has something again. So when those with a backlog have had their
+time of a turn (`urgency.py`), parties without one are served out of turn, and keep their places.
+
 *Rules.*
 1. Inputs of one line are handled in the order of arrival.
-2. Between two slices of a busy party every other busy party has had one, and so have its own other lines.
+2. Between two slices of a busy party every other busy party has had one, and so have its own other lines. Out of turn
+   a party has `EARLY_S` at most between two slices.
 3. A transport stops filling a line that is too long (`is_long`), until it is short again (`when_short`).
 4. Inputs of a connection that the machine has closed are dropped. Its name is kept until the transport has closed the
    connection and nothing waits; names of connections are never reused.
@@ -23,6 +27,7 @@ __all__ = ["ClosedConnections", "Intake", "Line"]
 
 COUNT_MAX = 1_024  # inputs in a line, beyond which its peer is not read
 BYTES_MAX = 2**20  # and their size
+EARLY_S = 0.002  # as much as a slice of a line
 
 
 class Line:
@@ -56,12 +61,13 @@ class Line:
 class Party:
     """The lines of one user, or one link, in which inputs wait."""
 
-    __slots__ = ("has_backlog", "lines", "name")
+    __slots__ = ("early_s", "has_backlog", "lines", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.lines: dict[str, Line] = {}  # the next one first
-        self.has_backlog = False  # its last slice was not long enough
+        self.has_backlog = False  # its last slice was not long enough, or those out of turn have used up their time
+        self.early_s = 0.0  # what it was served out of turn, since its last slice
 
 
 class Intake:
@@ -71,8 +77,10 @@ class Intake:
         self._lines: dict[str, Line] = {}
         self._new: dict[str, Party] = {}
         self._busy: dict[str, Party] = {}
+        self._light: dict[str, Party] = {}  # of the busy ones, those without a backlog that have something again
         self.is_new = False  # of the party whose line was returned last: it is new
-        self.is_light = False  # its last slice was long enough
+        self.is_light = False  # it has no backlog
+        self._is_early = False  # it is served out of turn
 
     def __len__(self) -> int:
         return sum(len(line.inputs) for line in self._lines.values())
@@ -95,10 +103,17 @@ class Intake:
             party = self._new.get(whose)
             if party is None and (not self._busy or (party := self._busy.get(whose)) is None):
                 party = self._new[whose] = Party(whose)
+            elif not party.has_backlog and whose in self._busy:
+                self._light[whose] = party
             party.lines[name] = line
         line.inputs.append((input, packed))
         line.bytes += len(packed)
         return line.bytes > BYTES_MAX or len(line.inputs) > COUNT_MAX
+
+    @property
+    def has_light(self) -> bool:
+        """Whether a party without a backlog waits behind others."""
+        return bool(self._light)
 
     def line(self, name: str) -> Line | None:
         """The line of that name, if there is one."""
@@ -107,20 +122,21 @@ class Intake:
     def next(self, *, is_late: bool = False) -> Line | None:
         """The next line; `put_back` must follow. None if nothing waits, or, with `is_late`, only parties with a
         backlog."""
-        while parties := self._new or self._busy:
+        while parties := self._new or (self._light if is_late else self._busy):
             party = next(iter(parties.values()))
-            if is_late and party.has_backlog:
-                return None
             for line in party.lines.values():
-                self.is_new, self.is_light = parties is self._new, not party.has_backlog
+                self.is_new, self._is_early = parties is self._new, parties is self._light
+                self.is_light = not party.has_backlog
                 return line
             del parties[party.name]  # it had nothing for a full round, and is forgotten
         return None
 
-    def put_back(self, line: Line) -> bool:
-        """A line has had its slice; returns whether there is a party to serve."""
+    def put_back(self, line: Line, took_s: float = 0.0) -> bool:
+        """A line has had its slice, which took so long; returns whether there is a party to serve."""
         parties = self._new if self.is_new else self._busy
-        party = parties.pop(party_of(line.name))
+        name = party_of(line.name)
+        party = parties[name] if self._is_early else parties.pop(name)
+        self._light.pop(name, None)
         del party.lines[line.name]
         if line.inputs:
             party.lines[line.name] = line
@@ -128,9 +144,10 @@ class Intake:
             del self._lines[line.name]
         if line.on_short and line.is_short:
             line.tell_short()
-        if party.lines or (self.is_new and self._busy):
-            party.has_backlog = bool(party.lines)
-            self._busy[party.name] = party
+        party.early_s = party.early_s + took_s if self._is_early else 0.0
+        if party.lines or self._is_early or (self.is_new and self._busy):
+            party.has_backlog = bool(party.lines) or party.early_s >= EARLY_S
+            self._busy[name] = party
             return True
         return bool(self._new or self._busy)
 
@@ -146,6 +163,7 @@ class Intake:
         self._lines.clear()
         self._new.clear()
         self._busy.clear()
+        self._light.clear()
 
 
 class ClosedConnections:

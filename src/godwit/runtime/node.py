@@ -25,9 +25,9 @@ closed. Links and sessions resend what was not acknowledged.
 5. The machine's time is the latest of the wall clock, the last time it was given and the time that a due timer was set
    for: it never goes back, and no timer is early.
 6. A turn is bounded: the event loop reads, writes and answers others between two turns, whatever waits. Until the
-   requests of a previously idle client are safe and answered, clients with a backlog get less (`urgency.py`): an event
-   waits for about four turns. A peer whose line is long is not read until it is short again. While the disk works,
-   no more than `BATCH_BYTES_MAX` are handled: others wait for the next batch, too.
+   requests of a client with little traffic are safe and answered, clients with a backlog get less (`urgency.py`): an
+   event waits for about four turns. A peer whose line is long is not read until it is short again. While the disk
+   works, no more than `BATCH_BYTES_MAX` are handled: others wait for the next batch, too.
 7. A machine whose journal has lost its last batches is told of it in the first new batch. One that is restored from a
    journal of its inputs is told that it was (`Restarted`): the journal may have lost some unnoticed.
 8. If a batch cannot be appended, a snapshot of the machine, which has handled it, is tried: the reserve is for that.
@@ -106,8 +106,7 @@ class Node:
         self._clock = clock
         self._writer = writer if journal is None or writer is not None else ThreadPoolExecutor(1, "journal")
         self._saving: SnapshotWriter | None = None
-        self._on_record = on_record
-        self._on_trouble = on_trouble
+        self._on_record, self._on_trouble = on_record, on_trouble
         self.on_relief: list[Callable[[], None]] = []  # called when peers may be read again
         self.watch: NodeObserver | None = None  # the observer
         self.writing_since = 0.0  # start of the present write; 0: none
@@ -183,12 +182,12 @@ class Node:
         began = at = measured()
         try:
             while has_more and (took_s := at - began) < TURN_S and room > 0:
-                is_late = took_s >= urgency.left_s and urgency.is_on  # rule 6
+                is_late = took_s >= urgency.left_s and (urgency.is_on or intake.has_light)  # rule 6
                 line = intake.next(is_late=is_late)
                 if line is None:
                     has_more = bool(intake)
                     break
-                ends, waiting = at + LINE_S, line.inputs
+                slice_began, ends, waiting = at, at + LINE_S, line.inputs
                 if intake.is_light and 0 < len(waiting) <= LITTLE_MAX and not urgency.is_new:
                     urgency.is_new = has_request(waiting)
                 while waiting and (at < ends or (ends and is_note(input))):
@@ -212,7 +211,7 @@ class Node:
                         if type(input) not in (Heard, Arrived):
                             note_open(input, self._open)
                     at = measured()
-                has_more = intake.put_back(line)
+                has_more = intake.put_back(line, at - slice_began)
         except Exception as error:
             assert line is not None
             intake.put_back(line)
@@ -224,16 +223,18 @@ class Node:
         if recorder is not None and inputs:  # rule 10
             entries += recorder.of_turn(now)
         if not has_more:
-            if has_closed:
-                closed.forget()
-        elif (not self._is_writing or (not urgency.uses_up(at - began) and room > 0)) and not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._turn)
+            closed.forget()
+        elif not self._is_writing or (room > 0 and not urgency.uses_up(at - began)):
+            if not self._is_due:
+                self._is_due = True
+                self._loop.call_soon(self._turn)
+        elif room > 0:
+            urgency.rest_backlog(self._clock, self._go_on)
         if self.watch is not None:
             self.watch.on_turn(inputs, at - began, now)
         self._batch_bytes = BATCH_BYTES_MAX - room if has_journal else 0
         if not has_journal:
-            urgency.is_new = False
+            urgency.end()
             if effects or self._pacing.waiting:  # there are none of confirmations
                 self._carry_out(self._taken_effects())
             if not self._is_due:
@@ -290,6 +291,7 @@ class Node:
         self.urgency.begin_batch()
         self._batch_bytes = 0
         if not self._entries:
+            self.urgency.end()
             self._carry_out(self._taken_effects())
             self._rest()
             return
@@ -309,8 +311,7 @@ class Node:
     def _on_written(self, done: "asyncio.Future[int]", batch: bytes, effects: list[Effect]) -> None:
         if done.cancelled() or self._is_closed:
             return
-        error = done.exception()
-        if error is not None:  # rule 2
+        if (error := done.exception()) is not None:  # rule 2
             if not self.trouble:
                 self._on_trouble(str(error))
             self.trouble = str(error) or type(error).__name__
@@ -320,7 +321,8 @@ class Node:
                 return
             self._try_again(batch, effects)
             return
-        self.trouble, self._failures, self.urgency.is_written = "", 0, False
+        self.trouble, self._failures = "", 0
+        self.urgency.end_batch(has_more=bool(self._entries))
         if self.watch is not None:
             self.watch.on_written(max(0.0, self._clock.time() - self.writing_since), len(batch))
         self._is_writing, self.writing_since = False, 0.0
@@ -373,6 +375,7 @@ class Node:
             return
         self.trouble, self._failures = "", 0
         self._is_writing, self.writing_since = False, 0.0
+        self.urgency.end()
         self._entries.clear()
         self._carry_out([*effects, *self._taken_effects()])
         if self._is_faulty:
@@ -381,7 +384,7 @@ class Node:
 
     def _go_on(self) -> None:
         """Handle waiting inputs as soon as possible."""
-        if self.is_held:
+        if self._is_closed or self.is_held:
             return
         if self._has_held:
             self._has_held = False
@@ -417,10 +420,8 @@ class Node:
 
     def _packing_with(self, timers: dict[TimerKey, float]) -> Packing:
         """The present machine, with these timers running."""
-        due = self._intake.line(TIMERS)
-        for input, _ in (
-            () if due is None else due.inputs
-        ):  # due but not handled yet: it must be due again after a crash
+        waiting = () if (due := self._intake.line(TIMERS)) is None else due.inputs
+        for input, _ in waiting:  # due but not handled yet: it must be due again after a crash
             if isinstance(input, TimerDue):
                 timers.setdefault(input.key, self.now)
         return packing(self.machine, DriverState(timers, open_ends(self._open), self.now))
@@ -478,8 +479,7 @@ class Node:
 
     def _on_fault(self, input: Input | None, error: Exception, line: str) -> None:
         """The machine has raised an exception. (rule 3)"""
-        text = f"{type(error).__name__} in the broker's machine, at {type(input).__name__}: {error}"
-        self._on_trouble(text)
+        self._on_trouble(f"{type(error).__name__} in the broker's machine, at {type(input).__name__}: {error}")
         if self.journal is None:
             name = sender_of(input)
             if name != TIMERS:
@@ -500,6 +500,7 @@ class Node:
         self._is_faulty = False
         self._timers.stop()
         self._pacing.stop()
+        self.urgency.end()
         self._entries.clear()
         self._effects.clear()
         for port in list(self.ports.values()):

@@ -189,7 +189,7 @@ class SocketQueries:
             slow: tuple[str, str] | None = None
             async with work.task(self._party) as step:
                 while slow is None and len(queries) < len(wanted):
-                    said = msgspec.json.decode(wanted[len(queries)])
+                    said = _wish(wanted[len(queries)])
                     slow = self._slow_query(said)
                     if slow is None:
                         queries.append(await self._taken_query(said))
@@ -197,7 +197,7 @@ class SocketQueries:
                     await step()
             if slow is not None:  # while others have their turns here
                 await self._tests.prepare(*slow, self._party)
-                said = msgspec.json.decode(wanted[len(queries)])
+                said = _wish(wanted[len(queries)])
                 queries.append(await self._taken_query(said))
                 without.append(said)
         if any(queries):
@@ -344,6 +344,14 @@ def wishes_in(data: bytes) -> list[msgspec.Raw] | None:
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
     return head.wanted if head.type == "Attach" else None
+
+
+def _wish(data: msgspec.Raw) -> Any:
+    """One of the wishes of a greeting. PeerFault: it has a number that is out of range."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise PeerFault(f"Attach.wanted: {error}") from None
 
 
 def _with_filters(attach: Attach, queries: list[Query | FilterError | None]) -> Attach:

@@ -1,5 +1,6 @@
 """One client's backlog does not hold up the others: lines take turns, in slices that are counted here."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from godwit.broker.effects import Effect, Heard, Input, TimerDue
 from godwit.broker.messages import Note, Request, SetSessionExpiry
 from godwit.runtime.clock import SystemClock
-from godwit.runtime.intake import COUNT_MAX, Intake
+from godwit.runtime.intake import COUNT_MAX, EARLY_S, Intake, Line
 from godwit.runtime.node import LINE_S, TURN_S, Node
 from godwit.runtime.node_inputs import client_line, is_note
 from tests.network.waiting import a_turn, run, until
@@ -175,6 +176,64 @@ def test_a_line_that_is_new_again_and_again_does_not_hold_up_a_busy_one() -> Non
         served.append(line.name)
         intake.put_back(line)
     assert served.count("busy") >= 4
+
+
+def served_next(intake: Intake, takes_s: float, *, is_late: bool = False) -> str | None:
+    """Serve one input of the next line, which takes so long; returns its name."""
+    line = intake.next(is_late=is_late)
+    if line is None:
+        return None
+    line.inputs.pop(0)
+    intake.put_back(line, takes_s)
+    return line.name
+
+
+def test_late_in_a_turn_one_without_a_backlog_is_served_out_of_turn_for_as_long_as_a_slice() -> None:
+    intake, step_s = Intake(), EARLY_S / 4
+    for number in range(3):
+        for _ in range(100):
+            intake.put(f"busy {number}", said("busy"), b"")
+    served: list[str | None] = [served_next(intake, step_s)]
+    intake.put("sparse", said("sparse"), b"")
+    served += [served_next(intake, step_s) for _ in range(3)]  # it was new
+    assert sorted(map(str, served)) == ["busy 0", "busy 1", "busy 2", "sparse"]
+    assert not intake.has_light
+    early = 0
+    while True:
+        intake.put("sparse", said("sparse"), b"")
+        if served_next(intake, step_s, is_late=True) is None:
+            break
+        early += 1
+    assert early == 4
+    assert not intake.has_light  # its time is used up: it waits for its place, which it has kept
+    assert [served_next(intake, step_s) for _ in range(5)].count("sparse") == 1
+
+
+def test_all_inputs_are_served_in_order_however_late_it_is() -> None:
+    rng, intake = Random(5), Intake()
+    given: dict[str, list[Input]] = {}
+    served: dict[str, list[Input]] = {}
+
+    def serve(line: Line | None) -> bool:
+        if line is None:
+            return False
+        for _ in range(min(len(line.inputs), 4)):
+            served.setdefault(line.name, []).append(line.inputs.pop(0)[0])
+        intake.put_back(line, rng.random() * EARLY_S)
+        return True
+
+    for number in range(20_000):
+        if rng.random() < 0.5:
+            name = rng.choice(["@eve/1", "@eve/2", "@ann/1", "b1", "", f"@guest{rng.randrange(50)}/1"])
+            for each in range(rng.choice([1, 1, 1, 6])):
+                input = TimerDue((f"{number}.{each}",))
+                given.setdefault(name, []).append(input)
+                intake.put(name, input, b"")
+        serve(intake.next(is_late=rng.random() < 0.6))
+    while serve(intake.next()):
+        pass
+    assert served == given
+    assert (len(intake), bool(intake), intake.has_light) == (0, False, False)
 
 
 def test_inputs_of_a_line_stay_in_order_and_a_long_line_is_known() -> None:

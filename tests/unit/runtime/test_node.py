@@ -16,10 +16,12 @@ from godwit.broker.messages import Attach, Received, Request, SetSessionExpiry
 from godwit.broker.reductions import NothingState
 from godwit.codec.journal_entries import ENTRIES, JournalEntry
 from godwit.codec.snapshots import unpack_parts
+from godwit.errors import JournalError
 from godwit.mobility import mobile_broker
 from godwit.runtime.clock import SystemClock
 from godwit.runtime.journal import Journal
 from godwit.runtime.node import Node
+from godwit.runtime.urgency import BACKLOG_REST_S
 from godwit.runtime.wire import NATIVE
 from godwit.testing.virtual_clock import VirtualClock, VirtualTimer
 from godwit.trace import Record
@@ -193,15 +195,15 @@ def test_a_request_behind_a_confirmation_is_one_that_a_client_waits_for(tmp_path
     asyncio.run(scene())
 
 
-def test_a_backlog_has_one_share_of_the_batch_in_which_somebody_waits_who_asks_for_little(
+def test_a_backlog_has_one_share_after_each_rest_while_somebody_waits_who_asks_for_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = Steps()
-    monkeypatch.setattr(SystemClock, "work", lambda clock: steps())
+    monkeypatch.setattr(VirtualClock, "work", lambda clock: steps())
 
     async def scene() -> None:
-        seen, disk = Turns(), SlowDisk()
-        node = Node(lambda: seen, Journal(tmp_path, "b1", "relaxed"), writer=disk)
+        seen, disk, clock = Turns(), SlowDisk(), VirtualClock()
+        node = Node(lambda: seen, Journal(tmp_path, "b1", "relaxed"), writer=disk, clock=clock)
         node.watch = seen
         asked = Request(1, SetSessionExpiry(1.0))
 
@@ -223,6 +225,11 @@ def test_a_backlog_has_one_share_of_the_batch_in_which_somebody_waits_who_asks_f
         assert found.count("busy") <= 3  # in all of these turns
         ask("bob")
         assert await handled() == ["bob"]  # who waits for the same batch
+        for _ in range(3):  # the disk takes long
+            before = node.unhandled
+            clock.move(clock.time() + BACKLOG_REST_S)
+            await handled()
+            assert 1 <= before - node.unhandled <= 3
         disk.work()
         assert len(await handled()) > 10  # for the next batch: the one of Ann is being written
         assert node.urgency.is_written
@@ -231,6 +238,84 @@ def test_a_backlog_has_one_share_of_the_batch_in_which_somebody_waits_who_asks_f
             await a_turn()
         assert not node.urgency.is_on
         assert sum(map(len, seen.turns)) == 402
+        await node.close()
+
+    asyncio.run(scene())
+
+
+def test_a_client_that_asks_again_does_not_wait_behind_all_that_have_a_backlog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not forgotten since its last request: its place is behind theirs."""
+    steps = Steps()
+    monkeypatch.setattr(VirtualClock, "work", lambda clock: steps())
+
+    async def scene() -> None:
+        seen, disk = Turns(), SlowDisk()
+        node = Node(lambda: seen, Journal(tmp_path, "b1", "relaxed"), writer=disk, clock=VirtualClock())
+        node.watch = seen
+        asked = Request(1, SetSessionExpiry(1.0))
+        for number in range(50 * 20):
+            node.tell(Heard(f"busy{number % 50}", asked), NATIVE.encode(asked))
+        node.tell(Heard("ann", asked), NATIVE.encode(asked))
+        await until(lambda: any("ann" in turn for turn in seen.turns))
+        seen.turns.clear()
+        node.tell(Heard("ann", asked), NATIVE.encode(asked))
+        await a_turn()
+        await a_turn()
+        assert "ann" in [connection for turn in seen.turns for connection in turn]
+        while not node.is_quiet:
+            disk.work()
+            await a_turn()
+        await node.close()
+
+    run(scene)
+
+
+def test_nobody_waits_when_there_was_nothing_to_write(tmp_path: Path) -> None:
+    async def scene() -> None:
+        node = Node(Echo, Journal(tmp_path, "b1", "relaxed"), recorder=Recorder())
+        node.tell(Heard("ann", Request(1, SetSessionExpiry(1.0))))
+        await node.quiet()
+        assert not node.urgency.is_on
+        await node.close()
+
+    asyncio.run(scene())
+
+
+def test_nobody_waits_when_nothing_was_left_to_write_behind_a_batch(tmp_path: Path) -> None:
+    async def scene() -> None:
+        recorder, disk = Recorder(), SlowDisk()
+        node = Node(Turns, Journal(tmp_path, "b1", "relaxed"), writer=disk, recorder=recorder)
+        recorder.new = ["a"]
+        node.tell(Opened("a"))
+        await a_turn()
+        node.tell(Heard("ann", Request(1, SetSessionExpiry(1.0))))
+        await a_turn()
+        found = [node.urgency.is_on]
+        disk.work()
+        await node.quiet()
+        found.append(node.urgency.is_on)
+        assert found == [True, False]
+        await node.close()
+
+    asyncio.run(scene())
+
+
+def test_nobody_waits_when_a_snapshot_was_written_in_place_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(journal: Journal, data: bytes) -> int:
+        raise JournalError("full")
+
+    async def scene() -> None:
+        node = Node(Turns, Journal(tmp_path, "b1", "relaxed"))
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "append", full)
+            asked = Request(1, SetSessionExpiry(1.0))
+            node.tell(Heard("ann", asked), NATIVE.encode(asked))
+            await node.quiet()
+        assert not node.urgency.is_on
         await node.close()
 
     asyncio.run(scene())

@@ -132,6 +132,12 @@ def test_a_long_greeting_with_something_wrong_is_a_fault(wanted: list[Any]) -> N
         read(msgspec.json.encode({"type": "Attach", "client": "ann", "wanted": wanted}))
 
 
+def test_a_long_greeting_with_a_number_that_is_out_of_range_is_a_fault() -> None:
+    data = said([{"type": "Subscribe", "id": ["ann", "s"], "filter": "NUMBER"}]).replace(b'"NUMBER"', b"1e400")
+    with pytest.raises(PeerFault, match="out of range"):
+        read(data)
+
+
 def test_a_long_greeting_is_compared_with_rights_one_filter_in_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     grants = Grants.of(["kind = 'y'"], [to_text(wish.filter) for wish in WISHES[:4]])
     principal = Principal("ann", grants=grants)
