@@ -100,7 +100,7 @@ class RightsEntryState(msgspec.Struct, frozen=True, omit_defaults=True):
 class AuthorisationState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The rights of all clients here, by name."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     entries: dict[NodeId, RightsEntryState] = {}
     reviews: dict[NodeId, RightsReviewState] = {}  # sessions that are being compared
 
@@ -329,15 +329,18 @@ class Authorisation:
         while steps < STEPS_AT_ONCE and (client := self._reviews.first(user)) is not None:
             session, entry = self.host.sessions.session(client), self._entries[client]
             assert session is not None
-            before = set(entry.revoked)
+            before = dict(entry.revoked)
             steps += self._reviews.go_on(session, entry.rights, STEPS_AT_ONCE - steps, effects, now)
             if not greets:
-                effects += self._told(session, entry, [name for name in entry.revoked if name not in before])
+                names = [name for name, told in entry.revoked.items() if told is not before.get(name)]
+                effects += self._told(session, entry, names)
                 if session.named and session.connection is not None:  # without memory: it counts as told
                     entry.revoked = {}
             if client not in self._reviews:
                 entry.is_settled = not session.queue.has_sent
-                effects += [] if greets else _sent(session, now)
+                sent = [] if greets else _sent(session, now)
+                steps += len(sent)
+                effects += sent
         if self._reviews.first(user) is not None:
             effects.append(StartTimer((REVIEWING, user), now + PAUSE_S))
 

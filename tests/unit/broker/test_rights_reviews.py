@@ -19,6 +19,7 @@ from godwit.broker.messages import (
     Subscribe,
 )
 from godwit.broker.rights_reviews import REVIEWING
+from godwit.broker.withdrawals import PAUSE_S
 from godwit.filters.effort import Effort
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE, any_of
@@ -236,6 +237,31 @@ def test_events_that_wait_are_compared_in_slices_too() -> None:
     assert net.session("c", "ann").queue.purged == {"rights": 3}
     net.come("c", "y", "ann", SOME)
     assert net.got("y") == [1, 3, 5]
+
+
+@pytest.mark.usefixtures("in_slices")
+def test_events_that_come_faster_than_they_can_be_compared_are_sent_in_the_end() -> None:
+    net = Net()
+    small(net, 1)
+    net.give("c", RightsChanged("ann", SOME))
+    for number in range(1, 41):  # two in the time of a slice, which compares one
+        publish_now(net, n=number, kind="news")
+        if number % 2 == 0:
+            net.pass_time(PAUSE_S)
+    assert not is_held(net)
+    assert net.got("x") == list(range(1, 41))
+
+
+@pytest.mark.usefixtures("in_slices")
+def test_sessions_that_hold_nothing_are_compared_in_slices_too() -> None:
+    net = Net()
+    clients = [f"ann/{number}" for number in range(4)]
+    for client in clients:
+        net.come("c", client, client, SOME)
+    net.give("c", RightsChanged("ann", rights("TRUE")))
+    assert [is_held(net, client=client) for client in clients] == [False, True, True, True]
+    net.pass_time(1.0)
+    assert not any(is_held(net, client=client) for client in clients)
 
 
 @pytest.mark.usefixtures("in_slices")
