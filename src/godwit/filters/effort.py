@@ -145,7 +145,8 @@ class Answers(Generic[Answer]):
 
 def _weight(f: Any, g: Any) -> int:
     """What an answer counts for: the literals of both filters, and something for filters without any."""
-    return max(1, f.weight + g.weight)
+    weight: int = f.weight + g.weight
+    return max(1, weight)
 
 
 Subject = TypeVar("Subject")
