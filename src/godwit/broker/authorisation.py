@@ -28,6 +28,7 @@ session that is being compared with rights: nothing is sent from its queue befor
 *Paper.* None.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -37,13 +38,13 @@ from godwit.broker.client_rights import NOT_ALLOWED, ClientRights
 from godwit.broker.component import Handlers
 from godwit.broker.effects import ComponentInput, Effect, StartTimer, Tell, TimerKey, Trace
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, NodeId, Revoked, Subscribe, Unsubscribe
+from godwit.broker.messages import Attach, NodeId, QueuedEvent, Revoked, Subscribe, Unsubscribe
 from godwit.broker.quenching import Quenching
+from godwit.broker.queues import event_size
 from godwit.broker.retained import Retained
-from godwit.broker.rights_reviews import REVIEWING, RightsReviews, RightsReviewState
+from godwit.broker.rights_reviews import REVIEWING, RightsReviews, RightsReviewState, steps_to_match
 from godwit.broker.session import Session
 from godwit.broker.withdrawals import PAUSE_S, STEPS_AT_ONCE
-from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.language import to_text
 from godwit.trace import Record
@@ -171,10 +172,20 @@ class Authorisation:
         entries = self._entries.items()
         return {client: entry.rights for client, entry in entries if not entry.rights.from_token}
 
-    def may_have(self, client: NodeId, event: Event) -> bool:
-        """Whether a client may be sent an event."""
+    def covered(self, client: NodeId, items: Sequence[QueuedEvent]) -> tuple[list[QueuedEvent], int]:
+        """Which of these events a client may be sent, and how many were compared: as many as in a slice."""
         rights = self.rights_of(client)
-        return rights is None or rights.subscribe.matches(event)
+        if rights is None or rights.subscribe == TRUE:
+            return list(items), len(items)
+        right, found = rights.subscribe, list[QueuedEvent]()
+        steps = compared = 0
+        while compared < len(items) and steps < STEPS_AT_ONCE:
+            item = items[compared]
+            steps += steps_to_match(right, event_size(item.event))
+            compared += 1
+            if right.matches(item.event):
+                found.append(item)
+        return found, compared
 
     def _put(self, client: NodeId, entry: _Entry) -> None:
         self._drop(client)

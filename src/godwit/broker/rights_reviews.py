@@ -33,7 +33,7 @@ from godwit.broker.session import Session
 from godwit.filters.effort import Effort
 from godwit.filters.filters import TRUE, Filter
 
-__all__ = ["REVIEWING", "RightsReviewState", "RightsReviews"]
+__all__ = ["REVIEWING", "RightsReviewState", "RightsReviews", "steps_to_match"]
 
 REVIEWING = "reviewing rights"
 STEPS_EACH = 2  # at least, for a session, a subscription or an event
@@ -160,6 +160,11 @@ class RightsReviews:
         return steps
 
 
+def steps_to_match(right: Filter, size: int) -> int:
+    """What it takes to compare an event of this size with a right."""
+    return STEPS_EACH + right.weight * (1 + (size >> 10)) // MATCHED_PER_STEP
+
+
 def _compare_queue(session: Session, review: _Review, right: Filter, steps_max: int) -> tuple[int, bool]:
     """Take out of the queue what the right does not cover. Returns the steps taken, and whether all is compared."""
     assert review.last is not None
@@ -171,7 +176,7 @@ def _compare_queue(session: Session, review: _Review, right: Filter, steps_max: 
         if steps >= steps_max:
             is_over = False
             break
-        steps += STEPS_EACH + right.weight * (1 + (size >> 10)) // MATCHED_PER_STEP
+        steps += steps_to_match(right, size)
         if not right.matches(event):
             beyond.append(number)
         review.compared = number
