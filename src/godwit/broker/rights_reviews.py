@@ -6,8 +6,8 @@ time for others between them. Nothing may be delivered meanwhile that no right c
 compared yet may let such an event in. So the queue is held until all is compared: whatever comes for the session waits
 in it, and is sent afterwards. What takes little is done at once.
 
-An event that comes after the last subscription was compared needs no comparison: a subscription let it in that the
-rights cover. So the end does not wait for events that come faster than they can be compared.
+An event that comes after the last subscription was compared needs no comparison: the rights cover every subscription
+that it matches. So the end does not wait for events that come faster than they can be compared.
 
 *Rules.*
 1. Subscriptions are compared first, those of groups before others: what a group gives to a member is given to no other.
