@@ -284,6 +284,13 @@ REVIEWED = Script(
 
 BOTH = ("ann", "ann/2")
 WIDE = any_of(*(parse(f"a{number} > 0") for number in range(300)))
+
+
+def _large_event(number: int) -> Heard:
+    event = Event({"x": number, "a1": number % 2}, "ann/2", number, b"." * 30_000)
+    return Heard("ann/2", Request(number, Publish(event)))
+
+
 COMPARED = Script(  # of one session what waits is being compared with rights; the other one waits for its turn
     tree,
     inputs(
@@ -292,17 +299,12 @@ COMPARED = Script(  # of one session what waits is being compared with rights; t
         *(RightsGranted(client, ClientRights("ann")) for client in BOTH),
         *(Heard(client, Attach(client, mode="named")) for client in BOTH),
         *(Heard(client, Request(1, Subscribe((client, "s"), parse("x >= 0")))) for client in BOTH),
+        Heard("ann", Request(2, Subscribe(("ann", "covered"), parse("a1 > 0")))),
         Closed("ann"),
-        *(
-            Heard(
-                "ann/2",
-                Request(number, Publish(Event({"x": number, "a1": number % 2}, "ann/2", number, b"." * 30_000))),
-            )
-            for number in range(2, 15)
-        ),
+        *map(_large_event, range(2, 15)),
         RightsChanged("ann", ClientRights("ann", TRUE, WIDE)),
     ),
-    inputs(*[TimerDue((REVIEWING, "ann"))] * 4),
+    inputs(*map(_large_event, range(15, 35)), *[TimerDue((REVIEWING, "ann"))] * 4),
 )
 
 SCRIPTS: dict[str, Script] = {

@@ -28,6 +28,7 @@ session that is being compared with rights: nothing is sent from its queue befor
 *Paper.* None.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -37,13 +38,13 @@ from godwit.broker.client_rights import NOT_ALLOWED, ClientRights
 from godwit.broker.component import Handlers
 from godwit.broker.effects import ComponentInput, Effect, StartTimer, Tell, TimerKey, Trace
 from godwit.broker.host import Host
-from godwit.broker.messages import Attach, NodeId, Revoked, Subscribe, Unsubscribe
+from godwit.broker.messages import Attach, NodeId, QueuedEvent, Revoked, Subscribe, Unsubscribe
 from godwit.broker.quenching import Quenching
+from godwit.broker.queues import event_size
 from godwit.broker.retained import Retained
-from godwit.broker.rights_reviews import REVIEWING, RightsReviews, RightsReviewState
+from godwit.broker.rights_reviews import REVIEWING, RightsReviews, RightsReviewState, steps_to_match
 from godwit.broker.session import Session
 from godwit.broker.withdrawals import PAUSE_S, STEPS_AT_ONCE
-from godwit.filters.events import Event
 from godwit.filters.filters import TRUE, Filter
 from godwit.filters.language import to_text
 from godwit.trace import Record
@@ -100,7 +101,7 @@ class RightsEntryState(msgspec.Struct, frozen=True, omit_defaults=True):
 class AuthorisationState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The rights of all clients here, by name."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     entries: dict[NodeId, RightsEntryState] = {}
     reviews: dict[NodeId, RightsReviewState] = {}  # sessions that are being compared
 
@@ -171,10 +172,20 @@ class Authorisation:
         entries = self._entries.items()
         return {client: entry.rights for client, entry in entries if not entry.rights.from_token}
 
-    def may_have(self, client: NodeId, event: Event) -> bool:
-        """Whether a client may be sent an event."""
+    def covered(self, client: NodeId, items: Sequence[QueuedEvent]) -> tuple[list[QueuedEvent], int]:
+        """Which of these events a client may be sent, and how many were compared: as many as in a slice."""
         rights = self.rights_of(client)
-        return rights is None or rights.subscribe.matches(event)
+        if rights is None or rights.subscribe == TRUE:
+            return list(items), len(items)
+        right, found = rights.subscribe, list[QueuedEvent]()
+        steps = compared = 0
+        while compared < len(items) and steps < STEPS_AT_ONCE:
+            item = items[compared]
+            steps += steps_to_match(right, event_size(item.event))
+            compared += 1
+            if right.matches(item.event):
+                found.append(item)
+        return found, compared
 
     def _put(self, client: NodeId, entry: _Entry) -> None:
         self._drop(client)
@@ -329,15 +340,18 @@ class Authorisation:
         while steps < STEPS_AT_ONCE and (client := self._reviews.first(user)) is not None:
             session, entry = self.host.sessions.session(client), self._entries[client]
             assert session is not None
-            before = set(entry.revoked)
+            before = dict(entry.revoked)
             steps += self._reviews.go_on(session, entry.rights, STEPS_AT_ONCE - steps, effects, now)
             if not greets:
-                effects += self._told(session, entry, [name for name in entry.revoked if name not in before])
+                names = [name for name, told in entry.revoked.items() if told is not before.get(name)]
+                effects += self._told(session, entry, names)
                 if session.named and session.connection is not None:  # without memory: it counts as told
                     entry.revoked = {}
             if client not in self._reviews:
                 entry.is_settled = not session.queue.has_sent
-                effects += [] if greets else _sent(session, now)
+                sent = [] if greets else _sent(session, now)
+                steps += len(sent)
+                effects += sent
         if self._reviews.first(user) is not None:
             effects.append(StartTimer((REVIEWING, user), now + PAUSE_S))
 

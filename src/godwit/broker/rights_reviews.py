@@ -4,16 +4,20 @@
 so is each event that waits. For 50 filters of 900 comparisons that takes up to 0.3 s. So it is done in slices, with
 time for others between them. Nothing may be delivered meanwhile that no right covers, and a subscription that is not
 compared yet may let such an event in. So the queue is held until all is compared: whatever comes for the session waits
-in it, is compared, and is sent afterwards. What takes little is done at once.
+in it, and is sent afterwards. What takes little is done at once.
+
+An event that comes after the last subscription was compared needs no comparison: the rights cover every subscription
+that it matches. So the end does not wait for events that come faster than they can be compared.
 
 *Rules.*
 1. Subscriptions are compared first, those of groups before others: what a group gives to a member is given to no other.
-   Then what waits is compared, in its order, with what has come since.
-2. The queue is released when the last event is compared, and not before.
+   Then the events are compared that wait at that moment, in their order.
+2. The queue is released when the last of these events is compared, and not before.
 3. A slice takes at most `STEPS_AT_ONCE` steps, and what one subscription or event takes. Steps are counted: a replay
    makes the same slices.
 4. The sessions of a user are compared one after the other, so one user has one slice at a time.
-5. Who changes rights, or lets other events wait that were sent already, begins again.
+5. If rights change meanwhile, the comparison begins again. If the client comes back, what was sent to it and was not
+   confirmed waits again, and the events are compared from the first.
 """
 
 from collections.abc import Callable
@@ -29,10 +33,10 @@ from godwit.broker.session import Session
 from godwit.filters.effort import Effort
 from godwit.filters.filters import TRUE, Filter
 
-__all__ = ["REVIEWING", "RightsReviewState", "RightsReviews"]
+__all__ = ["REVIEWING", "RightsReviewState", "RightsReviews", "steps_to_match"]
 
 REVIEWING = "reviewing rights"
-STEPS_EACH = 2  # at least, for a subscription or an event
+STEPS_EACH = 2  # at least, for a session, a subscription or an event
 STEPS_TO_PLACE = 5  # a filter that was narrowed, for each literal
 MATCHED_PER_STEP = 8  # literals of a right, when an event of 1 KiB is compared with it
 
@@ -46,11 +50,13 @@ class RightsReviewState(msgspec.Struct, frozen=True):
     user: str
     names: tuple[str, ...]  # subscriptions
     compared: int  # the number of the last event in the queue that was compared
+    last: int | None  # the number of the last event to be compared; None: subscriptions are not all compared yet
 
 
 class _Review(msgspec.Struct):
     names: dict[str, None]
     compared: int = 0
+    last: int | None = None
 
 
 class RightsReviews:
@@ -66,7 +72,7 @@ class RightsReviews:
     def snapshot(self) -> dict[NodeId, RightsReviewState]:
         """All of them."""
         return {
-            client: RightsReviewState(user, tuple(review.names), review.compared)
+            client: RightsReviewState(user, tuple(review.names), review.compared, review.last)
             for user, reviews in self._of_user.items()
             for client, review in reviews.items()
         }
@@ -77,7 +83,7 @@ class RightsReviews:
         for client, each in state.items():
             session = self.host.sessions.session(client)
             assert session is not None
-            self._put(session, each.user, _Review(dict.fromkeys(each.names), each.compared))
+            self._put(session, each.user, _Review(dict.fromkeys(each.names), each.compared, each.last))
 
     def __contains__(self, client: NodeId) -> bool:
         return client in self._user_of
@@ -87,7 +93,7 @@ class RightsReviews:
         return next(iter(self._of_user.get(user, ())), None)
 
     def begin(self, session: Session, user: str) -> None:
-        """Compare all subscriptions of a session, and then what waits. (rules 1, 5)"""
+        """Compare all subscriptions of a session, and then the events that wait. (rules 1, 5)"""
         ordered = sorted(session.subscriptions.values(), key=lambda subscribe: not subscribe.share)
         self._put(session, user, _Review({subscribe.id[1]: None for subscribe in ordered}))
 
@@ -100,7 +106,7 @@ class RightsReviews:
         session.queue.hold()
 
     def compare_queue_again(self, client: NodeId) -> None:
-        """What was sent before waits again. (rule 5)"""
+        """The client has come back: what was sent to it before waits again. (rule 5)"""
         self._of_user[self._user_of[client]][client].compared = 0
 
     def drop(self, client: NodeId) -> bool:
@@ -123,13 +129,14 @@ class RightsReviews:
             steps = self._compare_subscriptions(session, review, rights, steps_max, effects, now)
             is_over = False
             if not review.names:
+                review.last = session.queue.taken if review.last is None else review.last
                 more, is_over = _compare_queue(session, review, rights.subscribe, steps_max - steps)
                 steps += more
                 effects += session.gone()
         if is_over:
             self.drop(client)
             session.queue.release()  # rule 2
-        return steps
+        return STEPS_EACH + steps
 
     def _compare_subscriptions(
         self, session: Session, review: _Review, rights: ClientRights, steps_max: int, effects: list[Effect], now: float
@@ -153,15 +160,23 @@ class RightsReviews:
         return steps
 
 
+def steps_to_match(right: Filter, size: int) -> int:
+    """What it takes to compare an event of this size with a right."""
+    return STEPS_EACH + right.weight * (1 + (size >> 10)) // MATCHED_PER_STEP
+
+
 def _compare_queue(session: Session, review: _Review, right: Filter, steps_max: int) -> tuple[int, bool]:
     """Take out of the queue what the right does not cover. Returns the steps taken, and whether all is compared."""
+    assert review.last is not None
     steps, is_over = 0, True
     beyond: list[int] = []
     for event, number, size in session.queue.waiting_after(review.compared):
+        if number > review.last:
+            break
         if steps >= steps_max:
             is_over = False
             break
-        steps += STEPS_EACH + right.weight * (1 + (size >> 10)) // MATCHED_PER_STEP
+        steps += steps_to_match(right, size)
         if not right.matches(event):
             beyond.append(number)
         review.compared = number

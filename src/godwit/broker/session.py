@@ -17,7 +17,7 @@ figures of that one settled.
 *Paper.* [mobile §4.3] queue purging: the receipt is ours.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -101,8 +101,8 @@ class Authority(Protocol):
     def resumed(self, session: "Session", message: Attach, now: float) -> list[Effect]:
         """A client has come to its session."""
 
-    def may_have(self, client: NodeId, event: Event) -> bool:
-        """Whether a client may be sent an event."""
+    def covered(self, client: NodeId, items: Sequence[QueuedEvent]) -> tuple[list[QueuedEvent], int]:
+        """Which of these events a client may be sent, and how many were compared: at least one, if there are any."""
 
 
 def steps_of(value: Value | tuple[Value, ...]) -> int:

@@ -572,11 +572,12 @@ class Sessions:
         if session.chain is None:
             raise PeerFault("FetchEvents is allowed only with Attach.replicated")
         items = session.unsent(message.publisher, message.after, message.through)
-        through = message.through if len(items) <= ITEMS_MAX else items[ITEMS_MAX - 1].event.sequence
-        items = items[:ITEMS_MAX]
+        told = items[:ITEMS_MAX]
+        count = len(told)
         if session.queue.is_held and self.authority is not None:  # some of them are not compared with rights yet
-            items = [item for item in items if self.authority.may_have(session.client, item.event)]
-        return [Tell(connection, FetchedEvents(message.publisher, message.after, through, tuple(items)))]
+            told, count = self.authority.covered(session.client, told)
+        through = message.through if count == len(items) else items[count - 1].event.sequence
+        return [Tell(connection, FetchedEvents(message.publisher, message.after, through, tuple(told)))]
 
     # ------------------------------------------------------------ connections
 

@@ -106,7 +106,7 @@ class Answers(Generic[Answer]):
         """What is known about this object, by identity of the other one. Each answer keeps both objects."""
         same = self._same.get(id(g))
         if same is None:
-            self._make_room(g.weight)
+            self._make_room(max(1, g.weight))
             same = self._same[id(g)] = {}
         return same
 
@@ -127,19 +127,26 @@ class Answers(Generic[Answer]):
             found = f, g, answer, mine.spent + 1
             if known is None:
                 self._remember(f, g, found)
-        if f.weight + g.weight <= self._weight_max:
-            self._make_room(f.weight + g.weight)
+        weight = _weight(f, g)
+        if weight <= self._weight_max:
+            self._make_room(weight)
             same[id(f)] = found
         return found
 
     def _remember(self, f: Any, g: Any, found: tuple[Any, Any, Answer, int]) -> None:
-        weight = f.weight + g.weight
+        weight = _weight(f, g)
         if self._weight + weight > self._weight_max:
             self._known.clear()
             self._weight = 0
         if weight <= self._weight_max:
             self._known[f, g] = found
             self._weight += weight
+
+
+def _weight(f: Any, g: Any) -> int:
+    """What an answer counts for: the literals of both filters, and something for filters without any."""
+    weight: int = f.weight + g.weight
+    return max(1, weight)
 
 
 Subject = TypeVar("Subject")

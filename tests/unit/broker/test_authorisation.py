@@ -167,6 +167,15 @@ def test_a_subscription_is_narrowed_if_the_rights_say_so(family: str) -> None:
     assert net.got("x") == [2]
 
 
+def test_a_subscription_that_was_narrowed_and_ends_is_told_again() -> None:
+    net = Net()
+    net.come("c", "x", "ann", rights("TRUE"), mode="relocate")
+    net.request("c", "x", Subscribe(("ann", "all"), parse("n > 0")))
+    net.change("c", rights("kind = 'news'", beyond_grants="narrow"))
+    net.change("c", rights("kind = 'fire'"))
+    assert [(said.narrowed, said.ended) for said in net.hears("x", Revoked)] == [(("all",), ()), ((), ("all",))]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_waits_and_is_not_covered_any_more_is_not_delivered_and_counted_in_the_receipt(family: str) -> None:
     net = Net(family)

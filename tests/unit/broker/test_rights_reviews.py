@@ -19,6 +19,7 @@ from godwit.broker.messages import (
     Subscribe,
 )
 from godwit.broker.rights_reviews import REVIEWING
+from godwit.broker.withdrawals import PAUSE_S
 from godwit.filters.effort import Effort
 from godwit.filters.events import event
 from godwit.filters.filters import TRUE, any_of
@@ -239,7 +240,32 @@ def test_events_that_wait_are_compared_in_slices_too() -> None:
 
 
 @pytest.mark.usefixtures("in_slices")
-def test_who_asks_for_events_meanwhile_gets_those_that_are_covered() -> None:
+def test_events_that_come_faster_than_they_can_be_compared_are_sent_in_the_end() -> None:
+    net = Net()
+    small(net, 1)
+    net.give("c", RightsChanged("ann", SOME))
+    for number in range(1, 41):  # two in the time of a slice, which compares one
+        publish_now(net, n=number, kind="news")
+        if number % 2 == 0:
+            net.pass_time(PAUSE_S)
+    assert not is_held(net)
+    assert net.got("x") == list(range(1, 41))
+
+
+@pytest.mark.usefixtures("in_slices")
+def test_sessions_that_hold_nothing_are_compared_in_slices_too() -> None:
+    net = Net()
+    clients = [f"ann/{number}" for number in range(4)]
+    for client in clients:
+        net.come("c", client, client, SOME)
+    net.give("c", RightsChanged("ann", rights("TRUE")))
+    assert [is_held(net, client=client) for client in clients] == [False, True, True, True]
+    net.pass_time(1.0)
+    assert not any(is_held(net, client=client) for client in clients)
+
+
+@pytest.mark.usefixtures("in_slices")
+def test_who_asks_for_events_meanwhile_gets_those_that_are_covered_a_slice_at_a_time() -> None:
     net = Net()
     net.come("c", "x", "ann", rights("TRUE"), mode="relocate", replicated=True)
     net.request("c", "x", Subscribe(("ann", "s"), parse("n > 0")))
@@ -247,11 +273,14 @@ def test_who_asks_for_events_meanwhile_gets_those_that_are_covered() -> None:
     net.give("c", RightsChanged("ann", SOME))
     publish_now(net, n=2, kind="fire")
     publish_now(net, n=3, kind="news")
-    net.say("c", "x", FetchEvents("pub", 0, 2))
-    net.run()
-    [answer] = net.hears("x", FetchedEvents)
-    assert [item.event.sequence for item in answer.items] == [2]
-    assert answer.through == 2
+    publish_now(net, n=4, kind="fire")
+    asked = 0
+    while asked < 3:  # an answer compares no more events than a slice does
+        net.say("c", "x", FetchEvents("pub", asked, 3))
+        net.run()
+        asked = net.hears("x", FetchedEvents)[-1].through
+    answers = [(said.through, [item.event.sequence for item in said.items]) for said in net.hears("x", FetchedEvents)]
+    assert answers == [(1, []), (2, [2]), (3, [])]
 
 
 @pytest.mark.usefixtures("in_slices")

@@ -1,6 +1,7 @@
 """Questions about filters of strangers take a bounded number of steps; what is counted here is work, never time."""
 
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from godwit.filters import algebra, alternatives, merging, parse
 from godwit.filters.algebra import covers, intersects, is_never, normal_form
 from godwit.filters.alternatives import joined
 from godwit.filters.effort import EFFORT_MAX, Answers, Derived, Effort
-from godwit.filters.filters import TRUE, Filter
+from godwit.filters.filters import TRUE, And, Filter, Or
 from godwit.filters.merging import merge_all, merged, simplify, weaken
 
 STEPS = 20_000
@@ -172,6 +173,17 @@ def test_answers_about_objects_that_are_gone_are_no_answers_about_others() -> No
     for i in range(1_000):  # objects of Python often have the identity of one that was before
         f, g = parse(f"a < {i % 7}"), parse(f"a < {i % 11}")
         assert answers.ask(f, g, Effort()) == covers(f, g)
+
+
+def test_answers_about_filters_without_literals_are_bounded_too() -> None:
+    answers = Answers(covers, 100)
+    everything, nothing = [And(()) for _ in range(30)], [Or(()) for _ in range(30)]
+    before = sum(map(getrefcount, everything))
+    for f in everything:
+        for g in nothing:
+            assert answers.ask(f, g, Effort())
+    assert len(answers) == 1
+    assert sum(map(getrefcount, everything)) - before <= 100  # each answer that is remembered keeps its filters
 
 
 def test_any_but_answers_as_one_question_after_the_other_within_any_number_of_steps() -> None:
