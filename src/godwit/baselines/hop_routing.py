@@ -457,6 +457,8 @@ class HopRouting:
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         return []
 
+    def on_restarted(self, now: float) -> None: ...
+
     def note_past_life(self) -> None: ...
 
     def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
