@@ -533,8 +533,7 @@ class GraphRouting:
         answers = self._flood(self.topology.own, besides="")
         incarnations = self.channels.incarnations
         streamed = [] if self.hops is None else self.hops.end_life()
-        past = self.channels.begin_life(incarnation)
-        past = past if unsent is None else unsent
+        past = self.channels.begin_life(incarnation, unsent)
         answers += self._on_view_changed(now)
         for broker in sorted(incarnations):
             answers += self._meet(broker, incarnations[broker], in_new_life=True)
