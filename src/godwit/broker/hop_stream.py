@@ -34,7 +34,7 @@ delivery leaves out [spcf §3.1.1, note 3].
    source.
 6. No number of a life is used for two messages, or the second is dropped as a copy of the first. A disk may have lost
    the last inputs of a broker, with numbers that it has used. So after a start it goes on with the time in 10 µs, if
-   that is more than its last number: a message was sent before that, so its number is lower.
+   that is more than its last number: it sends fewer messages, so all numbers that it has used are lower.
 7. Bounded: `UNCONFIRMED_MAX` messages and `UNCONFIRMED_BYTES_MAX`, then they are sent again at once; one number for
    each source.
 
