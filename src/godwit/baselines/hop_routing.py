@@ -457,14 +457,15 @@ class HopRouting:
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         return []
 
+    def on_restarted(self, now: float) -> None: ...
+
     def note_past_life(self) -> None: ...
 
     def on_peer_down(self, peer: NodeId, now: float) -> list[Answer]:
         return []
 
     def on_peer_forgot(self, peer: NodeId, undelivered: Iterable[Message], now: float) -> list[Answer]:
-        """Nothing can bring back what `peer` knew: send what it may never have got, and do not call this settled."""
-        self.has_gap = True
+        self.has_gap = True  # nothing can bring back what `peer` knew: send what it may never have got
         return [Forward(peer, message) for message in undelivered]
 
     def begin_life(self, incarnation: int, undelivered: Mapping[NodeId, list[Message]], now: float) -> list[Answer]:
@@ -488,8 +489,7 @@ class HopRouting:
         return self.local.get(id)
 
     def hops_max(self) -> int:
-        """How many links lie between this broker and the farthest, in its own tree."""
-        hops = {self.broker: 0}
+        hops = {self.broker: 0}  # in its own tree
         for node, parent in self._trees.get(self.broker, {}).items():  # parents come before their children
             hops[node] = hops[parent] + 1
         return max(hops.values())

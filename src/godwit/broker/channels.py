@@ -303,9 +303,12 @@ class Channels:
                 self._watch(source, incoming, now, answers)
         return answers
 
-    def begin_life(self, incarnation: int) -> list[Packet]:
-        """This broker starts another life: all channels from it start again. Returns what the past one still had."""
-        past = list(self.history)
+    def begin_life(self, incarnation: int, unsent: Iterable[Packet] | None = None) -> list[Packet]:
+        """This broker starts another life: all channels from it start again.
+
+        Returns what the past one has sent, in the order of its channels; with `unsent`, only the messages in these.
+        """
+        past = list(self.history) if unsent is None else self._in_order(unsent)
         self.incarnation = incarnation
         self.incarnations, self.starts, self.numbers = {}, {}, {}
         self.history.clear()
@@ -317,6 +320,25 @@ class Channels:
         self.parked = {target: waiting for target, waiting in others.items() if waiting}
         self._count_parked()
         return past
+
+    def _in_order(self, packets: Iterable[Packet]) -> list[Packet]:
+        """What packets of this broker bring, in the order of its channels: outboxes may have another order."""
+        left = {
+            (packet.incarnation, number, target): packet.message
+            for packet in packets
+            for target, number in packet.targets.items()
+        }
+        recent: list[Packet] = []
+        for packet in self.history:
+            here = [target for target, number in packet.targets.items() if (packet.incarnation, number, target) in left]
+            for target in here:
+                del left[packet.incarnation, packet.targets[target], target]
+            recent += [_part(packet, here)] if here else []
+        older = [
+            Packet(self.broker, incarnation, {target: number}, left[incarnation, number, target])
+            for incarnation, number, target in sorted(left)
+        ]
+        return older + recent
 
     # ------------------------------------------------------------ receiving
 

@@ -109,7 +109,10 @@ class ComponentInput(msgspec.Struct, frozen=True):
 
 
 class Restarted(ComponentInput, frozen=True):
-    """The driver was started again: it has made this machine from what its disk holds, which may not be all it had."""
+    """The driver was started again: it has made this machine from what its disk holds, which may not be all it had.
+
+    It is the first input after a start, before the ends of what was open.
+    """
 
 
 class TailLost(ComponentInput, frozen=True):

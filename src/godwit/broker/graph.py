@@ -274,8 +274,7 @@ class GraphRouting:
         for source, incoming in channels.incoming.items():
             carried = [message for message in incoming.held.values() if message is not None]
             held += [Packet(source, incoming.incarnation, {self.broker: 1}, message) for message in carried]
-        if self.hops is not None:
-            held += self.hops.unconfirmed_packets()
+        held += [] if self.hops is None else self.hops.unconfirmed_packets()
         return held + [Publish(event) for event in self.early or ()]
 
     def is_whole(self) -> bool:
@@ -314,8 +313,7 @@ class GraphRouting:
         answers: list[Answer] = []
         if not self.open:  # the first after a start: timers that ran before may be gone
             answers += self.channels.watch_again(now)
-            if self.hops is not None:
-                answers += self.hops.watch_again(now)
+            answers += [] if self.hops is None else self.hops.watch_again(now)
             if self.early is not None:
                 answers.append(StartTimer((NEWBORN,), now + self.newborn_s))
         news = self.topology.open_link(peer)
@@ -332,6 +330,10 @@ class GraphRouting:
 
     def _on_view_changed(self, now: float) -> list[Answer]:
         return [] if self.hops is None else self.hops.on_topology_changed(now)
+
+    def on_restarted(self, now: float) -> None:
+        if self.hops is not None:
+            self.hops.on_restarted(now)
 
     def note_past_life(self) -> None:
         """Nothing changes: who has not told everything gets every event (`untold`)."""
@@ -531,8 +533,7 @@ class GraphRouting:
         answers = self._flood(self.topology.own, besides="")
         incarnations = self.channels.incarnations
         streamed = [] if self.hops is None else self.hops.end_life()
-        past = self.channels.begin_life(incarnation)
-        past = past if unsent is None else unsent
+        past = self.channels.begin_life(incarnation, unsent)
         answers += self._on_view_changed(now)
         for broker in sorted(incarnations):
             answers += self._meet(broker, incarnations[broker], in_new_life=True)

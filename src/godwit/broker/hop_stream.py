@@ -32,7 +32,10 @@ delivery leaves out [spcf §3.1.1, note 3].
    `SentAgain` goes before anything else that is sent through channels.
 5. Where the subscriptions of others are not known for sure, a `HopPacket` names its targets, as in matching at the
    source.
-6. Bounded: `UNCONFIRMED_MAX` messages and `UNCONFIRMED_BYTES_MAX`, then they are sent again at once; one number for
+6. No number of a life is used for two messages, or the second is dropped as a copy of the first. A disk may have lost
+   the last inputs of a broker, with numbers that it has used. So after a start it goes on with the time in 10 µs, if
+   that is more than its last number: it sends fewer messages, so all numbers that it has used are lower.
+7. Bounded: `UNCONFIRMED_MAX` messages and `UNCONFIRMED_BYTES_MAX`, then they are sent again at once; one number for
    each source.
 
 *Paper.* [spcf §3.1.1]: "the first two fields are used to isolate the relevant part of the content table […], then a
@@ -67,7 +70,7 @@ from godwit.broker.routing import Answer, Forward
 from godwit.broker.state_types import AnyMessage
 from godwit.broker.stream_checks import check_hop_packet, stream_checks
 from godwit.broker.stream_messages import ConfirmStream, HopPacket, SentAgain, StreamConfirmed, ViewReached
-from godwit.broker.topology import Topology
+from godwit.broker.topology import INCARNATION_MAX, Topology
 from godwit.broker.waiting_bytes import bytes_of
 from godwit.filters.events import Event
 
@@ -78,6 +81,8 @@ CALM, CONFIRM = "calm", "confirm"
 ASK_AT = 256
 UNCONFIRMED_MAX = 4_096
 UNCONFIRMED_BYTES_MAX = 64 * 2**20  # of their events
+NUMBERS_PER_S = 100_000  # more than a broker sends
+NUMBER_MAX = INCARNATION_MAX // 2  # by a clock
 
 Subscriber = tuple[NodeId, NodeId]
 """Home broker and client."""
@@ -189,6 +194,10 @@ class HopStream:
             answers.append(StartTimer((CONFIRM,), now + self.confirm_s))
         return answers
 
+    def on_restarted(self, now: float) -> None:
+        """The disk may have lost the last messages of the stream: go on above their numbers. (rule 6)"""
+        self.number = max(self.number, min(int(now * NUMBERS_PER_S), NUMBER_MAX))
+
     def on_timer_due(self, key: TimerKey, now: float) -> list[Answer]:
         """The view has not changed for a while; or it is time to ask who has what."""
         if key == (CONFIRM,):
@@ -243,7 +252,7 @@ class HopStream:
             answers += self._send_on(packet, here)
         self.unconfirmed.append(Unconfirmed(self.number, message, here))
         self._bytes += bytes_of(message)
-        if len(self.unconfirmed) >= UNCONFIRMED_MAX or self._bytes > UNCONFIRMED_BYTES_MAX:  # rule 6
+        if len(self.unconfirmed) >= UNCONFIRMED_MAX or self._bytes > UNCONFIRMED_BYTES_MAX:  # rule 7
             return answers + self.send_again()
         if not self.asked:
             if len(self.unconfirmed) >= ASK_AT:

@@ -100,6 +100,7 @@ class LostTail:
         """The driver was started again: its disk may have lost something. (rule 5)"""
         self._agreed.clear()
         self._has_begun = False
+        self.host.routing.on_restarted(now)
         return []
 
     def on_tail_lost(self, input: TailLost, now: float) -> list[Effect]:

@@ -128,6 +128,9 @@ class Routing(Protocol):
     def on_peer_up(self, peer: NodeId, now: float) -> list[Answer]:
         """The link to `peer` is open."""
 
+    def on_restarted(self, now: float) -> None:
+        """This broker was started again from its disk, which may have lost the last inputs unnoticed."""
+
     def note_past_life(self) -> None:
         """A neighbour or a client has known a life of this broker that it does not remember."""
 

@@ -416,10 +416,8 @@ class TreeRouting:
                 answers += self.further.remove(id, peer)
         common = Effort(REPLACING_EFFORT_MAX)
         for id in _struck(stale, what):
-            if what == SUBSCRIPTIONS:
-                answers += self.on_unsubscribe(id, peer, common)
-            else:
-                answers += self.on_unadvertise(id, peer, now, common)
+            is_wish = what == SUBSCRIPTIONS
+            answers += self.on_unsubscribe(id, peer, common) if is_wish else self.on_unadvertise(id, peer, now, common)
         answers += self.reviews.begin(peer, now)
         if not stale:
             self.stale.pop(peer, None)
@@ -476,6 +474,8 @@ class TreeRouting:
         for awaited in self.awaiting.values():
             awaited.clear()
         return [*answers, *self._sync_others(), *self._release(now), Demand()]
+
+    def on_restarted(self, now: float) -> None: ...
 
     def note_past_life(self) -> None:
         self.had_past_life = True

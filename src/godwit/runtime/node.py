@@ -470,10 +470,10 @@ class Node:
                     if type(effect) is Close:
                         self._open.pop(Closed(effect.peer), None)
         self._timers.run()
-        for end in list(self._open):
-            self.tell(end)
         if is_again and self._recorder is None:
             self.tell(Restarted())
+        for end in list(self._open):
+            self.tell(end)
         if journal.loss is not None and journal.loss.incarnation:  # rule 7
             self.tell(TailLost(journal.loss.incarnation, journal.loss.since))
 

@@ -303,10 +303,10 @@ class World:
         node.alive = True
         open_connections = self._recover(node)
         self._record(name, Record("restarted"))
-        for end in open_connections:
-            self._give(node, end)
         if isinstance(node.machine, Broker) and (node.journal or node.snapshot is not None):
             self._give(node, Restarted())
+        for end in open_connections:
+            self._give(node, end)
         if tail_lost:
             since = node.journal[-1][1] if node.journal else 0.0
             self._give(node, TailLost(int((self.now + node.skew_s) * 1_000), since))

@@ -529,7 +529,7 @@ class Machines:
             machine.handle(input, at)
         for key, due_at in node.asked.items():
             self.timers[name, key] = due_at
-        for input in (*node.open, Restarted()) if node.journal else node.open:
+        for input in (Restarted(), *node.open) if node.journal else node.open:
             self.give(name, input)
         for peer in node.peers if rejoins else ():
             self.join(name, peer)

@@ -337,6 +337,21 @@ def test_a_new_life_of_this_broker_numbers_from_one_and_forgets_what_it_had_park
     }
 
 
+def test_a_new_life_sends_again_in_the_order_of_channels_whatever_the_order_in_outboxes() -> None:
+    made = channels("b", "c", history_max=3)
+    packets = [sent(made.send(targets, news(number)))[-1][1] for number, targets in enumerate(["b", "b", "bc", "b"], 1)]
+    made.send(["b"], news(5))  # which has arrived
+    to_c, last = packets[2], packets[3]  # c's part of the third
+    to_b = Packet("me", 1, {"b": 3}, news(3))
+    past = made.begin_life(2, [last, to_c, packets[1], to_b, packets[0]])
+    assert [(list(each.targets), each.message) for each in past] == [
+        (["b"], news(1)),  # these two are no longer in the history
+        (["b"], news(2)),
+        (["b", "c"], news(3)),
+        (["b"], news(4)),
+    ]
+
+
 def test_timers_of_gaps_are_started_again_after_a_restart() -> None:
     made = started()
     made.on_packet(packet(3), 0.0)

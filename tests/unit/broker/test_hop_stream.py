@@ -238,6 +238,28 @@ def test_another_life_sends_once_more_what_its_past_one_was_about_to_send_again(
     assert net.numbers("c") == [1, 2, 3]
 
 
+def test_two_lives_one_after_the_other_send_again_in_order() -> None:
+    net = Net()
+    net.subscribe("c", ID, TRUE)
+    net.settle()
+    net.take_down(("a", "b"))
+    net.publish("a", x=1)
+    net.publish("a", x=2)
+    net.carry_out("a", net.stream("a").send_again())
+    net.carry_out("a", net.brokers["a"].send(["c"], Flush("client", "o", 1), net.now))
+    first, second, flush = net.wires.undelivered("a", "b")[-3:]
+    before = [flush, second, first]  # a broker that answers while it sends may send so
+    net.carry_out("a", net.brokers["a"].begin_life(2, {"b": before}, net.now))
+    net.bring_up(("a", "b"))
+    order: list[Any] = []
+    while pairs := net.can_deliver():
+        known = len(net.relayed) + len(net.numbers("c"))
+        net.deliver(*pairs[0])
+        if len(net.relayed) + len(net.numbers("c")) > known:
+            order.append(net.relayed[-1][1] if len(order) == 2 else net.numbers("c")[-1])
+    assert order == [1, 2, Flush("client", "o", 1)]
+
+
 # ------------------------------------------------------------ what no honest broker sends
 
 

@@ -291,3 +291,28 @@ def test_a_loss_that_cannot_be_told_to_others_is_recorded(monkeypatch: pytest.Mo
     monkeypatch.setattr(Gossip, "put", lambda self, table, key, value, now: "the table is full")
     effects = net.give("b", TailLost(7_000, 1.0))
     assert Trace(Record("lost", detail="the table is full")) in effects
+
+
+@pytest.mark.parametrize("sender", ["pb", "late"])
+def test_an_event_sent_hop_by_hop_before_a_broker_finds_its_loss_arrives(sender: str) -> None:
+    net = machines("a-b", family="graph", matching="hops")
+    net.pass_time(SETTLES_S)
+    net.ask("sa", net.attach("sa", "a").subscribe("all", "n >= 0", net.now))
+    net.attach("pb", "b")
+    net.attach("late", "b")
+    net.pass_time(SETTLES_S)
+    for number in (1, 2):  # b sends them hop by hop, and its disk loses them
+        net.ask("pb", net.clients["pb"].publish({"n": number}, net.now))
+    before = len(net.notified("sa"))
+    net.pass_time(0.1)
+    net.crash("b", loses=4)
+    net.restart("b")
+    net.attach(sender, "b")
+    net.ask(sender, net.clients[sender].publish({"n": 3}, net.now))  # no link is open yet
+    for _ in range(2):
+        net.join("a", "b")
+        net.pass_time(REDIALLED_S)
+    assert [record.peer for record in net.recorded("tail_lost")] == ["a"]
+    assert before == 2
+    event = net.notifications[-1].event
+    assert (event.publisher, event.attributes["n"]) == (sender, 3)
