@@ -1,5 +1,6 @@
 """Components and attach policies from outside: named in settings, or refused with the names that are known."""
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
@@ -78,7 +79,14 @@ class Greeter:
 
 register_states(TickerState)
 register_component("test ticker", Ticker)
-register_attach_policy("test greeter", Policy(MODES["relocate"], Greeter))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def greeter() -> Iterator[None]:
+    """The mode is known while these tests run: others take every known mode as a parameter."""
+    register_attach_policy("test greeter", Policy(MODES["relocate"], Greeter))
+    yield
+    del MODES["test greeter"]
 
 
 def ticking() -> Broker:
