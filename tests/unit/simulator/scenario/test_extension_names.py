@@ -89,7 +89,7 @@ def test_a_run_uses_the_mode_and_the_components_that_its_scenario_names() -> Non
             "clients.roaming.subscriber_mode=by_boat",
             "subscriber_mode is 'by_boat': allowed is 'relocate', 'ask', 'junction', 'named'",
         ),
-        ("clients.roaming.subscriber_mode='test fery'", "'test ferry' (did you mean test ferry"),
+        ("clients.roaming.subscriber_mode='test fery'", "(did you mean test ferry"),
         ("clients.roaming.subscriber_mode=delayed", "subscriber_mode is 'delayed': allowed is 'relocate'"),
         (
             "clients.roaming.publisher_mode='test ferry'",
